@@ -1,0 +1,30 @@
+"""Gradients: `backward`, `grad`, custom functions, modes and the graph itself."""
+
+from __future__ import annotations
+
+from . import anomaly_mode, function, grad_mode, graph, variable
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .differentiate import backward, grad
+from .function import Function, NestedIOFunction
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+from .variable import Variable
+
+__all__ = [
+    "Function",
+    "NestedIOFunction",
+    "Variable",
+    "anomaly_mode",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "function",
+    "grad",
+    "grad_mode",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+    "variable",
+]

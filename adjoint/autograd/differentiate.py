@@ -1,0 +1,254 @@
+"""`backward` and `grad`: checking what callers pass, and starting the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..core import dtypes, engine, modes
+from ..core.engine import AccumulateGrad, start_gradient
+from ..core.payload import payload_of
+from ..core.primitive import MultipleNode, Output, edge_of, extra_of, output_node, wrap
+from ..core.tensor import InferenceStorage, TensorBase
+from ..ops import create
+
+Tensor = Any
+
+
+class GradientEdge(NamedTuple):
+    """One output of a node: where a gradient can start from, or be asked for, without the tensor."""
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, TensorBase | GradientEdge):
+        return (value,)
+    return tuple(value)
+
+
+def _node_of_edge(edge: GradientEdge) -> Any:
+    node = edge.node
+    return output_node(node, edge.output_nr) if isinstance(node, MultipleNode) else node
+
+
+def _root_of(value: Any, index: int) -> Any:
+    """Return the node of an output that a gradient may start from."""
+    if isinstance(value, GradientEdge):
+        return _node_of_edge(value)
+    node = edge_of(value)
+    if node is None:
+        raise RuntimeError(
+            f"element {index} of tensors does not require grad and does not have a grad_fn: nothing that it was "
+            "computed from requires grad, or recording was off (no_grad, detach()) when it was"
+        )
+    return node
+
+
+def _starting_gradient(root: Any, g: Any, lift: bool, batched: bool = False) -> Any:
+    """Return the gradient to start a root from: the caller's, checked, or one."""
+    if isinstance(root, GradientEdge):
+        if g is None:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs: a GradientEdge needs grad_outputs")
+        return g if lift else g.array
+    if g is None:
+        if root.array.size != 1:
+            raise RuntimeError(
+                f"grad can be implicitly created only for scalar outputs, and this one has shape "
+                f"{list(root.array.shape)}: reduce it first (loss.sum() or loss.mean()), or pass the gradient "
+                "of each element: backward(gradient=adjoint.ones_like(loss))"
+            )
+        if dtypes.of(root.array.dtype).category == 3:
+            raise RuntimeError(
+                "grad can be implicitly created only for real scalar outputs but got "
+                f"{dtypes.of(root.array.dtype)}"
+            )
+        g = start_gradient(root)
+        return wrap(g) if lift else g
+    if not isinstance(g, TensorBase):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    _check_gradient(root, g, batched)
+    return g if lift else g.array
+
+
+def _check_gradient(root: Any, g: Any, batched: bool) -> None:
+    if root.array.dtype.kind == "c" and g.array.dtype.kind != "c":
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+            f"dtype: grad_output has a dtype of {dtypes.of(g.array.dtype)} and output has a dtype of "
+            f"{dtypes.of(root.array.dtype)}."
+        )
+    shape = g.array.shape[1:] if batched else g.array.shape
+    if tuple(shape) != tuple(root.array.shape):
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output has a shape of {list(shape)} and output has a shape of "
+            f"{list(root.array.shape)}."
+        )
+
+
+def _refuse_inside_setup(values: Sequence[Any]) -> None:
+    for value in values:
+        if isinstance(value, TensorBase) and type(value.memory) is InferenceStorage:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+                "mode in computation tracked by autograd."
+            )
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the ``.grad`` of the leaves they depend on.
+
+    Parameters
+    ----------
+    tensors
+        One tensor or several; `GradientEdge`s too.
+    grad_tensors
+        The gradient of each; None for one of a single element starts from 1.
+    retain_graph
+        Keep what the graph has saved, so that it can be gone through again; default `create_graph`.
+    create_graph
+        Record the pass itself, for derivatives of higher order.
+    inputs
+        Accumulate only into these tensors.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> adjoint.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    roots = _tuple(tensors)
+    if inputs is not None:
+        inputs = _tuple(inputs)
+        if not inputs:
+            raise RuntimeError("inputs argument to backward() cannot be empty.")
+    if grad_tensors is None:
+        grad_tensors = grad_variables
+    gs = _tuple(grad_tensors) if grad_tensors is not None else (None,) * len(roots)
+    if len(gs) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(gs)} gradients")
+    keep = create_graph if retain_graph is None else retain_graph
+    nodes = [_root_of(t, i) for i, t in enumerate(roots)]
+    starts = [_starting_gradient(t, g, create_graph) for t, g in zip(roots, gs, strict=True)]
+    if inputs is None:
+        engine.backward(nodes, starts, keep, create_graph)
+    else:
+        _backward_into(nodes, starts, keep, create_graph, inputs)
+
+
+def _backward_into(nodes: Any, starts: Any, keep: bool, lift: bool, inputs: tuple[Any, ...]) -> None:
+    wanted = [_input_node(x, i) for i, x in enumerate(inputs)]
+    leaves = all(type(n) is AccumulateGrad for n in wanted)
+    if leaves:
+        engine.backward(nodes, starts, keep, lift, wanted)
+        return
+    results = engine.backward(nodes, starts, keep, lift, wanted, accumulating=False)
+    for x, node, g in zip(inputs, wanted, results, strict=True):
+        if g is None:
+            continue
+        if type(node) is AccumulateGrad:
+            engine.accumulate(node, g, lift)
+        elif isinstance(x, TensorBase) and not x.retains_grad:  # type: ignore[attr-defined]
+            fresh = g if lift else wrap(g)
+            x._grad = fresh if x._grad is None else x._grad + fresh
+
+
+def _input_node(x: Any, index: int) -> Any:
+    if isinstance(x, GradientEdge):
+        return _node_of_edge(x)
+    if not isinstance(x, TensorBase):
+        raise TypeError(f"inputs must be Tensors or GradientEdges, not {type(x).__name__}")
+    node = edge_of(x)
+    if node is None:
+        raise RuntimeError(f"One of the differentiated Tensors does not require grad (input {index})")
+    return node
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return the gradients of `outputs` with respect to `inputs`, leaving every ``.grad`` alone.
+
+    Parameters
+    ----------
+    outputs, inputs
+        Tensors or `GradientEdge`s, one or several.
+    grad_outputs
+        The gradient of each output; None starts a single element from 1.
+    retain_graph, create_graph
+        As in `backward`.
+    allow_unused
+        Return None for an input that the outputs do not depend on, instead of raising.
+    is_grads_batched
+        Whether the first dimension of each of `grad_outputs` counts separate gradients, to be
+        propagated together.
+    materialize_grads
+        Return zeros instead of None.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor(3.0, requires_grad=True)
+    >>> (dx,) = adjoint.autograd.grad(x**3, x, create_graph=True)
+    >>> adjoint.autograd.grad(dx, x)
+    (tensor(18.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    allow = materialize_grads if allow_unused is None else allow_unused
+    outs, ins = _tuple(outputs), _tuple(inputs)
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
+    gs = _tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outs)
+    if len(gs) != len(outs):
+        raise RuntimeError(f"got {len(outs)} outputs and {len(gs)} grad_outputs")
+    keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        from .batched import grad_batched
+
+        results = grad_batched(outs, ins, gs, keep, create_graph)
+    else:
+        nodes = [_root_of(t, i) for i, t in enumerate(outs)]
+        starts = [_starting_gradient(t, g, create_graph) for t, g in zip(outs, gs, strict=True)]
+        wanted = [_input_node(x, i) for i, x in enumerate(ins)]
+        found = engine.backward(nodes, starts, keep, create_graph, wanted, accumulating=False)
+        results = [None if g is None else _returned(g, create_graph) for g in found]
+    return tuple(_settled(g, x, i, allow, materialize_grads) for i, (g, x) in enumerate(zip(results, ins, strict=True)))
+
+
+def _returned(g: Any, lift: bool) -> Any:
+    return g if lift else wrap(g)
+
+
+def _settled(g: Any, x: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
+    if g is not None:
+        return g
+    if not allow_unused:
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set "
+            f"allow_unused=True if this is the desired behavior (input {index})."
+        )
+    return create.zeros_like(x) if materialize and isinstance(x, TensorBase) else None
+
+
+__all__ = ["GradientEdge", "Output", "backward", "extra_of", "grad", "modes", "payload_of"]

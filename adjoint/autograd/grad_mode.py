@@ -1,0 +1,282 @@
+"""Switching recording on and off: as context managers, as decorators, on generators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..core import modes
+from ..core.modes import is_grad_enabled
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+    "_unsafe_preserve_version_counter",
+]
+
+
+class _Context:
+    """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
+
+    def clone(self) -> Any:
+        """Return a fresh context of the same kind."""
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *error: object) -> None:
+        raise NotImplementedError
+
+    def __call__(self, function: F) -> F:
+        if inspect.isclass(function):
+            raise TypeError(f"{type(self).__name__} decorates functions, not classes; decorate its methods")
+        if inspect.isgeneratorfunction(function):
+            return _wrapped_generator(self.clone, function)
+        if inspect.iscoroutinefunction(function):
+            return _wrapped_coroutine(self.clone, function)
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapper  # type: ignore[return-value]
+
+
+def _wrapped_generator(context: Callable[[], Any], function: Any) -> Any:
+    """Wrap a generator so that its body, and only its body, runs in the mode."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        try:
+            with context():
+                response = generator.send(None)
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with context():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    with context():
+                        response = generator.throw(error)
+                else:
+                    with context():
+                        response = generator.send(request)
+        except StopIteration as stop:
+            return stop.value
+
+    return wrapper
+
+
+class _Steps:
+    """An awaitable that runs every step of a coroutine in the mode, and none of its waiting."""
+
+    def __init__(self, context: Callable[[], Any], coroutine: Any) -> None:
+        self.context, self.coroutine = context, coroutine
+
+    def __await__(self) -> Any:
+        value: Any = None
+        raised: BaseException | None = None
+        while True:
+            try:
+                with self.context():
+                    if raised is None:
+                        request = self.coroutine.send(value)
+                    else:
+                        request = self.coroutine.throw(raised)
+            except StopIteration as stop:
+                return stop.value
+            value, raised = None, None
+            try:
+                value = yield request
+            except BaseException as error:
+                raised = error
+
+
+def _wrapped_coroutine(context: Callable[[], Any], function: Any) -> Any:
+    @functools.wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return await _Steps(context, function(*args, **kwargs))
+
+    return wrapper
+
+
+class _GradContext(_Context):
+    """A context that sets recording to a fixed value and puts back what was."""
+
+    value: bool
+
+    def __enter__(self) -> None:
+        self.before = modes.local.grad
+        modes.set_grad(self.value)
+
+    def __exit__(self, *error: object) -> None:
+        modes.set_grad(self.before)
+
+
+def _bare(cls: Any, function: Any) -> Any:
+    # `@no_grad` without parentheses: the class is called with the function.
+    instance = object.__new__(cls)
+    return instance if function is None else instance(function)
+
+
+class no_grad(_GradContext):  # noqa: N801 - torch's name
+    """Switch recording off.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2, requires_grad=True)
+    >>> with adjoint.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    value = False
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        return _bare(cls, orig_func)
+
+
+class enable_grad(_GradContext):  # noqa: N801 - torch's name
+    """Switch recording on, inside `no_grad` say."""
+
+    value = True
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        return _bare(cls, orig_func)
+
+
+class set_grad_enabled(_Context):  # noqa: N801 - torch's name
+    """Switch recording on or off at once; as a context, until its end.
+
+    Examples
+    --------
+    >>> with adjoint.set_grad_enabled(False):
+    ...     adjoint.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.before = modes.local.grad
+        self.mode = bool(mode)
+        modes.set_grad(self.mode)
+
+    def clone(self) -> Any:
+        """Return a fresh context of the same kind."""
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        modes.set_grad(self.mode)
+
+    def __exit__(self, *error: object) -> None:
+        modes.set_grad(self.before)
+
+    def __call__(self, function: F) -> F:
+        # The call that made this object already switched the mode; as a decorator it must not.
+        modes.set_grad(self.before)
+        return super().__call__(function)
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_Context):  # noqa: N801 - torch's name
+    """Switch recording off, and make tensors that can never take part in it.
+
+    Examples
+    --------
+    >>> with adjoint.inference_mode():
+    ...     x = adjoint.ones(2) * 2
+    >>> x.is_inference()
+    True
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        instance = object.__new__(cls)
+        if isinstance(mode, bool):
+            return instance
+        instance.mode = True
+        return instance(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def clone(self) -> Any:
+        """Return a fresh context of the same kind."""
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        self.before = (modes.local.grad, modes.local.inference)
+        set_inference(self.mode, self.before[1])
+        modes.local.inference = self.mode
+        modes.set_grad(not self.mode if self.mode or self.before[1] else self.before[0])
+
+    def __exit__(self, *error: object) -> None:
+        grad, inference = self.before
+        set_inference(inference, self.mode)
+        modes.local.inference = inference
+        modes.set_grad(grad)
+
+
+def set_inference(value: bool, before: bool) -> None:
+    """Count inference mode in or out as something unusual."""
+    if value != before:
+        modes.note_unusual(1 if value else -1)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Return whether inference mode is on in this thread."""
+    return modes.local.inference
+
+
+class set_multithreading_enabled(_Context):  # noqa: N801 - torch's name
+    """Accepted for torch's sake: the backward pass runs in the calling thread anyway."""
+
+    def __init__(self, mode: bool) -> None:
+        self.before = modes.local.multithreading
+        self.mode = modes.local.multithreading = mode
+
+    def clone(self) -> Any:
+        """Return a fresh context of the same kind."""
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        modes.local.multithreading = self.mode
+
+    def __exit__(self, *error: object) -> None:
+        modes.local.multithreading = self.before
+
+
+class _unsafe_preserve_version_counter(_Context):  # noqa: N801 - torch's name
+    """Let writes inside the context pass unnoticed by what kept the tensors before."""
+
+    def __init__(self, tensors: Any) -> None:
+        self.tensors = tensors if isinstance(tensors, tuple | list) else (tensors,)
+
+    def clone(self) -> Any:
+        """Return a fresh context of the same kind."""
+        return type(self)(self.tensors)
+
+    def __enter__(self) -> None:
+        from ..core.tensor import ledger_of, storage_of
+
+        ledgers = [ledger_of(storage_of(t)) for t in self.tensors]
+        self.before = [(ledger, ledger.version, ledger.time) for ledger in ledgers]
+
+    def __exit__(self, *error: object) -> None:
+        for ledger, version, time in self.before:
+            ledger.version, ledger.time = version, time

@@ -1,0 +1,211 @@
+"""The graph as programs see it: nodes, edges, hooks on what is saved, hooks on many tensors at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..core import device, modes
+from ..core.engine import running
+from ..core.primitive import Node, edge_of, output_index, shown, wrap
+from ..core.tensor import TensorBase, note_write
+from ..hooks import RemovableHandle
+from .differentiate import GradientEdge
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """Return the place in the graph that the gradient of `tensor` goes to.
+
+    Examples
+    --------
+    >>> x = adjoint.ones(2, requires_grad=True)
+    >>> adjoint.autograd.graph.get_gradient_edge(x * 2).node.name()
+    'MulBackward0'
+    """
+    edge = edge_of(tensor)
+    if edge is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(shown(edge), output_index(edge), edge)
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a write that happened behind adjoint's back, through a NumPy alias say."""
+    for t in (tensor,) if isinstance(tensor, TensorBase) else tensor:
+        if t.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        note_write(t, "increment_version")
+
+
+class saved_tensors_hooks:  # noqa: N801 - torch's name
+    """Pass every tensor that ops keep inside the context through `pack_hook`, and back through `unpack_hook`.
+
+    Examples
+    --------
+    >>> kept = []
+    >>> x = adjoint.tensor(3.0, requires_grad=True)
+    >>> with adjoint.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t), t)[1], lambda t: t):
+    ...     y = adjoint.sin(x)
+    >>> len(kept)
+    1
+    """
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        if modes.local.pack_refusal is not None:
+            raise RuntimeError(modes.local.pack_refusal)
+        modes.local.pack_hooks = (*modes.local.pack_hooks, (self.pack_hook, self.unpack_hook))
+        modes.note_unusual(1)
+
+    def __exit__(self, *error: object) -> None:
+        modes.note_unusual(-1)
+        modes.local.pack_hooks = modes.local.pack_hooks[:-1]
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - torch's name
+    """Keep what ops save in host memory, and bring it back to the GPU when the backward pass needs it."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Any) -> Any:
+            place = device.of(tensor.array)
+            return place, device.place_array(tensor.array, device.CPU).copy()
+
+        def unpack(packed: Any) -> Any:
+            place, array = packed
+            return wrap(device.place_array(array, place))
+
+        super().__init__(pack, unpack)
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Refuse saved-tensor hooks inside the context, with `error_message`."""
+    if modes.local.pack_hooks:
+        raise RuntimeError(error_message)
+    before = modes.local.pack_refusal
+    modes.local.pack_refusal = error_message
+    try:
+        yield
+    finally:
+        modes.local.pack_refusal = before
+
+
+class _MultiHandle(RemovableHandle):
+    """Removes the hooks of `register_multi_grad_hook` from all its tensors."""
+
+    def __init__(self, handles: Sequence[RemovableHandle]) -> None:
+        super().__init__({})
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
+) -> RemovableHandle:
+    """Call `fn` when the gradients of several tensors are there: of all of them, or of any one.
+
+    With ``mode="all"``, `fn` gets the list of gradients (None for a tensor that the pass does not reach)
+    once the last one has arrived; with ``mode="any"``, the first gradient.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    lock = threading.Lock()
+    if mode == "any":
+        return _MultiHandle(_any_handles(tensors, fn, lock))
+    nodes = [edge_of(t) for t in tensors]
+    counts: dict[int, int] = {}
+    buffers: dict[int, list[Any]] = {}
+
+    def hook_for(index: int) -> Callable[[Any], None]:
+        def hook(grad: Any) -> None:
+            task = running.tasks[-1]
+            key = id(task)
+            with lock:
+                buffer = buffers.setdefault(key, [None] * len(tensors))
+                if key not in counts:
+                    counts[key] = sum(task.will_reach(n) for n in nodes)
+                buffer[index] = grad
+                counts[key] -= 1
+                done = counts[key] == 0
+            if done:
+                del counts[key]
+                fn(buffers.pop(key))
+
+        return hook
+
+    return _MultiHandle([t.register_hook(hook_for(i)) for i, t in enumerate(tensors)])
+
+
+def _any_handles(tensors: Sequence[Any], fn: Callable[..., Any], lock: Any) -> list[RemovableHandle]:
+    seen: set[int] = set()
+
+    def hook(grad: Any) -> None:
+        key = id(running.tasks[-1])
+        with lock:
+            first = key not in seen
+            if first:
+                seen.clear()
+                seen.add(key)
+        if first:
+            fn(grad)
+
+    return [t.register_hook(hook) for t in tensors]
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[Any]:
+    """Let programs write to tensors that ops have kept: the kept value is cloned when that happens."""
+    context = _Mutations()
+    with saved_tensors_hooks(context.pack, context.unpack):
+        try:
+            yield context
+        finally:
+            context.clear()
+
+
+class _Mutations:
+    """Copies of what was saved inside `allow_mutation_on_saved_tensors`."""
+
+    def __init__(self) -> None:
+        self.copies: list[Any] = []
+        self.open = True
+
+    def pack(self, tensor: Any) -> Any:
+        """Keep a copy: later writes to the tensor do not reach it."""
+        array = tensor.array.copy()
+        entry = [array]
+        self.copies.append(entry)
+        return entry
+
+    def unpack(self, entry: Any) -> Any:
+        """Return the copy."""
+        if not entry:
+            raise RuntimeError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally recorded."
+            )
+        return wrap(entry[0])
+
+    def clear(self) -> None:
+        """Forget all copies."""
+        for entry in self.copies:
+            entry.clear()
+        self.copies.clear()
+

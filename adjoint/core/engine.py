@@ -1,0 +1,546 @@
+"""The backward pass: from the gradients of some roots to those of the leaves.
+
+Nodes run in the order opposite to that in which they were recorded. That order is reverse topological,
+because an edge always leads to an older node, and it is also the order in which torch runs nodes that
+are ready together. A leaf with hooks is done the moment its last gradient has arrived, so hooks run while
+the rest of the pass goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush, heappushpop
+from operator import attrgetter
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from ..errors import place
+from . import device, modes, primitive
+from .dtypes import of
+from .primitive import (
+    Extra,
+    Freed,
+    Node,
+    Output,
+    Special,
+    Storage,
+    edge_of,
+    freed_error,
+    unpacked,
+    wrap,
+)
+from .tensor import TensorBase, caller, clock, note_write, storage_of
+
+ndarray = np.ndarray
+_by_stamp = attrgetter("stamp")
+_accumulate_lock = threading.RLock()
+_SEQUENCE_OF_LEAVES = 2**64 - 1
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``.
+
+    The leaf owns this node, so the node refers to the leaf weakly; should the program drop the leaf
+    while a graph still reaches it, `variable` makes an equal tensor again from what is kept here.
+    """
+
+    __slots__ = ("array", "kind", "memory", "post_hooks", "ref")
+
+    ref: weakref.ref[TensorBase]
+    array: Any
+    kind: type
+    memory: Storage
+    post_hooks: dict[int, Callable[..., Any]] | None
+
+    def __init__(self, leaf: TensorBase) -> None:
+        self.op = _accumulate
+        self.edges, self.saved, self.cells, self.targets, self.extra = (), None, (), None, None
+        self.stamp, self.code, self.lasti = _SEQUENCE_OF_LEAVES, None, 0
+        self.post_hooks = None
+        self.follow(leaf)
+
+    def follow(self, leaf: TensorBase) -> None:
+        """Belong to `leaf`, as it is now."""
+        self.ref = weakref.ref(leaf)
+        self.array, self.memory, self.kind = leaf.array, storage_of(leaf), type(leaf)
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody wants to know the moment the gradient is complete."""
+        return self.extra is not None or self.post_hooks is not None
+
+    @property
+    def variable(self) -> Any:
+        """The leaf."""
+        leaf = self.ref()
+        if leaf is None:
+            leaf = wrap(self.array, self, self.memory)
+            if self.kind is not primitive.tensor_type:
+                leaf.__class__ = self.kind
+            self.ref = weakref.ref(leaf)
+        return leaf
+
+    def lifted(self) -> Any:
+        return None
+
+
+def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    accumulate(node, g, False)
+    return ()
+
+
+_accumulate = Special("AccumulateGrad", _run_leaf)
+
+
+class Task:
+    """One backward pass in progress: what hooks and nested calls may ask of it."""
+
+    __slots__ = ("callbacks", "captured", "keep", "lift", "needed", "roots", "wanted")
+
+    def __init__(self, keep: bool, lift: bool) -> None:
+        self.keep = keep
+        self.lift = lift
+        self.wanted: set[Any] | None = None
+        self.needed: set[Any] | None = None
+        self.captured: dict[Any, Any] | None = None
+        self.callbacks: list[Callable[[], Any]] = []
+        self.roots: Sequence[Any] = ()
+
+    def will_reach(self, node: Any) -> bool:
+        """Return whether the pass gives a gradient to `node`."""
+        if self.needed is not None:
+            return node in self.needed
+        if node in self.roots:
+            return True
+        return any(e is node for n in _reach(self.roots) for e in (n, *n.edges))
+
+
+class _Running(threading.local):
+    """The tasks that this thread is inside of, innermost last."""
+
+    tasks: tuple[Task, ...] = ()
+
+
+running = _Running()
+_NESTED_PER_THREAD = 40
+
+
+def backward(
+    roots: Sequence[Any],
+    gradients: Sequence[Any],
+    keep: bool,
+    lift: bool,
+    inputs: Sequence[Any] | None = None,
+    accumulating: bool = True,
+) -> list[Any]:
+    """Run the backward pass.
+
+    Parameters
+    ----------
+    roots, gradients
+        Nodes to start from and the gradient of each: raw values, or tensors if `lift`.
+    keep
+        Whether kept values survive, so that the pass can be repeated.
+    lift
+        Whether the pass is itself recorded: rules then run on tensors.
+    inputs
+        Nodes to stop at; None means every leaf.
+    accumulating
+        Whether gradients of `inputs` go into ``.grad`` (else they are returned, in order).
+    """
+    depth = len(running.tasks)
+    if depth and depth % _NESTED_PER_THREAD == 0:
+        return _in_new_thread(lambda: _backward(roots, gradients, keep, lift, inputs, accumulating))
+    return _backward(roots, gradients, keep, lift, inputs, accumulating)
+
+
+def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
+    """Run a deeply nested pass on a fresh stack, so that nesting is not bounded by recursion."""
+    outcome: list[Any] = []
+    tasks, grad = running.tasks, modes.local.grad
+
+    def target() -> None:
+        running.tasks = (*tasks, tasks[-1])
+        modes.set_grad(grad)
+        try:
+            outcome.append((work(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        finally:
+            modes.set_grad(True)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    thread.join()
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]
+
+
+def _backward(
+    roots: Sequence[Any],
+    gradients: Sequence[Any],
+    keep: bool,
+    lift: bool,
+    inputs: Sequence[Any] | None,
+    accumulating: bool,
+) -> list[Any]:
+    task = Task(keep, lift)
+    task.roots = roots
+    if inputs is not None:
+        task.wanted = set(inputs)
+        task.needed = _needed(roots, task.wanted)
+        if not accumulating:
+            task.captured = {}
+    before, was = running.tasks, modes.local.grad
+    running.tasks = (*before, task)
+    modes.set_grad(lift)
+    try:
+        _execute(roots, gradients, task)
+        for callback in task.callbacks:
+            callback()
+    finally:
+        running.tasks = before
+        modes.set_grad(was)
+    if task.captured is None or inputs is None:
+        return []
+    return [task.captured.get(node) for node in inputs]
+
+
+def _reach(roots: Sequence[Any]) -> list[Any]:
+    """Return every node that the roots can reach, leaves left out, newest first."""
+    seen = {root for root in roots if type(root) is not AccumulateGrad}
+    stack = list(seen)
+    while stack:
+        for e in stack.pop().edges:
+            if e is not None and e not in seen and type(e) is not AccumulateGrad:
+                seen.add(e)
+                stack.append(e)
+    return sorted(seen, key=_by_stamp, reverse=True)
+
+
+def _needed(roots: Sequence[Any], wanted: set[Any]) -> set[Any]:
+    """Return the nodes from which one of `wanted` can be reached, those included."""
+    needed = set(wanted)
+    for node in reversed(_reach(roots)):
+        if node not in needed and any(e in needed for e in node.edges):
+            needed.add(node)
+    return needed
+
+
+def _ends(frontier: Sequence[Any], needed: set[Any] | None) -> dict[Any, list[Any]]:
+    """Return, of each node still to run, the leaves that it is the last to feed."""
+    last: dict[Any, Any] = {}
+    for node in _reach(frontier):
+        if needed is None or node in needed:
+            for e in node.edges:
+                if type(e) is AccumulateGrad:
+                    last[e] = node
+    ends: dict[Any, list[Any]] = {}
+    for leaf, node in last.items():
+        ends.setdefault(node, []).append(leaf)
+    return ends
+
+
+def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None:
+    """Run the nodes that the roots reach, newest first.
+
+    No order is worked out beforehand: the newest node that has a gradient is always ready, because
+    whoever else feeds it is newer still. `node` is that one, `heap` holds the others. Leaves are given
+    their sums at the end, unless one has hooks: then `ends` says when each is complete, so that hooks
+    run as early as they can.
+    """
+    lift, needed, captured = task.lift, task.needed, task.captured
+    freed = None if task.keep else Freed(*caller())
+    anomaly = modes.local.anomaly and modes.local.anomaly_nan
+    grads: dict[Any, Any] = {}
+    sums: dict[Any, Any] = {}
+    heap: list[tuple[int, Any]] = []
+    ends: dict[Any, list[Any]] | None = None
+    leaf = AccumulateGrad
+    take, pending = grads.pop, grads.get
+    for root, g in zip(roots, gradients, strict=True):
+        if needed is None or root in needed:
+            place_of = sums if type(root) is leaf else grads
+            if root in place_of:
+                place_of[root] = place_of[root] + g
+            else:
+                place_of[root] = g
+                if place_of is grads:
+                    heappush(heap, (-root.stamp, root))
+    if any(root.watched for root in sums):
+        ends = _ends(list(grads), needed)
+    node = heappop(heap)[1] if heap else None
+    try:
+        while node is not None:
+            g = take(node)
+            edges = node.edges
+            extra = node.extra
+            op = node.op
+            if extra is not None and g is not None:
+                g = _before(node, extra, g, lift)
+            if needed is not None:
+                if node in task.wanted:  # type: ignore[operator]
+                    _capture(node, g, captured)
+                edges = tuple([e if e in needed else None for e in edges])
+            if extra is not None and extra.prehooks:
+                g = _call_prehooks(node, extra, g, lift)
+            if node.stamp < clock.latest:
+                node.verify()
+            saved = node.lifted() if lift else node.saved
+            if g is None and not op.wants_undefined:
+                results: Any = (None,) * len(edges)
+            else:
+                results = op.run(node, g, edges, saved)
+            if freed is not None and saved is not None:
+                node.saved = freed
+            if extra is not None and extra.hooks:
+                results = _call_hooks(node, extra, results, g, lift)
+            if anomaly:
+                _refuse_nan(node, edges, results)
+            following = None
+            for e, r in zip(edges, results):
+                if e is None:
+                    continue
+                if type(e) is leaf:
+                    if r is None:
+                        continue
+                    total = sums.get(e)
+                    if total is None:
+                        sums[e] = r
+                        if ends is None and e.watched:
+                            ends = _ends([node, *grads], needed)
+                    else:
+                        sums[e] = total + r if lift or r.size < _SMALL else _add(total, r)
+                    continue
+                if e in grads:
+                    if r is not None:
+                        total = grads[e]
+                        if total is None:
+                            grads[e] = r
+                        else:
+                            grads[e] = total + r if lift or r.size < _SMALL else _add(total, r)
+                    continue
+                grads[e] = r
+                if following is None:
+                    following = e
+                elif e.stamp > following.stamp:
+                    heappush(heap, (-following.stamp, following))
+                    following = e
+                else:
+                    heappush(heap, (-e.stamp, e))
+            if ends is not None and node in ends:
+                r = total = results = g = None
+                for e in ends[node]:
+                    if e in sums:
+                        finish(e, sums.pop(e), lift, captured)
+            if not heap:
+                node = following
+            elif following is None:
+                node = heappop(heap)[1]
+            else:
+                node = heappushpop(heap, (-following.stamp, following))[1]
+        r = total = results = g = None
+        while sums:
+            node, g = sums.popitem()
+            finish(node, g, lift, captured)
+    except Exception as error:
+        _explain(error, node)
+        raise
+
+
+def _add(total: Any, g: Any) -> Any:
+    """Return the sum of two gradients, written into the first when nobody else can see it."""
+    if type(total) is ndarray and getrefcount(total) <= _OWN_SUM and total.base is None and total.dtype is g.dtype:
+        return np.add(total, g, out=total)
+    return total + g
+
+
+def _capture(node: Any, g: Any, captured: dict[Any, Any] | None) -> None:
+    if captured is not None:
+        captured[node] = g
+    elif node.extra is None or node.extra.retain is None:
+        # backward(inputs=[non_leaf]): torch accumulates into the tensor, if it is still there
+        target = getattr(node, "accumulate_into", None)
+        if target is not None:
+            target(g)
+
+
+def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | None) -> None:
+    """Give a leaf its complete gradient."""
+    if g is None:
+        return
+    if leaf.extra is not None:
+        g = _before(leaf, leaf.extra, g, lift)
+        if captured is None and leaf.extra.prehooks:
+            g = _call_prehooks(leaf, leaf.extra, g, lift)
+    if captured is not None:
+        captured[leaf] = g
+        return
+    accumulate(leaf, g, lift)
+    if leaf.extra is not None and leaf.extra.hooks:
+        _call_hooks(leaf, leaf.extra, (), g, lift)
+
+
+def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
+    """Add a gradient to the leaf's ``.grad``, then run its post-accumulate hooks."""
+    variable = leaf.ref()
+    if variable is None and not leaf.post_hooks:
+        return
+    variable = leaf.variable
+    with _accumulate_lock:
+        held = variable._grad
+        if held is None:
+            variable._grad = g if lift else wrap(_own(g, variable.array))
+        elif lift:
+            variable._grad = held + g
+        elif held.node is None and _writable(held.array, g):
+            np.add(held.array, g, out=held.array)
+            if held.memory is not None:  # else nobody kept or viewed it, and nobody needs to know
+                note_write(held, "gradient accumulation")
+        else:
+            variable._grad = held + wrap(g)
+    if leaf.post_hooks:
+        for hook in tuple(leaf.post_hooks.values()):
+            hook(variable)
+
+
+def _writable(held: Any, g: Any) -> bool:
+    if type(held) is np.ndarray:
+        return held.flags.writeable and held.dtype == g.dtype
+    return not isinstance(held, primitive.Payload) and held.dtype == g.dtype
+
+
+def _own(g: Any, like: Any) -> Any:
+    """Return an array for ``.grad``: `g` itself when nobody else can see it, otherwise a copy."""
+    if type(g) is np.ndarray:
+        # Owners here: the caller's variable chain; a further reference means a rule, a kept value or
+        # another edge holds the same array, which a later in-place add must not change.
+        if g.base is None and g.flags.writeable and getrefcount(g) <= _OWN_REFERENCES and g.dtype == like.dtype:
+            return g
+        return g.astype(like.dtype, copy=True) if g.dtype != like.dtype else g.copy()
+    if isinstance(g, np.generic):
+        return np.array(g, dtype=like.dtype)
+    if isinstance(g, primitive.Payload):
+        return g
+    return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
+
+
+_OWN_REFERENCES = 7
+_OWN_SUM = 4
+_SMALL = 16384  # elements under which adding in place gains nothing
+
+
+def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
+    """Run the tensor hooks of a node's output, then fill the ``.grad`` of a tensor that retains it."""
+    if extra.tensor_hooks:
+        for hook in tuple(extra.tensor_hooks.values()):
+            given = g if lift else wrap(g)
+            result = hook(given)
+            if result is not None:
+                _check_hook_result(result, given)
+                g = result if lift else result.array
+    if extra.retain is not None:
+        tensor = extra.retain()
+        if tensor is not None:
+            held = tensor._grad
+            fresh = g if lift else wrap(np.array(g) if isinstance(g, np.generic) else g.copy())
+            tensor._grad = fresh if held is None else held + fresh
+    return g
+
+
+def _check_hook_result(result: Any, given: Any) -> None:
+    if not isinstance(result, TensorBase):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    if result.array.shape != given.array.shape:
+        raise RuntimeError(
+            f"hook '<hook>' has changed the size of value: it was {list(given.array.shape)}, "
+            f"and the hook returned {list(result.array.shape)}"
+        )
+    if result.array.dtype != given.array.dtype:
+        raise RuntimeError(
+            f"hook '<hook>' has changed the type of value (was {of(given.array.dtype)}, got {of(result.array.dtype)})"
+        )
+
+
+def _as_tensors(values: Sequence[Any], lift: bool) -> tuple[Any, ...]:
+    return tuple(v if v is None or lift or isinstance(v, TensorBase) else wrap(v) for v in values)
+
+
+def _as_values(tensors: Sequence[Any], lift: bool) -> list[Any]:
+    return [t if t is None or lift else t.array for t in tensors]
+
+
+def _call_prehooks(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
+    """Run `Node.register_prehook` hooks on the gradients of the node's outputs."""
+    assert extra.prehooks is not None
+    several = isinstance(node, primitive.MultipleNode)
+    gs: Any = node.gradients(g) if isinstance(node, primitive.MultipleNode) else [g]
+    for hook in tuple(extra.prehooks.values()):
+        given = _as_tensors(gs, lift)
+        result = hook(given)
+        if result is not None:
+            result = (result,) if isinstance(result, TensorBase) else tuple(result)
+            gs = _as_values(result, lift)
+    if several:
+        return primitive.Cotangents({i: v for i, v in enumerate(gs) if v is not None})
+    return gs[0]
+
+
+def _call_hooks(node: Any, extra: Extra, results: Any, g: Any, lift: bool) -> Any:
+    """Run `Node.register_hook` hooks, which may replace the gradients that the node gives."""
+    assert extra.hooks is not None
+    gs = node.gradients(g) if isinstance(node, primitive.MultipleNode) else [g]
+    for hook in tuple(extra.hooks.values()):
+        outcome = hook(_as_tensors(results, lift), _as_tensors(gs, lift))
+        if outcome is not None:
+            outcome = (outcome,) if isinstance(outcome, TensorBase) else tuple(outcome)
+            if len(outcome) != len(results):
+                raise RuntimeError(
+                    f"hook '<hook>' has returned an incorrect number of values (got {len(outcome)}, but "
+                    f"expected {len(results)})"
+                )
+            results = _as_values(outcome, lift)
+    return results
+
+
+def _refuse_nan(node: Any, edges: Any, results: Any) -> None:
+    for i, r in enumerate(results):
+        if edges[i] is None or r is None or isinstance(r, primitive.Cotangents):
+            continue
+        value = r.array if isinstance(r, TensorBase) else r
+        if value.dtype.kind in "fc" and bool(np.isnan(value).any()):
+            raise RuntimeError(
+                f"Function '{node.op.title}' returned nan values in its {i}th output."
+            )
+
+
+def _explain(error: Exception, node: Any) -> None:
+    """Add to an exception which op's backward it came from and where that op was recorded."""
+    if node is None:
+        return
+    if type(node.saved) is Freed and not isinstance(error, RuntimeError):
+        raise freed_error(node, node.saved) from None
+    where = place(node.code, node.lasti)
+    note = f"in the backward of {primitive.shown(node).op.title}" + (f", recorded at {where}" if where else "")
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+    extra = node.extra
+    if extra is not None and extra.traceback is not None:
+        error.add_note("Traceback of forward call that caused the error:\n" + "".join(extra.traceback.format()))
+
+
+def start_gradient(root: TensorBase) -> Any:
+    """Return the gradient of a scalar root with respect to itself: one."""
+    array = root.array
+    if isinstance(array, primitive.Payload):
+        return np.ones(array.shape, array.dtype)
+    return device.module_of(array).ones(array.shape, array.dtype)
+
+
+__all__ = ["AccumulateGrad", "Output", "backward", "edge_of", "unpacked"]

@@ -1,0 +1,83 @@
+"""What a kernel's exception becomes: torch's class and key phrase, then the op, its operands, a way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import describe
+from . import device
+from .tensor import TensorBase
+
+_KEPT = (RuntimeError, IndexError, NotImplementedError, MemoryError)
+
+
+def translate(op: Any, error: Exception, inputs: tuple[Any, ...]) -> Exception:
+    """Return the exception a user should see when `op` failed on `inputs` with `error`."""
+    arrays = [v.array if isinstance(v, TensorBase) else v for v in inputs]
+    if op.explain is not None:
+        better = op.explain(error, *arrays)
+        if better is not None:
+            return _noted(better, op, inputs)
+    better = _of_devices(arrays) or _of_shapes(op, arrays) or _of_dtypes(op, error, arrays)
+    if better is not None:
+        return _noted(better, op, inputs)
+    if isinstance(error, np.linalg.LinAlgError):
+        return error
+    return _noted(error, op, inputs)
+
+
+def _noted(error: Exception, op: Any, inputs: tuple[Any, ...]) -> Exception:
+    shown = ", ".join(describe(v) for v in inputs)
+    note = f"in {op.name}({shown})"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
+    return error
+
+
+def _of_devices(arrays: list[Any]) -> Exception | None:
+    places = {str(device.of(a)) for a in arrays if hasattr(a, "dtype") and hasattr(a, "shape") and a.ndim}
+    if len(places) < 2:
+        return None
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{' and '.join(sorted(places))}! Move one with .to(device)."
+    )
+
+
+def broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError | None:
+    """Return torch's error for two shapes that do not broadcast, or None if they do."""
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    for dim in range(rank - 1, -1, -1):
+        if left[dim] != right[dim] and 1 not in (left[dim], right[dim]):
+            return RuntimeError(
+                f"The size of tensor a ({left[dim]}) must match the size of tensor b ({right[dim]}) "
+                f"at non-singleton dimension {dim}; the shapes are {list(a)} and {list(b)}"
+            )
+    return None
+
+
+def _of_shapes(op: Any, arrays: list[Any]) -> Exception | None:
+    if not op.promotes:
+        return None
+    shapes = [tuple(a.shape) for a in arrays if hasattr(a, "shape")]
+    for i, first in enumerate(shapes):
+        for second in shapes[i + 1 :]:
+            error = broadcast_error(first, second)
+            if error is not None:
+                return error
+    return None
+
+
+def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None:
+    if not isinstance(error, TypeError):
+        return None
+    if not ("ufunc" in str(error) or "boolean" in str(error)):
+        return None
+    kinds = [str(a.dtype).capitalize() for a in arrays if hasattr(a, "dtype")]
+    return RuntimeError(
+        f"\"{op.name}\" not implemented for '{kinds[0] if kinds else '?'}': the op does not take "
+        f"{', '.join(kinds) or 'these operands'}; convert with .to(dtype)"
+    )

@@ -1,0 +1,366 @@
+"""Writing into tensors: what is refused, the version counter, and how history is rebased.
+
+An in-place op computes into its first input's array, then takes that input's place in the graph. If the
+input is a view, the write changes the history of the whole base: its new node, `CopySlices`, splits an
+arriving gradient into the written part, which goes through the op, and the rest, which passes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import device, modes
+from .dtypes import of
+from .failures import broadcast_error
+from .payload import Payload
+from .primitive import (
+    Freed,
+    Node,
+    Op,
+    Special,
+    build_node,
+    differentiable,
+    edge_of,
+    explained,
+    extra_of,
+    refused_view,
+    registry,
+    unpacked,
+)
+from .promotion import convert, result_type
+from .tensor import STALE, InferenceStorage, TensorBase, View, note_write, storage_of, tick
+
+
+def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the in-place form of a primitive: writes into its first input and returns it."""
+    op: Op = primitive.op  # type: ignore[attr-defined]
+    arity = len(op.inputs)
+
+    def call(x: Any, *args: Any) -> Any:
+        return write(op, x, args[: arity - 1], args[arity - 1 :])
+
+    call.__name__ = call.__qualname__ = f"{op.name}_"
+    return call
+
+
+def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Compute `op` into the array of `x`, and rebase its history."""
+    if not isinstance(x, TensorBase):
+        raise TypeError(f"{op.name}_ writes into its first argument, which must be a Tensor, not {type(x).__name__}")
+    inputs = (x, *rest)
+    owned = tuple(v if isinstance(v, TensorBase) else None for v in inputs)
+    edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
+    if x.node is not None and edges[0] is None:
+        edges = (edge_of(x), *edges[1:])
+    grad = not modes.off or modes.local.grad
+    recording = grad and any(e is not None for e in edges)
+    check_writable(x, recording)
+    if modes.unusual and isinstance(x.array, Payload):
+        return _write_payload(op, x, rest, params)
+    for other in rest:
+        if isinstance(other, TensorBase) and other.memory is x.memory and x.memory is not None:
+            check_partial_overlap(x.array, other.array)
+    values = _operands(op, inputs)
+    kept: tuple[Any, ...] = values
+    if recording and _keeps_old(op, edges):
+        kept = (values[0].copy(), *values[1:])
+    compute_into(op, x, values, params)
+    note_write(x, f"{op.name}_")
+    if recording and differentiable(x.array.dtype):
+        rebase(x, build_node(op, edges, owned, kept, params, x.array, storage_of(x)), 0)
+    return x
+
+
+def _keeps_old(op: Op, edges: tuple[Any, ...]) -> bool:
+    if op.joint:
+        return 0 in op.keeps[0]
+    return any(e is not None and 0 in kept for e, kept in zip(edges, op.keeps, strict=True))
+
+
+def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    values = tuple(v.array if isinstance(v, TensorBase) else v for v in inputs)
+    if not op.promotes:
+        return values
+    dtype = result_type(values)
+    target = of(values[0].dtype)
+    if op.floating and dtype.category < 2:
+        dtype = of(np.dtype("float32"))
+    if dtype is not target and not can_cast(dtype, target):
+        raise RuntimeError(
+            f"result type {_title(dtype)} can't be cast to the desired output type {_title(target)}: "
+            f"{op.name}_ writes its result into a {target.name} tensor; convert that first, or use {op.name}"
+        )
+    return tuple(convert(v, dtype) for v in values)
+
+
+_TITLES = {
+    "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
+    "uint8": "Byte", "bool": "Bool", "float16": "Half", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def _title(dtype: Any) -> str:
+    return _TITLES.get(dtype.name, dtype.name)
+
+
+def can_cast(source: Any, target: Any) -> bool:
+    """Return whether an op's result of dtype `source` may be stored as `target`.
+
+    Examples
+    --------
+    >>> adjoint.can_cast(adjoint.float32, adjoint.int64)
+    False
+    """
+    if source.category > target.category:
+        return False
+    return not (target.category == 0 and source.category > 0)
+
+
+def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[Any, ...]) -> None:
+    """Run the kernel with the array of `x` as its destination."""
+    a = x.array
+    try:
+        if isinstance(op.kernel, np.ufunc):
+            op.kernel(*values, *params, out=a, casting="unsafe")
+            return
+        c = op.kernel(*values, *params)
+    except Exception as error:
+        shapes = [v.shape for v in values if hasattr(v, "shape")]
+        raise _of_output(a.shape, shapes) or explained(op, error, (x, *values[1:])) from None
+    shape = getattr(c, "shape", ())
+    if shape != a.shape:
+        problem = _of_output(a.shape, [shape])
+        if problem is not None:
+            raise problem
+    a[...] = c
+
+
+def _of_output(shape: tuple[int, ...], operands: list[tuple[int, ...]]) -> RuntimeError | None:
+    try:
+        full = np.broadcast_shapes(shape, *operands)
+    except ValueError:
+        for operand in operands:
+            error = broadcast_error(tuple(shape), tuple(operand))
+            if error is not None:
+                return error
+        return None
+    if full == shape:
+        return None
+    return RuntimeError(
+        f"output with shape {list(shape)} doesn't match the broadcast shape {list(full)}: an in-place op "
+        "cannot grow the tensor it writes to; use the out-of-place op"
+    )
+
+
+def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Write into a tensor that holds a payload: payloads do not change, so the tensor gets a new one."""
+    if x.lineage is not None:
+        raise RuntimeError(
+            f"vmap: {op.name}_ writes into a view of a value inside a transform; write to the tensor itself "
+            "or use the out-of-place op"
+        )
+    result = op.call(x, *rest, *params)
+    x.array, x.node = result.array, result.node
+    note_write(x, f"{op.name}_")
+    return x
+
+
+# --- What is refused -------------------------------------------------------------------------------
+
+
+def check_writable(x: TensorBase, recording: bool) -> None:
+    """Raise if the tensor may not be written in the current mode."""
+    if type(x.memory) is InferenceStorage and not modes.local.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
+            "to get a normal tensor before doing inplace update."
+        )
+    if recording:
+        _check_history(x)
+    array = x.array
+    if type(array) is np.ndarray:
+        flags = array.flags
+        if not flags.c_contiguous and overlaps_itself(array):
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+        if not flags.writeable:
+            raise RuntimeError(
+                "the tensor's memory is read-only (it came from a NumPy array or file that may not be "
+                "written); clone() it before writing to it"
+            )
+
+
+def _check_history(x: TensorBase) -> None:
+    view = x.lineage
+    if view is not None:
+        if view.kind != View.NORMAL:
+            raise RuntimeError(refused_view(x, "and is being modified inplace"))
+        if is_leaf_node(view.base.node):
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation. Write "
+                "under adjoint.no_grad(), or make the leaf's value with an op first."
+            )
+    if x.node is not STALE and is_leaf_node(x.node):
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. Write under "
+            "adjoint.no_grad() (as an optimizer does), or use the out-of-place op."
+        )
+
+
+def is_leaf_node(node: Any) -> bool:
+    """Return whether a tensor's node is that of a leaf which requires a gradient."""
+    return type(node).__name__ == "AccumulateGrad"
+
+
+def overlaps_itself(array: Any) -> bool:
+    """Return whether two elements of the array lie at one address."""
+    dims = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    if array.size == 0:
+        return False
+    reach = array.itemsize
+    for stride, size in dims:
+        if stride < reach:
+            return stride == 0 or _collides(dims, array.itemsize)
+        reach = stride * (size - 1) + reach
+    return False
+
+
+def _collides(dims: list[tuple[int, int]], itemsize: int) -> bool:
+    # Interleaved dimensions may still never meet; small cases are counted out, large ones refused.
+    total = 1
+    offsets = np.zeros(1, dtype=np.int64)
+    for stride, size in dims:
+        total *= size
+        if total > 1_000_000:
+            return True
+        offsets = (offsets[:, None] + stride * np.arange(size)).ravel()
+    offsets.sort()
+    return bool((np.diff(offsets) < itemsize).any())
+
+
+def _dense(array: Any) -> bool:
+    reach = array.itemsize
+    dims = sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    for stride, size in dims:
+        if stride != reach:
+            return False
+        reach = stride * size
+    return True
+
+
+def check_partial_overlap(written: Any, read: Any) -> None:
+    """Raise if `read` shares part of the memory that is about to be written, but not exactly all."""
+    if type(written) is not np.ndarray or type(read) is not np.ndarray:
+        return
+    if not (_dense(written) and _dense(read)) or not np.may_share_memory(written, read):
+        return
+    if written.ctypes.data == read.ctypes.data and written.strides == read.strides and written.shape == read.shape:
+        return
+    raise RuntimeError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+        "single memory location. Please clone() the tensor before performing the operation."
+    )
+
+
+# --- History ---------------------------------------------------------------------------------------
+
+
+class CopySlices(Node):
+    """A write into a view, as its base sees it: the written part's gradient goes through the op."""
+
+    __slots__ = ("inner", "replay", "slot", "strides")
+
+    inner: Node
+    replay: tuple[Any, ...]
+    slot: int
+    strides: tuple[int, ...]
+
+    def lifted(self) -> Any:
+        # What the op kept is kept here, so that freeing this node frees it.
+        self.inner.saved = self.saved
+        try:
+            return self.inner.lifted()
+        finally:
+            self.inner.saved = None
+
+    def verify(self) -> None:
+        if type(self.saved) is not Freed:
+            self.inner.verify()
+
+
+def _run_copy_slices(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    inner, slot = self.inner, self.slot
+    whole = registry["copy_strided"].call(g, self.strides)
+    recorded = isinstance(whole, TensorBase)
+    part = whole
+    for op, params in self.replay:
+        part = op.call(part, *params)
+    part_g = part.clone() if recorded else part.copy()
+    others = iter(edges[1:])
+    inner_edges = tuple(edges[0] if i == slot else next(others) for i in range(len(inner.edges)))
+    results = list(inner.op.run(inner, part_g, inner_edges, saved))
+    gone = results.pop(slot)
+    if edges[0] is None:
+        return (None, *results)
+    if recorded:
+        part.zero_() if gone is None else part.copy_(gone)
+    else:
+        part[...] = 0 if gone is None else gone
+    return (whole, *results)
+
+
+_copies = Special("CopySlices", _run_copy_slices)
+
+
+def rebase(x: TensorBase, node: Node, slot: int, output: Any = None) -> None:
+    """Make `node` the history of `x`, which was just written; `slot` is the input that `x` was."""
+    if x.lineage is None:
+        _move_retain(x, node)
+        x.node = node if output is None else output
+    else:
+        base: Any = x.lineage.base
+        base.node = _copy_slices(base, x, node, slot)
+        x.node = STALE
+    mark_stale(x)
+
+
+def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> CopySlices:
+    assert x.lineage is not None
+    node = CopySlices()
+    node.op = _copies
+    node.edges = (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != slot))
+    node.saved, node.cells, node.targets, node.extra = inner.saved, (), None, None
+    inner.saved = None
+    node.stamp, node.code, node.lasti = tick(), inner.code, inner.lasti
+    node.inner, node.slot, node.replay = inner, slot, x.lineage.replay
+    node.strides = tuple(base.array.strides)
+    return node
+
+
+def _move_retain(x: TensorBase, node: Node) -> None:
+    old = x.node
+    if isinstance(old, Node) and old.extra is not None and old.extra.retain is not None:
+        if old.extra.retain() is x:
+            extra_of(node).retain = old.extra.retain
+            old.extra.retain = None
+
+
+def mark_stale(x: TensorBase) -> None:
+    """Tell every view of the same memory that its history must be rebuilt."""
+    ledger = storage_of(x).ledger
+    if ledger is None or not ledger.fresh:
+        return
+    for ref in ledger.fresh:
+        view = ref()
+        if view is not None and view is not x:
+            view.node = STALE
+    ledger.fresh = []
+
+
+__all__ = ["can_cast", "check_writable", "device", "inplace", "rebase", "unpacked", "write"]

@@ -1,0 +1,64 @@
+"""Per-thread switches, and the two process-wide words that let the recorders skip reading them.
+
+`unusual` counts everything that is on, in any thread, and changes what recording an op means: a
+transform, inference mode, saved-tensor hooks, anomaly detection, autocast, profiling. While it is zero
+every value inside a tensor is a plain array, and the fast recorders apply. `off` counts the threads in
+which gradient recording is switched off; while it is zero nobody needs to ask. Both are hints: a
+non-zero word only means "look closer", so a stale count costs time, never correctness.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+unusual: int = 0
+off: int = 0
+
+_lock = threading.Lock()
+
+
+class _Thread(threading.local):
+    """What one thread has switched; class attributes are a new thread's defaults."""
+
+    grad: bool = True
+    inference: bool = False
+    anomaly: bool = False
+    anomaly_nan: bool = True
+    anomaly_forward: bool = False
+    pack_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
+    pack_refusal: str | None = None
+    forward_grad: bool = True
+    multithreading: bool = True
+
+
+local = _Thread()
+
+
+def is_grad_enabled() -> bool:
+    """Return whether ops in this thread are being recorded.
+
+    Examples
+    --------
+    >>> with adjoint.no_grad():
+    ...     adjoint.is_grad_enabled()
+    False
+    """
+    return not off or local.grad
+
+
+def set_grad(value: bool) -> None:
+    """Switch recording in this thread."""
+    global off
+    if local.grad is not value:
+        with _lock:
+            off += -1 if value else 1
+        local.grad = value
+
+
+def note_unusual(change: int) -> None:
+    """Count something unusual in (+1) or out (-1)."""
+    global unusual
+    with _lock:
+        unusual += change

@@ -1,0 +1,92 @@
+"""Bringing operands to one dtype, by torch's rules, before a kernel sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .tensor import TensorBase
+
+
+class _Constants(dict[Any, Any]):
+    """Python numbers as read-only 0-d arrays: a ufunc takes those twice as fast as a number."""
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__()
+        self.dtype = np.dtype(dtype)
+
+    def __missing__(self, number: Any) -> Any:
+        array = np.array(number, self.dtype)
+        if number != 0:  # 0.0 and -0.0 are the same key
+            if len(self) > 512:
+                self.clear()
+            array.flags.writeable = False
+            self[number] = array
+        return array
+
+
+float32_constants = _Constants(np.float32)
+float64_constants = _Constants(np.float64)
+
+
+def _kind(value: Any) -> tuple[dtypes.dtype, int]:
+    """Return the operand's dtype and how much it counts: 2 dimensioned, 1 zero-d, 0 Python number."""
+    if isinstance(value, TensorBase):
+        value = value.array
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or isinstance(value, np.generic):
+        if value is None or isinstance(value, str | list | tuple | dict):
+            raise TypeError(
+                f"unsupported operand: expected a Tensor or a number, not {type(value).__name__}; "
+                "convert it with adjoint.tensor(...)"
+            )
+        return dtypes.of_number(value), 0
+    return dtypes.of(dtype), 2 if value.ndim else 1
+
+
+def result_type(values: Sequence[Any]) -> dtypes.dtype:
+    """Return the dtype that an op on `values` gives."""
+    return dtypes.result_of([_kind(v) for v in values])
+
+
+def convert(value: Any, dtype: dtypes.dtype) -> Any:
+    """Return `value` as an array (or payload, or tensor) of `dtype`."""
+    has = getattr(value, "dtype", None)
+    if has is None or isinstance(value, np.generic):
+        return number_array(value, dtype)
+    if has == dtype.np or has is dtype:
+        return value
+    if isinstance(value, np.ndarray) or not hasattr(value, "level") and not isinstance(value, TensorBase):
+        return value.astype(dtype.np)
+    from . import primitive
+
+    return primitive.cast(value, dtype.np)
+
+
+def number_array(value: Any, dtype: dtypes.dtype) -> Any:
+    """Return a Python number as a 0-d array, wrapping integers as torch does."""
+    if dtype.category == 1 and isinstance(value, int) and not isinstance(value, bool):
+        bits = 8 * dtype.itemsize
+        wrapped = value & ((1 << bits) - 1)
+        if dtype.is_signed and wrapped >> (bits - 1):
+            wrapped -= 1 << bits
+        return np.array(wrapped, dtype.np)
+    return np.array(value, dtype.np)
+
+
+def promote(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return both operands in their common dtype."""
+    dtype = dtypes.result_of([_kind(a), _kind(b)])
+    return convert(a, dtype), convert(b, dtype)
+
+
+def promote_all(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return all operands in their common dtype."""
+    first = getattr(values[0], "dtype", None)
+    if first is not None and all(getattr(v, "dtype", None) is first for v in values):
+        return values
+    dtype = result_type(values)
+    return tuple(convert(v, dtype) for v in values)

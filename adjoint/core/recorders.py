@@ -1,0 +1,367 @@
+"""The recorders: what turns a declaration into the function that one calls, on the hot path.
+
+Here alone speed outranks brevity. Everything that can be decided at declaration is; a call reads two
+module-level words, runs the kernel, and, when a gradient can flow, fills one node. Whatever is not the
+plain case (`modes.unusual`, a tensor subclass, operands of unequal dtype) goes to a slower, complete
+path in `primitive` or `promotion`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import modes, primitive
+from .primitive import (
+    Node,
+    Op,
+    _target,
+    as_floating,
+    by_ufunc,
+    differentiable,
+    explained,
+    general,
+    getframe,
+    note_view,
+    refresh,
+    settle,
+)
+from .promotion import float32_constants, float64_constants
+from .promotion import promote as promote_pair
+from .tensor import STALE, Storage, TensorBase, View, ours, tick
+
+# Set once, when the Tensor class exists: core makes tensors without importing it.
+Tensor: type[TensorBase] = TensorBase
+make: Callable[[], Any] = TensorBase
+
+ndarray = np.ndarray
+f32 = np.dtype("float32")
+f64 = np.dtype("float64")
+
+Rule = Callable[..., Any]
+
+
+def _name_of(kernel: Any) -> str:
+    return str(kernel.__name__).strip("_")
+
+
+def unary(
+    kernel: Any, x: Rule | None = None, *, name: str | None = None, floating: bool = False, **options: Any
+) -> Callable[[Any], Any]:
+    """Declare a primitive of one input whose output has its shape; the rule is also the jvp."""
+    op = Op(
+        name or _name_of(kernel), kernel, ("x",), (), {"x": x} if x else {}, floating=floating,
+        **{"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, **options},
+    )  # fmt: skip
+    pick = op.pickers[0]
+    keeps_x, keeps_out = 0 in op.keeps[0], 1 in op.keeps[0]
+    recorded = x is not None
+    if op.derived:
+        return _publish(op, _named(op))
+
+    def call(x: Any) -> Any:
+        if modes.unusual or (type(x) is not Tensor and not isinstance(x, TensorBase)):
+            return general(op, (x,), ())
+        a = x.array
+        usual = a.dtype is f32 or a.dtype is f64
+        if floating and not usual:
+            a = as_floating(a)
+        try:
+            c = kernel(a)
+        except Exception as error:
+            raise explained(op, error, (x,)) from None
+        if type(c) is not ndarray:
+            c = settle(c)
+        out = make()
+        out.array = c
+        out._grad = out.lineage = out.memory = None
+        e = x.node
+        if e is None or (modes.off and not modes.local.grad) or not recorded:
+            out.node = None
+            return out
+        if e is STALE:
+            e = refresh(x)
+        out.node = n = Node()
+        n.op = op if usual else op.variant(c.dtype)
+        n.edges = (e,)
+        n.stamp = tick()
+        if pick is None:
+            n.saved = None
+        else:
+            n.saved = (pick((a, c)),)
+            sx = so = None
+            if keeps_x:
+                sx = x.memory
+                if sx is None:
+                    x.memory = sx = Storage()
+                    sx.ledger = None
+            if keeps_out:
+                so = out.memory
+                if so is None:
+                    out.memory = so = Storage()
+                    so.ledger = None
+            n.cells = (sx, so)
+        n.targets = n.extra = None
+        f = getframe(1)
+        code = f.f_code
+        while code.co_filename in ours:
+            f = f.f_back
+            code = f.f_code
+        n.code = code
+        n.lasti = f.f_lasti
+        return out
+
+    return _publish(op, call)
+
+
+def binary(
+    kernel: Any,
+    x: Rule | None = None,
+    y: Rule | None = None,
+    *,
+    name: str | None = None,
+    promote: bool = True,
+    floating: bool = False,
+    **options: Any,
+) -> Callable[[Any, Any], Any]:
+    """Declare a primitive of two inputs that broadcast against each other."""
+    rules = {k: r for k, r in (("x", x), ("y", y)) if r}
+    op = Op(
+        name or _name_of(kernel), kernel, ("x", "y"), (), rules, promotes=promote, floating=floating,
+        **{"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, **options},
+    )  # fmt: skip
+    pick_x, pick_y = op.pickers
+    keeps = any(op.keeps)
+    keeps_x, keeps_y, keeps_out = (any(i in kept for kept in op.keeps) for i in range(3))
+    if x is None or y is None or op.derived or not promote:
+        return _publish(op, _named(op))
+
+    def call(x: Any, y: Any) -> Any:
+        if modes.unusual or (type(x) is not Tensor and not isinstance(x, TensorBase)):
+            return general(op, (x, y), ())
+        a = x.array
+        d = a.dtype
+        mixed = False
+        if type(y) is Tensor or isinstance(y, TensorBase):
+            b = y.array
+            ey = y.node
+            sized = True
+            if d is not b.dtype:
+                a, b = promote_pair(a, b)
+                mixed = True
+        else:
+            ey = None
+            t = type(y)
+            sized = False
+            if d is f32 and (t is float or t is int):
+                b = float32_constants[y]
+            elif d is f64 and (t is float or t is int):
+                b = float64_constants[y]
+            else:
+                a, b = promote_pair(a, y)
+                mixed = True
+        if floating and a.dtype is not f32 and a.dtype is not f64:
+            a, b = as_floating(a), as_floating(b)
+        try:
+            c = kernel(a, b)
+        except Exception as error:
+            raise explained(op, error, (x, y)) from None
+        if type(c) is not ndarray:
+            c = settle(c)
+        out = make()
+        out.array = c
+        out._grad = out.lineage = out.memory = None
+        ex = x.node
+        if (ex is None and ey is None) or (modes.off and not modes.local.grad):
+            out.node = None
+            return out
+        if ex is STALE:
+            ex = refresh(x)
+        if ey is STALE:
+            ey = refresh(y)
+        if mixed and not differentiable(c.dtype):
+            out.node = None
+            return out
+        out.node = n = Node()
+        n.op = op if not mixed and (d is f32 or d is f64) else op.variant(c.dtype)
+        n.edges = (ex, ey)
+        n.stamp = tick()
+        if keeps:
+            env = (a, b, c)
+            n.saved = (
+                None if ex is None or pick_x is None else pick_x(env),
+                None if ey is None or pick_y is None else pick_y(env),
+            )
+            sx = sy = so = None
+            if keeps_x:
+                sx = x.memory
+                if sx is None:
+                    x.memory = sx = Storage()
+                    sx.ledger = None
+            if keeps_y and sized:
+                sy = y.memory
+                if sy is None:
+                    y.memory = sy = Storage()
+                    sy.ledger = None
+            if keeps_out:
+                out.memory = so = Storage()
+                so.ledger = None
+            n.cells = (sx, sy, so)
+        else:
+            n.saved = None
+        n.targets = (_target(x), _target(y)) if mixed or (sized and a.shape != b.shape) else None
+        n.extra = None
+        f = getframe(1)
+        code = f.f_code
+        while code.co_filename in ours:
+            f = f.f_back
+            code = f.f_code
+        n.code = code
+        n.lasti = f.f_lasti
+        return out
+
+    return _publish(op, call)
+
+
+def _publish(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that users and rules call, and let NumPy's ufunc protocol find it."""
+    op.call = call
+    call.__name__ = call.__qualname__ = f"{op.name}_p"
+    call.op = op  # type: ignore[attr-defined]
+    if isinstance(op.kernel, np.ufunc):
+        by_ufunc[op.kernel] = call
+    return call
+
+
+def _split_names(kernel: Any, inputs: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    names = tuple(inspect.signature(kernel).parameters)
+    return names[:inputs], names[inputs:]
+
+
+def parametric(
+    kernel: Any, x: Rule | None = None, *, name: str | None = None, view: bool = False, **options: Any
+) -> Callable[..., Any]:
+    """Declare a primitive of one input and fixed parameters, all positional: ``sum_p(x, axes, keepdims)``."""
+    _, params = _split_names(kernel, 1)
+    op = Op(name or _name_of(kernel), kernel, ("x",), params, {"x": x} if x else {}, view=view, **options)
+    if op.outputs or x is None or op.floating:
+        return _publish(op, _named(op))
+    pick, derived = op.pickers[0], op.derived
+    keeps_x, keeps_out = 0 in op.keeps[0], 1 in op.keeps[0]
+
+    def call(x: Any, *params: Any) -> Any:
+        if modes.unusual or (type(x) is not Tensor and not isinstance(x, TensorBase)):
+            return general(op, (x,), params)
+        a = x.array
+        try:
+            c = kernel(a, *params)
+        except Exception as error:
+            raise explained(op, error, (x, *params)) from None
+        if type(c) is not ndarray:
+            c = settle(c)
+        out = make()
+        out.array = c
+        out._grad = out.lineage = out.memory = None
+        recording = not modes.off or modes.local.grad
+        if view and _shares(c, a):
+            note_view(out, x, op, params, View.NORMAL if recording else View.NO_GRAD)
+        e = x.node
+        if e is None or not recording:
+            out.node = None
+            return out
+        if e is STALE:
+            e = refresh(x)
+        out.node = n = Node()
+        n.op = op.variant(c.dtype) if op.holomorphic else op
+        n.edges = (e,)
+        n.stamp = tick()
+        if pick is None:
+            n.saved = None
+        else:
+            env = (a, c, *params, *[getattr(a, w) for _, w in derived]) if derived else (a, c, *params)
+            n.saved = (pick(env),)
+            sx = so = None
+            if keeps_x:
+                sx = x.memory
+                if sx is None:
+                    x.memory = sx = Storage()
+                    sx.ledger = None
+            if keeps_out:
+                so = out.memory
+                if so is None:
+                    out.memory = so = Storage()
+                    so.ledger = None
+            n.cells = (sx, so)
+        n.targets = n.extra = None
+        f = getframe(1)
+        code = f.f_code
+        while code.co_filename in ours:
+            f = f.f_back
+            code = f.f_code
+        n.code = code
+        n.lasti = f.f_lasti
+        return out
+
+    return _publish(op, call)
+
+
+def _shares(c: Any, a: Any) -> bool:
+    if type(c) is not ndarray:
+        return primitive.shares(c, a)
+    base = c.base
+    return base is not None and (base is a or base is a.base) or c is a
+
+
+def nary(
+    kernel: Any, *, name: str | None = None, inputs: int, joint: Rule | None = None, **options: Any
+) -> Callable[..., Any]:
+    """Declare a primitive of a fixed number of inputs, then parameters; a rule per input, by its name.
+
+    Where the gradients share work, one `joint` rule returns all of them (it may name `needs`, a tuple
+    that says which are wanted). With ``outputs=True`` the kernel returns a tuple, and each rule takes the list of the outputs'
+    gradients (None where none arrived) in place of `g`.
+    """
+    names, params = _split_names(kernel, inputs)
+    named = {k: options.pop(k) for k in names if k in options}
+    op = Op(name or _name_of(kernel), kernel, names, params, named, joint=joint, **options)
+    return _publish(op, _named(op))
+
+
+def _named(op: Op) -> Callable[..., Any]:
+    arity = len(op.inputs)
+
+    def call(*args: Any) -> Any:
+        return general(op, args[:arity], args[arity:])
+
+    return call
+
+
+def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) -> Callable[..., Any]:
+    """Declare a primitive of a sequence of inputs, then parameters: ``cat_p((a, b, c), axis)``.
+
+    The kernel takes the tuple first. The one rule returns a gradient per input; after `g` it may name
+    `xs`, `out`, the parameters, and `xs_shape` (the tuple of the inputs' shapes).
+    """
+    _, params = _split_names(kernel, 1)
+    name = name or _name_of(kernel)
+    shown = Op(name, kernel, (), params, {}, **options)
+    of_arity: dict[int, Op] = {}
+
+    def with_arity(arity: int) -> Op:
+        def flat(*args: Any) -> Any:
+            return kernel(args[:arity], *args[arity:])
+
+        op = Op(
+            name, flat, tuple(f"x{i}" for i in range(arity)), params, {}, joint=xs, sequence=shown, **options
+        )
+        of_arity[arity] = op
+        return op
+
+    def call(xs: Any, *params: Any) -> Any:
+        xs = tuple(xs)
+        return general(of_arity.get(len(xs)) or with_arity(len(xs)), xs, params)
+
+    return _publish(shown, call)

@@ -1,0 +1,154 @@
+"""Storage, views and the slots of a tensor: what recording and mutation need to know of one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from itertools import count
+from typing import Any
+
+# One clock orders everything: a node's stamp is when it was recorded, a write's time is when it
+# happened. A kept value is stale exactly when it was written after the node that kept it.
+tick = count(1).__next__
+
+
+class _Clock:
+    """The time of the latest in-place write to any storage."""
+
+    __slots__ = ("latest",)
+
+    def __init__(self) -> None:
+        self.latest = 0
+
+
+clock = _Clock()
+_ledger_lock = threading.Lock()
+
+
+class Ledger:
+    """What has happened to a storage: its writes, and the views that must hear of the next one."""
+
+    __slots__ = ("code", "fresh", "lasti", "operation", "time", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.time = 0
+        self.code: Any = None
+        self.lasti = 0
+        self.operation = ""
+        # Weak references to the views whose `node` is up to date. A write that changes the history of
+        # the base marks these stale and empties the list; reading a stale view puts it back. So a
+        # write costs nothing for a view that nobody has looked at since the last one.
+        self.fresh: list[weakref.ref[TensorBase]] = []
+
+
+class Storage:
+    """The identity of a piece of memory, shared by every tensor that looks at it.
+
+    It holds no array: nodes keep storages to see later writes, and must not keep memory alive by that.
+    `ledger` is None until the first write or view.
+    """
+
+    __slots__ = ("__weakref__", "ledger", "origin")
+
+    ledger: Ledger | None
+    origin: int  # address at which offset 0 lies; unset unless it is not the owning array's start
+
+
+class InferenceStorage(Storage):
+    """Storage of a tensor made in inference mode: it has no version counter."""
+
+    __slots__ = ()
+
+
+class View:
+    """How a view came from its base: the primitives to replay, and the mode they were made in."""
+
+    __slots__ = ("base", "kind", "replay")
+
+    NORMAL, NO_GRAD, MULTIPLE, CUSTOM, INFERENCE = range(5)
+
+    def __init__(self, base: TensorBase, replay: tuple[Any, ...], kind: int) -> None:
+        self.base = base
+        self.replay = replay
+        self.kind = kind
+
+
+class TensorBase:
+    """The slots of a tensor.
+
+    `array` is the value: a NumPy or CuPy array, or inside a transform a payload. `node` is where its
+    gradient goes: None, an op's node, or a leaf's `AccumulateGrad`; `STALE` when an in-place write has
+    changed a view's history since it was last read. `memory` is None until the tensor is viewed, written or
+    kept by a rule (`storage_of` makes it then), and `lineage` unless it is a view: most results never are. The class must never define `__getattr__`: with one,
+    the interpreter no longer reads slots directly, and every op gets slower.
+    """
+
+    __slots__ = ("__weakref__", "_grad", "array", "lineage", "memory", "node")
+
+    array: Any
+    node: Any
+    memory: Storage | None
+    lineage: View | None
+    _grad: Any
+
+
+class _Stale:
+    """The mark left in `node` of a view whose history must be rebuilt from its base."""
+
+    __slots__ = ()
+
+
+STALE = _Stale()
+
+
+def new_storage() -> Storage:
+    """Return the identity of memory nobody else looks at."""
+    storage = Storage()
+    storage.ledger = None
+    return storage
+
+
+def storage_of(x: TensorBase) -> Storage:
+    """Return the tensor's storage, which a fresh result gets only when somebody asks for it."""
+    storage = x.memory
+    if storage is None:
+        storage = x.memory = new_storage()
+    return storage
+
+
+_package = os.path.dirname(os.path.dirname(__file__))
+# The source files of adjoint itself: a frame of any other file is the program's.
+ours = frozenset(
+    os.path.join(folder, name) for folder, _, names in os.walk(_package) for name in names if name.endswith(".py")
+)
+
+
+def caller() -> tuple[Any, int]:
+    """Return the code and instruction of the innermost frame outside adjoint."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename in ours and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def ledger_of(storage: Storage) -> Ledger:
+    """Return the storage's ledger, opened if it has none."""
+    ledger = storage.ledger
+    if ledger is None:
+        with _ledger_lock:
+            ledger = storage.ledger
+            if ledger is None:
+                ledger = storage.ledger = Ledger()
+    return ledger
+
+
+def note_write(x: TensorBase, operation: str = "") -> None:
+    """Record that the tensor's memory was written: when, how often, by which op and on which line."""
+    ledger = ledger_of(storage_of(x))
+    ledger.version += 1
+    ledger.time = clock.latest = tick()
+    ledger.code, ledger.lasti = caller()
+    ledger.operation = operation

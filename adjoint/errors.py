@@ -1,0 +1,38 @@
+"""Exception types, and the sentences they speak."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+
+class InPlaceError(RuntimeError):
+    """A value that a backward rule kept was overwritten before the rule ran."""
+
+
+class FreedGraphError(RuntimeError):
+    """A backward pass reached nodes whose kept values were freed by an earlier one."""
+
+
+def line_of(code: types.CodeType, lasti: int) -> int:
+    """Return the source line of the instruction at `lasti`."""
+    for start, end, line in code.co_lines():
+        if start <= lasti < end and line is not None:
+            return line
+    return code.co_firstlineno
+
+
+def place(code: types.CodeType | None, lasti: int) -> str | None:
+    """Return ``file:line`` of an instruction, or None where none was noted."""
+    if code is None:
+        return None
+    return f"{code.co_filename}:{line_of(code, lasti)}"
+
+
+def describe(value: Any) -> str:
+    """Return a value's dtype and shape, as ``float32[64, 10]``; other values by their type."""
+    dtype = getattr(value, "dtype", None)
+    shape = getattr(value, "shape", None)
+    if dtype is None or shape is None:
+        return f"{type(value).__name__} {value!r:.40}"
+    return f"{getattr(dtype, 'name', dtype)}[{', '.join(map(str, shape))}]"

@@ -1,0 +1,37 @@
+"""Handles that take a registered hook out again."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+_ids = itertools.count().__next__
+
+
+class RemovableHandle:
+    """Removes a hook: by `remove`, or at the end of a ``with`` block.
+
+    It refers to the dict of hooks weakly where the dict allows, so that it keeps nothing alive.
+    """
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any] | None = None) -> None:
+        self.id = _ids()
+        self._hooks: Any = hooks
+        if hook is not None:
+            if not callable(hook):
+                raise TypeError(f"a hook must be callable, not {type(hook).__name__}")
+            hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook out; doing so twice is no error."""
+        hooks = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()

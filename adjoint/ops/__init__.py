@@ -1,0 +1,1 @@
+"""Every primitive with its rules, and its public function beside it."""

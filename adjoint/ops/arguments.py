@@ -1,0 +1,67 @@
+"""Cleaning up what callers pass: dims, shapes, devices, dtypes."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import TensorBase
+
+
+def dim_in(dim: Any, rank: int) -> int:
+    """Return a dimension counted from the front, or raise torch's IndexError."""
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise TypeError(f"dim must be an int, not {type(dim).__name__}")
+    wrapped = operator.index(dim)
+    bound = max(rank, 1)
+    if not -bound <= wrapped < bound:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {wrapped})"
+        )
+    return wrapped + bound if wrapped < 0 else wrapped
+
+
+def dims_in(dim: Any, rank: int) -> tuple[int, ...]:
+    """Return dimensions counted from the front; None or an empty sequence means all of them."""
+    if dim is None:
+        return tuple(range(rank))
+    if hasattr(dim, "__index__"):
+        return (dim_in(dim, rank),) if rank else _none_of_scalar(dim)
+    dims = tuple(dim_in(d, rank) for d in dim)
+    if len(set(dims)) != len(dims):
+        twice = next(d for d in dims if dims.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    if not dims:
+        return tuple(range(rank))
+    return dims if rank else ()
+
+
+def _none_of_scalar(dim: Any) -> tuple[int, ...]:
+    dim_in(dim, 0)
+    return ()
+
+
+def shape_from(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return a shape given as ints or as one sequence: ``view(2, 3)``, ``view((2, 3))``."""
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = tuple(sizes[0])
+    elif len(sizes) == 1 and isinstance(sizes[0], np.ndarray):
+        sizes = tuple(sizes[0].tolist())
+    return tuple(_size(s) for s in sizes)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, TensorBase):
+        return int(value.array)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"a size must be an int, not {type(value).__name__}") from None
+
+
+def require_tensor(value: Any, name: str, op: str) -> None:
+    """Raise TypeError unless `value` is a tensor."""
+    if not isinstance(value, TensorBase):
+        raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")

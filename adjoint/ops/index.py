@@ -1,0 +1,3 @@
+"""Indexing: reading and writing parts of tensors."""
+
+from __future__ import annotations

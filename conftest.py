@@ -1,0 +1,45 @@
+"""What every test and doctest of the project shares."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import hypothesis
+import pytest
+
+# Cores are shared in CI: how long an example takes says nothing about it.
+hypothesis.settings.register_profile("adjoint", deadline=None)
+hypothesis.settings.load_profile("adjoint")
+
+# Doctest collection imports every module; these need a package that may not be installed.
+collect_ignore = [
+    f"adjoint/kernels/{package}.py" for package in ("cupy", "numba", "triton") if find_spec(package) is None
+]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _doctest_names(doctest_namespace: dict[str, Any]) -> None:
+    import numpy as np
+
+    import adjoint
+
+    doctest_namespace["adjoint"] = adjoint
+    doctest_namespace["np"] = np
+
+
+def _has_gpu() -> bool:
+    try:
+        import cupy
+
+        return cupy.cuda.runtime.getDeviceCount() > 0
+    except Exception:  # no CuPy, no driver, no device: all mean the same here
+        return False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the `gpu` tests where there is no GPU."""
+    gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu and not _has_gpu():
+        config.hook.pytest_deselected(items=gpu)
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
