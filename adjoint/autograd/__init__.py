@@ -7,6 +7,7 @@ from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function, NestedIOFunction
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "function",
     "grad",
     "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "no_grad",

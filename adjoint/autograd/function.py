@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core import device, modes
-from ..core.inplace import check_writable, is_leaf_node, rebase
+from ..core.inplace import check_writable, rebase
 from ..core.payload import top_payload
 from ..core.primitive import (
     Cotangents,
@@ -16,18 +19,31 @@ from ..core.primitive import (
     Hookless,
     MultipleNode,
     Node,
+    Output,
     Special,
     differentiable,
+    capture_traceback,
     edge_of,
     extra_of,
-    capture_traceback,
     fit,
     freed_error,
     getframe,
     output_node,
     wrap,
 )
-from ..core.tensor import InferenceStorage, TensorBase, View, note_write, ours, storage_of, tick
+from ..core.engine import AccumulateGrad
+from ..core.tensor import (
+    STALE,
+    InferenceStorage,
+    Storage,
+    TensorBase,
+    View,
+    clock,
+    note_write,
+    ours,
+    storage_of,
+    tick,
+)
 from ..errors import InPlaceError, place
 
 __all__ = [
@@ -45,36 +61,59 @@ Tensor = Any
 class _Kept:
     """A tensor given to `save_for_backward`: enough to give it back without holding an output."""
 
-    __slots__ = ("array", "edge", "memory", "output", "packed", "tensor", "time", "unpack")
+    __slots__ = ("array", "edge", "memory", "output", "packed", "unpack")
 
-    def __init__(self, tensor: Any, output: int | None, time: int) -> None:
-        self.time, self.output, self.unpack, self.packed = time, output, None, None
-        self.memory = storage_of(tensor)
-        self.tensor = self.array = self.edge = None
-        if output is None and (tensor.node is None or is_leaf_node(tensor.node)):
-            self.tensor = tensor
-        else:
-            self.array, self.edge = tensor.array, None if output is not None else edge_of(tensor)
+    array: Any
+    edge: Any
+    memory: Any
+    output: int | None
+    packed: Any
+    unpack: Any
 
     def restore(self, node: FunctionNode) -> Any:
         """Return the tensor, if nobody has written to it since."""
-        ledger = self.memory.ledger
-        if ledger is not None and ledger.time > self.time:
-            kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
-            raise InPlaceError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"{node.op.title} saved it{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} "
-                f"overwrote it{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Save a copy "
-                "(x.clone()) or use the out-of-place op."
-            )
         if self.unpack is not None:
             return self.unpack(self.packed)
-        if self.tensor is not None:
-            return self.tensor
+        ledger = self.memory.ledger
+        if ledger is not None and ledger.time > node.stamp:
+            raise InPlaceError(_overwritten(node, ledger))
         edge = self.edge
         if self.output is not None:
             edge = node if node.single else output_node(node, self.output)
         return wrap(self.array, edge, self.memory)
+
+
+def _overwritten(node: FunctionNode, ledger: Any) -> str:
+    kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{node.op.title} saved it{f' at {kept}' if kept else ''}, and {ledger.operation or 'an in-place op'} "
+        f"overwrote it{f' at {wrote}' if wrote else ''} (it is at version {ledger.version}). Save a copy "
+        "(x.clone()) or use the out-of-place op."
+    )
+
+
+class _OwnOutput:
+    """An attribute of ``ctx`` that holds, on some nodes, one of the node's own outputs.
+
+    The node must not hold the output itself, which holds the node: it keeps what it takes to make it again.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, node: Any, owner: Any = None) -> Any:
+        try:
+            value = node.__dict__[self.name]
+        except (KeyError, AttributeError):
+            raise AttributeError(f"'{owner.__name__}' object has no attribute '{self.name}'") from None
+        return value.restore(node) if type(value) is _Kept else value
+
+    def __set__(self, node: Any, value: Any) -> None:
+        node.__dict__[self.name] = value
+
+    def __delete__(self, node: Any) -> None:
+        del node.__dict__[self.name]
 
 
 class FunctionCtx:
@@ -116,16 +155,16 @@ class FunctionNode(MultipleNode, FunctionCtx):
     """The node of one call of a custom function; the function sees it as ``ctx``."""
 
     # A dict for whatever the function stores; the rest are plain slots of a node.
-    __slots__ = ("__dict__", "arguments", "function", "mask", "positions", "single", "targets_of")
+    __slots__ = ("__dict__", "arguments", "function", "mask", "positions", "single", "targets_of", "to_save")
 
     function: Any
     arguments: int
-    positions: tuple[int, ...]
+    positions: list[int]
     mask: tuple[bool, ...]
     single: bool
+    to_save: tuple[Any, ...] | None
 
     # Class attributes are the defaults of what `ctx` methods set.
-    to_save: tuple[Any, ...] | None = None
     saved_for_forward: tuple[Any, ...] | None = None
     dirty_tensors: tuple[Any, ...] = ()
     non_differentiable: tuple[Any, ...] = ()
@@ -140,11 +179,21 @@ class FunctionNode(MultipleNode, FunctionCtx):
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` was given."""
         saved = self.saved
-        if saved is None:
-            return tuple(self.to_save or ())
+        if saved is None:  # before forward has ended, or in jvp
+            return tuple(self.to_save or self.saved_for_forward or ())
         if type(saved) is Freed:
             raise freed_error(self, saved)
-        return tuple(None if k is None else k.restore(self) for k in saved)
+        restored = []
+        written = self.stamp < clock.latest
+        for kept in saved:
+            if type(kept) is _Kept:
+                kept = kept.restore(self)
+            elif written and kept is not None:
+                ledger = kept.memory.ledger
+                if ledger is not None and ledger.time > self.stamp:
+                    raise InPlaceError(_overwritten(self, ledger))
+            restored.append(kept)
+        return tuple(restored)
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -156,20 +205,15 @@ class FunctionNode(MultipleNode, FunctionCtx):
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         if type(self.saved) is Freed:
             raise freed_error(self, self.saved)
-        return tuple(SavedTensor(k) for k in self.saved or ())
-
-    def __getattr__(self, name: str) -> Any:
-        # Outputs that the function stored on ctx are not held (they would hold this node in turn).
-        outputs = self.__dict__.get("_own_outputs")
-        if outputs is not None and name in outputs:
-            return outputs[name].restore(self)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        kept = tuple(k if k is None or type(k) is _Kept else _keep(k, edge_of(k), None) for k in self.saved or ())
+        self.saved = kept or None
+        return tuple(SavedTensor(k, self) for k in kept)
 
     def lifted(self) -> Any:
         return self.saved
 
-    def kept_cells(self) -> list[tuple[int, Any]]:
-        return []
+    def verify(self) -> None:
+        pass  # saved_tensors does, when the function asks for them
 
     def gradients(self, g: Any) -> list[Any]:
         if self.single and not isinstance(g, Cotangents):
@@ -187,22 +231,25 @@ BackwardCFunction = FunctionNode
 class SavedTensor:
     """One saved tensor, on which pack and unpack hooks can be registered."""
 
-    def __init__(self, kept: _Kept) -> None:
-        self._kept = kept
+    def __init__(self, kept: _Kept | None, node: FunctionNode) -> None:
+        self._kept, self._node = kept, node
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the tensor, and let `unpack_hook` restore it."""
-        _pack(self._kept, pack_hook, unpack_hook)
+        if self._kept is not None:
+            _pack(self._kept, self._node, pack_hook, unpack_hook)
 
 
-def _pack(kept: _Kept, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+def _pack(
+    kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+) -> None:
     if kept.unpack is not None:
         raise RuntimeError("Setting hooks on a saved tensor more than once is not allowed")
-    tensor = kept.tensor if kept.tensor is not None else wrap(kept.array, None, kept.memory)
     with Hookless():
-        kept.packed = pack_hook(tensor.detach())
-    edge, memory = kept.edge, kept.memory
-    leaf = kept.tensor if kept.tensor is not None and kept.tensor.node is not None else None
+        kept.packed = pack_hook(wrap(kept.array, None, kept.memory))
+    edge, memory, output = kept.edge, kept.memory, kept.output
+    watched = isinstance(kept.packed, TensorBase) and kept.packed.memory is memory
+    holder = weakref.ref(node)
 
     def unpack(packed: Any) -> Any:
         out = unpack_hook(packed)
@@ -210,77 +257,99 @@ def _pack(kept: _Kept, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[A
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(out).__name__}"
             )
-        return wrap(out.array, leaf.node if leaf is not None else edge, memory if leaf is None else None)
+        owner = holder()
+        if watched and owner is not None and memory.ledger is not None and memory.ledger.time > owner.stamp:
+            raise InPlaceError(_overwritten(owner, memory.ledger))
+        own = edge
+        if output is not None and owner is not None:
+            own = owner if owner.single else output_node(owner, output)
+        return wrap(out.array, own, memory if watched else None)
 
     kept.unpack = unpack
-    kept.tensor = kept.array = None
+    kept.array = None
 
 
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
     """Call the user's backward and bring its answers to the form of the inputs."""
-    gs = node.gradients(g)
-    lift = modes.is_grad_enabled()
-    if node.materialize_grads:
-        gs = [_zeros(meta) if v is None else v for v, meta in zip(gs, node.metas, strict=True)]
-    tensors = [v if v is None or isinstance(v, TensorBase) else wrap(v) for v in gs]
-    mask = node.mask
-    if None in edges:
-        wanted = dict(zip(node.positions, edges, strict=True))
-        node.mask = tuple(m and wanted.get(i) is not None for i, m in enumerate(mask))
-    try:
+    lift = modes.local.grad
+    if node.single and type(g) is not Cotangents:
+        if g is None:
+            g = _zeros(node.metas[0]) if node.materialize_grads else None
+        tensors: Any = (g if g is None or isinstance(g, TensorBase) else wrap(g),)
+    else:
+        gs = node.gradients(g)
+        if node.materialize_grads:
+            gs = [_zeros(meta) if v is None and meta else v for v, meta in zip(gs, node.metas, strict=True)]
+        tensors = [v if v is None or isinstance(v, TensorBase) else wrap(v) for v in gs]
+    if edges is node.edges:
         answers = node.function.backward(node, *tensors)
-    finally:
-        node.mask = mask
-    if not isinstance(answers, tuple):
-        answers = tuple(answers) if isinstance(answers, list) else (answers,)
-    answers = _counted(node, answers)
+    else:  # some inputs were not asked for in this pass
+        mask, wanted = node.mask, dict(zip(node.positions, edges, strict=True))
+        node.mask = tuple(m and wanted.get(i) is not None for i, m in enumerate(mask))
+        try:
+            answers = node.function.backward(node, *tensors)
+        finally:
+            node.mask = mask
+    if type(answers) is not tuple:
+        answers = tuple(answers) if isinstance(answers, list | tuple) else (answers,)
+    if len(answers) != node.arguments:
+        answers = _counted(node, answers)
+    targets = node.targets_of
+    if len(answers) != len(targets):
+        answers = _of_tensors(node, answers)
     results = []
-    for order, (position, edge) in enumerate(zip(node.positions, edges, strict=True)):
-        answer = answers[position]
-        results.append(None if edge is None or answer is None else _fitted(node, answer, position, order, lift))
+    for answer, edge, target in zip(answers, edges, targets):  # noqa: B905 - equal by now; strict costs
+        if edge is None or answer is None:
+            results.append(None)
+        elif isinstance(answer, TensorBase) and answer.array.shape == target[0] and answer.array.dtype is target[1]:
+            results.append(answer if lift else answer.array)
+        else:
+            results.append(_fitted(node, answer, len(results), target, lift))
     return results
 
 
 def _zeros(meta: Any) -> Any:
-    shape, dtype, module = meta
+    shape, dtype, kind = meta
+    module = np if kind is np.ndarray else device.array_module(device.device("cuda"))
     return wrap(module.zeros(shape, dtype))
 
 
 def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return one answer per argument of `forward`."""
+    """Return one answer per argument of `forward`, or raise."""
     expected = node.arguments
     if len(answers) > expected and all(a is None for a in answers[expected:]):
-        answers = answers[:expected]
-    if len(answers) != expected:
-        raise RuntimeError(
-            f"function {node.op.title} returned an incorrect number of gradients (expected {expected}, got {len(answers)})"
-        )
+        return answers[:expected]
+    raise RuntimeError(
+        f"function {node.op.title} returned an incorrect number of gradients (expected {expected}, got {len(answers)})"
+    )
+
+
+def _of_tensors(node: Any, answers: tuple[Any, ...]) -> list[Any]:
+    """Return the answers for arguments that were tensors; the others have no gradient."""
     for i, answer in enumerate(answers):
         if answer is not None and i not in node.positions:
             raise RuntimeError(
                 f"function {node.op.title} returned a gradient different from None at position {i + 1}, but the "
                 "corresponding forward input was not a Variable"
             )
-    return answers
+    return [answers[i] for i in node.positions]
 
 
-def _fitted(node: Any, answer: Any, position: int, order: int, lift: bool) -> Any:
+def _fitted(node: Any, answer: Any, order: int, target: Any, lift: bool) -> Any:
+    """Return a gradient summed and converted to the form of its input."""
+    position = node.positions[order]
     if not isinstance(answer, TensorBase):
         raise TypeError(
-            f"{node.op.title}: expected Variable or None for the gradient at position {position + 1}, got {type(answer).__name__}"
+            f"{node.op.title}: expected Variable or None for the gradient at position {position + 1}, got "
+            f"{type(answer).__name__}"
         )
-    shape, dtype = node.targets_of[order]
-    value: Any = answer if lift else answer.array
-    if answer.array.shape != shape:
-        if not _expandable(shape, answer.array.shape):
-            raise RuntimeError(
-                f"Function {node.op.title} returned an invalid gradient at index {position} - got "
-                f"{list(answer.array.shape)} but expected shape compatible with {list(shape)}"
-            )
-        value = fit(value, shape, dtype)
-    elif answer.array.dtype != dtype:
-        value = fit(value, shape, dtype)
-    return value
+    shape, dtype = target
+    if answer.array.shape != shape and not _expandable(shape, answer.array.shape):
+        raise RuntimeError(
+            f"Function {node.op.title} returned an invalid gradient at index {position} - got "
+            f"{list(answer.array.shape)} but expected shape compatible with {list(shape)}"
+        )
+    return fit(answer if lift else answer.array, shape, dtype)
 
 
 def _expandable(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
@@ -338,9 +407,18 @@ class Function(metaclass=_FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you "
+            "should invoke them on the class itself. Instantiating an autograd function will raise an error in a "
+            "future version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so "
-            f"you should invoke them on the class itself: {type(self).__name__}.apply(...)"
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            f"function with static forward method: {type(self).__name__}.apply(...)"
         )
 
     @staticmethod
@@ -380,32 +458,41 @@ class Function(metaclass=_FunctionMeta):
         return _apply(cls, args, kwargs)
 
 
-_base_backward = Function.__dict__["backward"].__func__
-
-
-def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    ctx: FunctionNode = cls._backward_cls()
-    edges, positions, mask = [], [], []
+def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: list[Any] | None = None) -> Any:
+    ctx: Any = cls._backward_cls()
+    if context is not None:
+        context.append(ctx)
+    edges: list[Any] = []
+    positions, mask, targets = [], [], []
     recording = False
     for i, a in enumerate(args):
         if isinstance(a, TensorBase):
-            e = edge_of(a)
+            e = a.node
+            if e is STALE:
+                e = edge_of(a)
             edges.append(e)
             positions.append(i)
-            mask.append(e is not None)
+            array = a.array
+            targets.append((array.shape, array.dtype))
             if e is not None:
                 recording = True
-        else:
-            mask.append(False)
-    grad = modes.local.grad if modes.off else True
+                mask.append(True)
+                continue
+        mask.append(False)
+    local, off = modes.local, modes.off
+    grad = not off or local.grad
     recording = recording and grad
-    ctx.function, ctx.op = cls, cls._op
-    ctx.arguments, ctx.positions = len(args), tuple(positions)
+    ctx.function = cls
+    ctx.op = cls._op
+    ctx.arguments = len(args)
+    ctx.positions = positions
     ctx.mask = tuple(mask) if recording else (False,) * len(args)
-    ctx.edges, ctx.saved, ctx.cells, ctx.targets, ctx.extra = tuple(edges), None, (), None, None
-    ctx.targets_of = tuple([(args[i].array.shape, args[i].array.dtype) for i in positions])
-    if grad:
-        modes.set_grad(False)
+    ctx.edges = tuple(edges)
+    ctx.targets_of = targets
+    ctx.to_save = ctx.saved = ctx.targets = ctx.extra = None
+    if grad:  # modes.set_grad(False), without its call
+        off.append(None)
+        local.grad = False
     try:
         if cls._splits:
             raw = cls.forward(*args, **kwargs)
@@ -414,11 +501,105 @@ def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raw = cls.forward(ctx, *args, **kwargs)
     finally:
         if grad:
-            modes.set_grad(True)
+            local.grad = True
+            off.pop()
+    # The usual case, inlined: one fresh tensor of real numbers, nothing on ctx but what was saved.
+    if (
+        recording
+        and isinstance(raw, TensorBase)
+        and raw.node is None
+        and raw.lineage is None
+        and not modes.unusual
+        and raw.array.dtype.kind == "f"
+        and not ctx.__dict__
+        and not _is_one_of(raw, args)
+    ):
+        array = raw.array
+        ctx.single = True
+        ctx.metas = ((array.shape, array.dtype, type(array)),)
+        frame = getframe(2)
+        code = frame.f_code
+        while code.co_filename in ours:
+            frame = frame.f_back  # type: ignore[assignment]
+            code = frame.f_code
+        ctx.code = code
+        ctx.lasti = frame.f_lasti
+        ctx.stamp = tick()
+        raw.node = ctx
+        if ctx.to_save:
+            ctx.saved = _saved(ctx, ctx.to_save)
+            ctx.to_save = None
+        return raw
     several = isinstance(raw, tuple)
     outputs = _Outputs(ctx, args, raw if several else (raw,), several)
     outputs.attach(recording)
     return tuple(outputs.values) if several else outputs.values[0]
+
+
+def _is_one_of(value: Any, args: tuple[Any, ...]) -> bool:
+    for a in args:  # noqa: SIM110 - a generator costs more than the loop
+        if a is value:
+            return True
+    return False
+
+
+def _locate(ctx: Any) -> None:
+    frame = getframe(3)
+    code = frame.f_code
+    while code.co_filename in ours:
+        frame = frame.f_back  # type: ignore[assignment]
+        code = frame.f_code
+    ctx.code = code
+    ctx.lasti = frame.f_lasti
+
+
+def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what to store of saved tensors: outputs as what it takes to make them again, others as they are."""
+    own = False
+    for t in tensors:
+        if not isinstance(t, TensorBase):
+            if t is None:
+                continue
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument is of type {type(t).__name__}; assign other "
+                "values to ctx itself"
+            )
+        memory = t.memory
+        if memory is None:
+            t.memory = memory = Storage()
+            memory.ledger = None
+        elif type(memory) is InferenceStorage:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
+                "tensor and use it in autograd."
+            )
+        node = t.node
+        if node is ctx or type(node) is Output or node is STALE:
+            own = True
+    return tuple([_without_cycle(ctx, t) for t in tensors]) if own else tensors
+
+
+def _without_cycle(ctx: Any, t: Any) -> Any:
+    output = None if t is None else _output_index(ctx, t)
+    return t if output is None else _keep(t, None, output)
+
+
+def _keep(t: Any, edge: Any, output: int | None) -> _Kept:
+    kept = _Kept()
+    kept.array, kept.edge, kept.memory, kept.output, kept.unpack = t.array, edge, storage_of(t), output, None
+    return kept
+
+
+def _output_index(ctx: Any, t: Any) -> int | None:
+    """Return which output of the node `t` is, or None."""
+    node = t.node
+    if node is ctx:
+        return 0
+    if type(node) is Output and node.edges[0] is ctx:
+        return node.index
+    if node is STALE and any(t is d for d in ctx.__dict__.get("dirty_tensors", ())):
+        return 0
+    return None
 
 
 class _Outputs:
@@ -433,35 +614,32 @@ class _Outputs:
     def attach(self, recording: bool) -> None:
         """Connect the outputs to the node and let it keep what was saved."""
         ctx, values = self.ctx, self.values
-        tensors = [v for v in values if isinstance(v, TensorBase)]
-        if not self.several and not tensors and values[0] is not None:
-            raise TypeError(f"{type(ctx).__name__}: expected Variable or a tuple of them, got {type(values[0]).__name__}")
-        for t in ctx.dirty_tensors:
+        attributes = ctx.__dict__
+        dirty = attributes.get("dirty_tensors", ())
+        if not self.several and values[0] is not None and not isinstance(values[0], TensorBase):
+            raise TypeError(
+                f"{type(ctx).__name__}: expected Variable or a tuple of them, got {type(values[0]).__name__}"
+            )
+        for t in dirty:
             self._check_dirty(t, recording)
+            note_write(t, ctx.op.title)
         if not recording:
-            self._alias_inputs()
             return
         ctx.single = not self.several
-        ctx.metas = tuple(
-            [
-                (v.array.shape, v.array.dtype, device.module_of(v.array)) if isinstance(v, TensorBase) else None
-                for v in values
-            ]
-        )
-        frame = getframe(3)
-        code = frame.f_code
-        while code.co_filename in ours and frame.f_back is not None:
-            frame = frame.f_back
-            code = frame.f_code
-        ctx.code, ctx.lasti = code, frame.f_lasti
-        for t in ctx.dirty_tensors:
-            note_write(t, type(ctx).__name__)
+        ctx.metas = [
+            (v.array.shape, v.array.dtype, type(v.array)) if isinstance(v, TensorBase) else None for v in values
+        ]
+        _locate(ctx)
         ctx.stamp = tick()
-        saved_values = list(values)
+        plain = not dirty and "non_differentiable" not in attributes
         for i, v in enumerate(values):
             if isinstance(v, TensorBase):
-                values[i] = self._attach_one(v, i)
-        self._keep(saved_values)
+                usual = plain and v.node is None and v.lineage is None and v.array.dtype.kind == "f"
+                if usual and not any([v is a for a in self.args]):
+                    v.node = output_node(ctx, i) if self.several else ctx
+                else:
+                    values[i] = self._attach_one(v, i)
+        self._keep(attributes)
         if modes.unusual and modes.local.anomaly:
             extra_of(ctx).traceback = capture_traceback()
 
@@ -477,10 +655,6 @@ class _Outputs:
                 "that are modified inplace must all be outputs of the Function."
             )
         check_writable(t, recording and any(ctx.mask))
-
-    def _alias_inputs(self) -> None:
-        for t in self.ctx.dirty_tensors:
-            note_write(t, type(self.ctx).__name__)
 
     def _attach_one(self, v: Any, i: int) -> Any:
         ctx = self.ctx
@@ -514,56 +688,29 @@ class _Outputs:
     def _shares_base(self, v: Any, a: Any) -> bool:
         return isinstance(a, TensorBase) and a.lineage is not None and a.lineage.base is v.lineage.base
 
-    def _keep(self, raw: list[Any]) -> None:
-        """Store the saved tensors without holding outputs, and release outputs stored on ctx."""
+    def _keep(self, attributes: dict[str, Any]) -> None:
+        """Store the saved tensors without holding outputs, and take outputs off ctx."""
         ctx = self.ctx
         if ctx.to_save:
-            kept = []
-            for t in ctx.to_save:
-                if t is None:
-                    kept.append(None)
-                    continue
-                if not isinstance(t, TensorBase):
-                    raise TypeError(
-                        f"save_for_backward can only save variables, but argument is of type {type(t).__name__}; "
-                        "assign other values to ctx itself"
-                    )
-                if type(t.memory) is InferenceStorage:
-                    raise RuntimeError(
-                        "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
-                        "normal tensor and use it in autograd."
-                    )
-                kept.append(_Kept(t, self._output_index(t, raw), ctx.stamp))
-            ctx.saved = tuple(kept)
-            if modes.unusual and modes.local.pack_hooks:
-                for k in kept:
-                    if k is not None:
-                        _pack(k, *modes.local.pack_hooks[-1])
-            if modes.unusual and modes.local.pack_refusal is not None:
-                raise RuntimeError(modes.local.pack_refusal)
-        attributes = ctx.__dict__
-        attributes.pop("to_save", None)
-        if attributes:
-            own = {}
-            for name, value in list(attributes.items()):
-                if isinstance(value, TensorBase):
-                    output = self._output_index(value, raw)
-                    if output is not None:
-                        own[name] = _Kept(value, output, ctx.stamp)
-                        del attributes[name]
-            for name in ("dirty_tensors", "non_differentiable"):
-                attributes.pop(name, None)
-            if own:
-                attributes["_own_outputs"] = own
+            ctx.saved = _saved(ctx, ctx.to_save)
+            ctx.to_save = None
+            if modes.unusual:
+                self._pack_saved()
+        for name, value in attributes.items():
+            if isinstance(value, TensorBase) and _output_index(ctx, value) is not None:
+                attributes[name] = _without_cycle(ctx, value)
+                if not isinstance(type(ctx).__dict__.get(name), _OwnOutput):
+                    setattr(type(ctx), name, _OwnOutput(name))
+        attributes.pop("dirty_tensors", None)
+        attributes.pop("non_differentiable", None)
 
-    def _output_index(self, t: Any, raw: list[Any]) -> int | None:
-        """Return which output `t` is; an input that was returned as is counts as an input."""
-        for i, v in enumerate(raw):
-            if v is t:
-                written = any(t is d for d in self.ctx.dirty_tensors)
-                is_input = any(t is a for a in self.args)
-                return i if written or not is_input else None
-        return None
+    def _pack_saved(self) -> None:
+        ctx = self.ctx
+        if modes.local.pack_refusal is not None:
+            raise RuntimeError(modes.local.pack_refusal)
+        if modes.local.pack_hooks:
+            for saved in ctx._raw_saved_tensors:
+                saved.register_hooks(*modes.local.pack_hooks[-1])
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -600,7 +747,7 @@ _error_op.node = type("Error", (Node,), {"__slots__": (), "__module__": "adjoint
 def _failing(tensor: Any, edges: tuple[Any, ...]) -> Any:
     out = tensor.detach()
     node = Node()
-    node.op, node.edges, node.saved, node.cells = _error_op, edges, None, ()
+    node.op, node.edges, node.saved = _error_op, edges, None
     node.targets, node.extra, node.code, node.lasti, node.stamp = None, None, None, 0, tick()
     out.node = node
     return out

@@ -234,6 +234,7 @@ class inference_mode(_Context):  # noqa: N801 - torch's name
 
 def set_inference(value: bool, before: bool) -> None:
     """Count inference mode in or out as something unusual."""
+    modes.inferred = True
     if value != before:
         modes.note_unusual(1 if value else -1)
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from typing import Any
 
 import numpy as np
+
+# The names torch knows; only the first two are places where memory can be had here.
+_TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
+          "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
 
 
 class device:  # noqa: N801 - torch's name
     """A place for tensors: ``device("cpu")``, ``device("cuda", 0)``.
 
+    As a context it is where factories make tensors.
+
     Examples
     --------
     >>> adjoint.device("cuda:1")
     device(type='cuda', index=1)
+    >>> with adjoint.device("cpu"):
+    ...     adjoint.zeros(2).device
+    device(type='cpu')
     """
 
     __slots__ = ("index", "type")
@@ -21,27 +32,20 @@ class device:  # noqa: N801 - torch's name
     type: str
     index: int | None
 
-    def __init__(self, type: str | int | device = "cpu", index: int | None = None) -> None:  # noqa: A002
+    def __init__(self, type: str | int | device, index: int | None = None) -> None:  # noqa: A002 - torch's name
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
-            return
-        if isinstance(type, int):
+        elif isinstance(type, int):
             self.type, self.index = "cuda", type
-            return
-        name, _, number = type.partition(":")
-        if name not in ("cpu", "cuda", "meta"):
-            raise RuntimeError(
-                f"Expected one of cpu, cuda, meta device type at start of device string: {type}"
+        elif isinstance(type, str):
+            self.type, self.index = _parsed(type, index)
+        else:
+            raise TypeError(
+                "device() received an invalid combination of arguments: expected a string, an index or an "
+                f"adjoint.device, not {_kind(type)}"
             )
-        if number:
-            if index is not None:
-                raise RuntimeError(
-                    f"type (string) must not include an index because index was passed explicitly: {type}"
-                )
-            if not number.isdigit():
-                raise RuntimeError(f"Invalid device string: '{type}'")
-            index = int(number)
-        self.type, self.index = name, index
+        if self.index is not None and self.index < 0:
+            raise RuntimeError(f"Device index must not be negative, got {self.index}")
 
     def __repr__(self) -> str:
         if self.index is None:
@@ -61,37 +65,84 @@ class device:  # noqa: N801 - torch's name
         return (device, (self.type, self.index))
 
     def __enter__(self) -> device:
-        _stack.append(self)
+        _choose((*_local.chosen, self))
         return self
 
     def __exit__(self, *error: object) -> None:
-        _stack.pop()
+        _choose(_local.chosen[:-1])
+
+    def __call__(self, function: Any) -> Any:
+        """Decorate a function: its factories make tensors here."""
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapper
+
+
+def _kind(value: Any) -> str:
+    return value.__class__.__name__
+
+
+def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
+    name, colon, number = text.partition(":")
+    if name not in _TYPES:
+        raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {text}")
+    if not colon:
+        return name, index
+    if index is not None:
+        raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {text}")
+    if not (number.isascii() and number.isdigit()) or (number[0] == "0" and len(number) > 1):
+        raise RuntimeError(f"Invalid device string: '{text}'")
+    return name, int(number)
 
 
 CPU = device("cpu")
-_stack: list[device] = [CPU]
 _module_of: dict[Any, Any] = {np.ndarray: np}
+
+
+class _Chosen(threading.local):
+    """The default device of a thread, and the devices whose contexts it is in, innermost last."""
+
+    default: device = CPU
+    chosen: tuple[device, ...] = ()
+
+
+_local = _Chosen()
+_unusual = False  # whether any thread ever chose a device: until then nobody needs to ask
+
+
+def _choose(devices: tuple[device, ...]) -> None:
+    global _unusual
+    _unusual = True
+    _local.chosen = devices
 
 
 def current() -> device:
     """Return the device on which factories make tensors."""
-    return _stack[-1]
+    if not _unusual:
+        return CPU
+    return _local.chosen[-1] if _local.chosen else _local.default
 
 
 def set_current(value: Any) -> None:
-    """Set the device on which factories make tensors."""
-    _stack[-1] = CPU if value is None else as_device(value)
+    """Set the device on which factories of this thread make tensors, outside of device contexts."""
+    global _unusual
+    _unusual = True
+    _local.default = CPU if value is None else as_device(value)
 
 
 def as_device(value: Any) -> device:
     """Return the device that a user's ``device=`` argument names."""
     if value is None:
-        return _stack[-1]
+        return current()
     if type(value) is device:
         return value
-    if isinstance(value, str | int):
+    if isinstance(value, str | int) and not isinstance(value, bool):
         return device(value)
-    raise TypeError(f"device must be a string, an index or an adjoint.device, not {type(value).__name__}")
+    raise TypeError(f"argument 'device' must be adjoint.device, a string or an index, not {_kind(value)}")
 
 
 def of(array: Any) -> device:
@@ -106,9 +157,11 @@ def of(array: Any) -> device:
 
 def array_module(place: device) -> Any:
     """Return the module (NumPy or CuPy) that makes arrays on `place`."""
+    if place.type == "cpu":
+        return np
     if place.type == "cuda":
         return _cupy()
-    return np
+    raise NotImplementedError(f"tensors cannot be made on device '{place}': adjoint computes on cpu and cuda")
 
 
 def module_of(array: Any) -> Any:
@@ -122,6 +175,7 @@ def module_of(array: Any) -> Any:
 
 def _cupy() -> Any:
     try:
+        # Only programs that ask for a GPU pay for this import.
         import cupy  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise RuntimeError(
@@ -135,10 +189,10 @@ def _cupy() -> Any:
 def place_array(array: Any, place: device) -> Any:
     """Return `array` on `place`, copied only when it lies elsewhere."""
     here = of(array)
-    if place.type == here.type and (place.index is None or place.index == here.index):
+    if place.type == here.type and (place.index is None or place.index == here.index or place.type == "cpu"):
         return array
     if place.type == "cpu":
         return array.get() if hasattr(array, "get") else np.asarray(array)
-    cupy = _cupy()
+    cupy = array_module(place)
     with cupy.cuda.Device(place.index or 0):
         return cupy.asarray(array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -23,24 +24,26 @@ class dtype:  # noqa: N801 - torch's name
     (4, True)
     """
 
-    __slots__ = ("category", "is_complex", "is_floating_point", "itemsize", "name", "np")
+    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "np", "title")
 
-    def __init__(self, name: str, np_dtype: Any, category: int) -> None:
-        self.name = name
-        self.np = np.dtype(np_dtype)
-        self.category = category
-        self.is_floating_point = category == _FLOAT
-        self.is_complex = category == _COMPLEX
-        self.itemsize = self.np.itemsize
+    name: str
+    title: str  # torch's name of the type in error messages and tensor types
+    np: Any
+    category: int
+    is_complex: bool
+    is_floating_point: bool
+    is_signed: bool
+    itemsize: int
 
-    @property
-    def is_signed(self) -> bool:
-        """Whether the type holds negative values."""
-        return self.category >= _FLOAT or self.name.startswith("int")
+    def __new__(cls) -> dtype:
+        raise TypeError("cannot create 'adjoint.dtype' instances; write adjoint.float32, for instance")
 
     def to_complex(self) -> dtype:
         """Return the complex type whose parts have at least this precision."""
-        return _TO_COMPLEX.get(self, complex64)
+        found = _TO_COMPLEX.get(self)
+        if found is None:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.title}: only floating types have one")
+        return found
 
     def to_real(self) -> dtype:
         """Return the real type of this type's parts."""
@@ -59,29 +62,51 @@ class dtype:  # noqa: N801 - torch's name
         return self
 
 
-bool_ = dtype("bool", np.bool_, _BOOL)
-uint8 = dtype("uint8", np.uint8, _INT)
-int8 = dtype("int8", np.int8, _INT)
-int16 = dtype("int16", np.int16, _INT)
-int32 = dtype("int32", np.int32, _INT)
-int64 = dtype("int64", np.int64, _INT)
-uint16 = dtype("uint16", np.uint16, _INT)
-uint32 = dtype("uint32", np.uint32, _INT)
-uint64 = dtype("uint64", np.uint64, _INT)
-float16 = dtype("float16", np.float16, _FLOAT)
-bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, _FLOAT)
-float32 = dtype("float32", np.float32, _FLOAT)
-float64 = dtype("float64", np.float64, _FLOAT)
-complex64 = dtype("complex64", np.complex64, _COMPLEX)
-complex128 = dtype("complex128", np.complex128, _COMPLEX)
+def _make(name: str, title: str, np_dtype: Any, category: int) -> dtype:
+    made: dtype = object.__new__(dtype)
+    made.name, made.title, made.category = name, title, category
+    made.np = np.dtype(np_dtype)
+    made.itemsize = made.np.itemsize
+    made.is_floating_point = category == _FLOAT
+    made.is_complex = category == _COMPLEX
+    made.is_signed = category >= _FLOAT and name != "float8_e8m0fnu" or name.startswith("int")
+    return made
+
+
+bool_ = _make("bool", "Bool", np.bool_, _BOOL)
+uint8 = _make("uint8", "Byte", np.uint8, _INT)
+int8 = _make("int8", "Char", np.int8, _INT)
+int16 = _make("int16", "Short", np.int16, _INT)
+int32 = _make("int32", "Int", np.int32, _INT)
+int64 = _make("int64", "Long", np.int64, _INT)
+uint16 = _make("uint16", "UInt16", np.uint16, _INT)
+uint32 = _make("uint32", "UInt32", np.uint32, _INT)
+uint64 = _make("uint64", "UInt64", np.uint64, _INT)
+float16 = _make("float16", "Half", np.float16, _FLOAT)
+bfloat16 = _make("bfloat16", "BFloat16", ml_dtypes.bfloat16, _FLOAT)
+float32 = _make("float32", "Float", np.float32, _FLOAT)
+float64 = _make("float64", "Double", np.float64, _FLOAT)
+complex64 = _make("complex64", "ComplexFloat", np.complex64, _COMPLEX)
+complex128 = _make("complex128", "ComplexDouble", np.complex128, _COMPLEX)
+
+# Types to store values in: torch does not promote them, and few ops take them.
+float8_e4m3fn = _make("float8_e4m3fn", "Float8_e4m3fn", ml_dtypes.float8_e4m3fn, _FLOAT)
+float8_e4m3fnuz = _make("float8_e4m3fnuz", "Float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, _FLOAT)
+float8_e5m2 = _make("float8_e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, _FLOAT)
+float8_e5m2fnuz = _make("float8_e5m2fnuz", "Float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, _FLOAT)
 
 ALL = (bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
        float16, bfloat16, float32, float64, complex64, complex128)  # fmt: skip
-_BY_NAME = {d.name: d for d in ALL}
-_BY_NUMPY = {d.np: d for d in ALL}
-_TO_COMPLEX = {float32: complex64, float64: complex128, complex64: complex64, complex128: complex128}
+STORED = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz)
+_BY_NAME = {d.name: d for d in (*ALL, *STORED)}
+_BY_NUMPY = {d.np: d for d in (*ALL, *STORED)}
+# torch has complex32 for float16; NumPy has nothing narrower than complex64.
+_TO_COMPLEX = {
+    float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
+    complex64: complex64, complex128: complex128,
+}  # fmt: skip
 _TO_REAL = {complex64: float32, complex128: float64}
-_PYTHON_TYPES: dict[Any, dtype] = {bool: bool_, int: int64, float: float32, complex: complex64}
+_PYTHON_TYPES: dict[Any, dtype] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def _by_name(name: str) -> dtype:
@@ -99,7 +124,7 @@ def of(np_dtype: Any) -> dtype:
         return _BY_NUMPY[np_dtype.newbyteorder("=")]
     except KeyError:
         raise TypeError(
-            f"can't convert np.ndarray of type {np_dtype}. The supported types are: "
+            f"can't convert np.ndarray of type {np_dtype}. The only supported types are: "
             + ", ".join(d.name for d in ALL)
         ) from None
 
@@ -108,15 +133,12 @@ def as_dtype(value: Any) -> dtype:
     """Return the dtype that a user's ``dtype=`` argument names."""
     if type(value) is dtype:
         return value
-    if value is float:
-        return default()
-    if value is complex:
-        return default().to_complex()
-    if value in _PYTHON_TYPES:
-        return _PYTHON_TYPES[value]
-    raise TypeError(
-        f"dtype must be an adjoint.dtype, not {type(value).__name__}; write adjoint.float32, for instance"
-    )
+    found = _PYTHON_TYPES.get(value) if isinstance(value, type) else None
+    if found is None:
+        raise TypeError(
+            f"argument 'dtype' must be adjoint.dtype, not {type(value).__name__}; write adjoint.float32, for instance"
+        )
+    return found
 
 
 class _Default:
@@ -133,28 +155,25 @@ def default() -> dtype:
 
 def set_default(value: Any) -> None:
     """Set the dtype that Python floats become."""
-    chosen = as_dtype(value)
-    if not chosen.is_floating_point:
-        raise TypeError(f"only floating-point types are supported as the default type, not {chosen}")
-    _Default.dtype = chosen
-    _Default.complex = chosen.to_complex()
+    if type(value) is not dtype or not value.is_floating_point or value in STORED:
+        raise TypeError(
+            f"only floating-point types are supported as the default type, not {value!r}; write adjoint.float64, "
+            "for instance"
+        )
+    _Default.dtype = value
+    _Default.complex = value.to_complex()
 
 
-# Within the integers the wider signed type wins, except that uint8 with a signed type of its width
-# needs the next one; the floats form a chain but for float16 and bfloat16, which meet in float32.
-_SIGNED = (int8, int16, int32, int64)
-_UNSIGNED = (uint8, uint16, uint32, uint64)
+# Within the integers the wider signed type wins, except that uint8 with a signed type of its width needs
+# the next one; the wider unsigned types promote with floats only. The floats form a chain
+# but for float16 and bfloat16, which meet in float32.
+_WIDE_UNSIGNED = (uint16, uint32, uint64)
 
 
 def _promote_integers(a: dtype, b: dtype) -> dtype:
-    if (a in _SIGNED) == (b in _SIGNED):
-        return a if a.itemsize >= b.itemsize else b
-    signed, unsigned = (a, b) if a in _SIGNED else (b, a)
-    if unsigned is uint8:
-        return signed if signed.itemsize > 1 else int16
-    raise RuntimeError(
-        f"Promotion for {unsigned.name} and {signed.name} is not supported: convert one operand first"
-    )
+    if a.is_signed != b.is_signed and a.itemsize == b.itemsize:
+        return int16
+    return a if a.itemsize > b.itemsize else b
 
 
 def _promote_floats(a: dtype, b: dtype) -> dtype:
@@ -163,25 +182,32 @@ def _promote_floats(a: dtype, b: dtype) -> dtype:
     return a if a.itemsize > b.itemsize else b
 
 
+def _refuse_promotion(a: dtype, b: dtype) -> None:
+    for kinds, names in ((STORED, "Float8 Types"), (_WIDE_UNSIGNED, "uint16, uint32, uint64 types")):
+        if a in kinds or b in kinds:
+            raise RuntimeError(
+                f"Promotion for {names} is not supported, attempted to promote {a.title} and {b.title}; convert one "
+                "operand first"
+            )
+
+
 def _promote(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
-    if a.category != b.category:
-        low, high = (a, b) if a.category < b.category else (b, a)
-        if high.category == _COMPLEX and low is float64:
-            return complex128
-        return high
-    if a.category == _INT:
+    low, high = (a, b) if a.category <= b.category else (b, a)
+    if high.category != _FLOAT or a in STORED or b in STORED:
+        _refuse_promotion(a, b)
+    if low.category != high.category:
+        return complex128 if high.category == _COMPLEX and low is float64 else high
+    if high.category == _INT:
         return _promote_integers(a, b)
-    if a.category == _FLOAT:
-        return _promote_floats(a, b)
-    return complex128
+    return _promote_floats(a, b) if high.category == _FLOAT else complex128
 
 
 _TABLE: dict[tuple[dtype, dtype], dtype] = {}
 
 
-def promote_types(a: dtype, b: dtype) -> dtype:
+def promote_types(type1: Any, type2: Any) -> dtype:
     """Return the smallest dtype that both arguments convert to.
 
     Examples
@@ -189,8 +215,9 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     >>> adjoint.promote_types(adjoint.int32, adjoint.float16)
     adjoint.float16
     """
-    found = _TABLE.get((a, b))
+    found = _TABLE.get((type1, type2))
     if found is None:
+        a, b = as_dtype(type1), as_dtype(type2)
         found = _TABLE[(a, b)] = _promote(a, b)
     return found
 
@@ -235,6 +262,12 @@ def floating(np_dtype: Any) -> Any:
     return np_dtype if of(np_dtype).category >= _FLOAT else _Default.dtype.np
 
 
+def can_cast(source: Any, target: Any) -> bool:
+    """Return whether an op's result of dtype `source` may be stored as `target`."""
+    a, b = as_dtype(source), as_dtype(target)
+    return a.category <= b.category and not (b.category == _BOOL and a.category > _BOOL)
+
+
 class finfo:  # noqa: N801 - torch's name
     """Limits of a floating-point dtype.
 
@@ -244,8 +277,8 @@ class finfo:  # noqa: N801 - torch's name
     1.1920928955078125e-07
     """
 
-    def __init__(self, type: dtype | None = None) -> None:  # noqa: A002 - torch's name
-        chosen = default() if type is None else type
+    def __init__(self, type: Any = None) -> None:  # noqa: A002 - torch's name
+        chosen = default() if type is None else as_dtype(type)
         if chosen.category < _FLOAT:
             raise TypeError(
                 f"adjoint.finfo() requires a floating point input type. Use adjoint.iinfo to handle '{chosen}'"
@@ -256,8 +289,9 @@ class finfo:  # noqa: N801 - torch's name
         self.eps = float(info.eps)
         self.max = float(info.max)
         self.min = float(info.min)
-        self.tiny = self.smallest_normal = float(info.tiny)
-        self.resolution = float(info.resolution)
+        self.tiny = self.smallest_normal = float(info.smallest_normal)
+        # The decimal digits that always survive; NumPy's figure is rounded to the type itself.
+        self.resolution = float(f"1e-{math.floor((info.nmant) * math.log10(2))}")
 
     def __repr__(self) -> str:
         return (
@@ -281,19 +315,22 @@ class iinfo:  # noqa: N801 - torch's name
     127
     """
 
-    def __init__(self, type: dtype) -> None:  # noqa: A002 - torch's name
-        if type.category != _INT:
+    def __init__(self, type: Any) -> None:  # noqa: A002 - torch's name
+        chosen = as_dtype(type)
+        if chosen.category == _BOOL:
+            raise TypeError("adjoint.bool is not supported by adjoint.iinfo")
+        if chosen.category != _INT:
             raise TypeError(
-                f"adjoint.iinfo() requires an integer input type. Use adjoint.finfo to handle '{type}'"
+                f"adjoint.iinfo() requires an integer input type. Use adjoint.finfo to handle '{chosen}'"
             )
-        info = np.iinfo(type.np)
-        self.dtype = type.name
+        info = np.iinfo(chosen.np)
+        self.dtype = chosen.name
         self.bits = int(info.bits)
         self.max = int(info.max)
         self.min = int(info.min)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, iinfo) and self.dtype == other.dtype

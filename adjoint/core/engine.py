@@ -9,6 +9,7 @@ the rest of the pass goes on.
 from __future__ import annotations
 
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
@@ -58,7 +59,7 @@ class AccumulateGrad(Node):
 
     def __init__(self, leaf: TensorBase) -> None:
         self.op = _accumulate
-        self.edges, self.saved, self.cells, self.targets, self.extra = (), None, (), None, None
+        self.edges, self.saved, self.targets, self.extra = (), None, None, None
         self.stamp, self.code, self.lasti = _SEQUENCE_OF_LEAVES, None, 0
         self.post_hooks = None
         self.follow(leaf)
@@ -287,22 +288,29 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
             if needed is not None:
                 if node in task.wanted:  # type: ignore[operator]
                     _capture(node, g, captured)
-                edges = tuple([e if e in needed else None for e in edges])
-            if extra is not None and extra.prehooks:
-                g = _call_prehooks(node, extra, g, lift)
-            if node.stamp < clock.latest:
-                node.verify()
-            saved = node.lifted() if lift else node.saved
-            if g is None and not op.wants_undefined:
+                if not all([e in needed for e in edges if e is not None]):
+                    edges = tuple([e if e in needed else None for e in edges])
+            if needed is not None and not any(edges):
                 results: Any = (None,) * len(edges)
             else:
-                results = op.run(node, g, edges, saved)
-            if freed is not None and saved is not None:
-                node.saved = freed
-            if extra is not None and extra.hooks:
-                results = _call_hooks(node, extra, results, g, lift)
-            if anomaly:
-                _refuse_nan(node, edges, results)
+                if extra is not None and extra.prehooks:
+                    g = _call_prehooks(node, extra, g, lift)
+                if node.stamp < clock.latest:
+                    node.verify()
+                saved = node.lifted() if lift else node.saved
+                if g is None and not op.wants_undefined:
+                    results = (None,) * len(edges)
+                else:
+                    try:
+                        results = op.run(node, g, edges, saved)
+                    except RuntimeWarning:
+                        results = primitive.quietly(op.run, node, g, edges, saved)
+                if freed is not None and saved is not None:
+                    node.saved = freed
+                if extra is not None and extra.hooks:
+                    results = _call_hooks(node, extra, results, g, lift)
+                if anomaly:
+                    _refuse_nan(node, edges, results)
             following = None
             for e, r in zip(edges, results):
                 if e is None:
@@ -346,9 +354,8 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
             else:
                 node = heappushpop(heap, (-following.stamp, following))[1]
         r = total = results = g = None
-        while sums:
-            node, g = sums.popitem()
-            finish(node, g, lift, captured)
+        for node in tuple(sums):
+            finish(node, sums.pop(node), lift, captured)
     except Exception as error:
         _explain(error, node)
         raise
@@ -401,7 +408,7 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
             variable._grad = held + g
         elif held.node is None and _writable(held.array, g):
             np.add(held.array, g, out=held.array)
-            if held.memory is not None:  # else nobody kept or viewed it, and nobody needs to know
+            if getrefcount(held.array) > _sole_reference:  # else nobody kept or viewed it: no need to know
                 note_write(held, "gradient accumulation")
         else:
             variable._grad = held + wrap(g)
@@ -419,9 +426,9 @@ def _writable(held: Any, g: Any) -> bool:
 def _own(g: Any, like: Any) -> Any:
     """Return an array for ``.grad``: `g` itself when nobody else can see it, otherwise a copy."""
     if type(g) is np.ndarray:
-        # Owners here: the caller's variable chain; a further reference means a rule, a kept value or
-        # another edge holds the same array, which a later in-place add must not change.
-        if g.base is None and g.flags.writeable and getrefcount(g) <= _OWN_REFERENCES and g.dtype == like.dtype:
+        # More references than the calls from `_execute` down to here make mean that a rule, a kept value
+        # or another edge holds the same array, which a later in-place add must not change.
+        if getrefcount(g) <= _references and g.base is None and g.flags.writeable and g.dtype == like.dtype:
             return g
         return g.astype(like.dtype, copy=True) if g.dtype != like.dtype else g.copy()
     if isinstance(g, np.generic):
@@ -431,7 +438,7 @@ def _own(g: Any, like: Any) -> Any:
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
 
-_OWN_REFERENCES = 7
+_references = _sole_reference = 0
 _OWN_SUM = 4
 _SMALL = 16384  # elements under which adding in place gains nothing
 
@@ -531,8 +538,48 @@ def _explain(error: Exception, node: Any) -> None:
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     extra = node.extra
-    if extra is not None and extra.traceback is not None:
-        error.add_note("Traceback of forward call that caused the error:\n" + "".join(extra.traceback.format()))
+    if modes.local.anomaly:
+        _warn_of_anomaly(node, None if extra is None else extra.traceback)
+
+
+def _warn_of_anomaly(node: Any, traceback: Any) -> None:
+    """Warn with the forward traceback of the op whose backward failed, as torch does."""
+    title = primitive.shown(node).op.title
+    if traceback is None:
+        text = (
+            f"Error detected in {title}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information."
+        )
+    else:
+        text = f"Error detected in {title}. Traceback of forward call that caused the error:\n" + "".join(traceback.format())
+    warnings.warn(text, stacklevel=4)
+
+
+def _calibrate() -> None:
+    """Measure how many references to a gradient there are when only the engine holds it.
+
+    The number depends on how an interpreter passes arguments, so it is found by a pass over one node.
+    """
+    global _own, _references, _sole_reference
+    own, counts = _own, []
+
+    def probe(g: Any, like: Any) -> Any:
+        counts.append(getrefcount(g))
+        return own(g, like)
+
+    leaf, node = wrap(np.zeros(1)), Node()
+    leaf.node = AccumulateGrad(leaf)
+    node.op = Special("Calibration", lambda node, g, edges, saved: (g * 1.0,))
+    node.edges, node.saved, node.targets, node.extra = (leaf.node,), None, None, None
+    node.stamp, node.code, node.lasti = 0, None, 0
+    _own = probe
+    try:
+        backward([node], [np.ones(1)], False, False)
+    finally:
+        _own = own
+    _references = counts[0]
+    sole = wrap(np.zeros(1))
+    _sole_reference = getrefcount(sole.array)
 
 
 def start_gradient(root: TensorBase) -> Any:
@@ -542,5 +589,7 @@ def start_gradient(root: TensorBase) -> Any:
         return np.ones(array.shape, array.dtype)
     return device.module_of(array).ones(array.shape, array.dtype)
 
+
+_calibrate()
 
 __all__ = ["AccumulateGrad", "Output", "backward", "edge_of", "unpacked"]

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from . import device, modes
-from .dtypes import of
+from .dtypes import default, of
 from .failures import broadcast_error
 from .payload import Payload
 from .primitive import (
-    Freed,
     Node,
     Op,
     Special,
@@ -26,9 +25,11 @@ from .primitive import (
     edge_of,
     explained,
     extra_of,
+    quietly,
     refused_view,
     registry,
     unpacked,
+    verify_kept,
 )
 from .promotion import convert, result_type
 from .tensor import STALE, InferenceStorage, TensorBase, View, note_write, storage_of, tick
@@ -57,7 +58,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         edges = (edge_of(x), *edges[1:])
     grad = not modes.off or modes.local.grad
     recording = grad and any(e is not None for e in edges)
-    check_writable(x, recording)
+    check_writable(x, recording or (grad and _hides_history(x)))
     if modes.unusual and isinstance(x.array, Payload):
         return _write_payload(op, x, rest, params)
     for other in rest:
@@ -70,8 +71,13 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     compute_into(op, x, values, params)
     note_write(x, f"{op.name}_")
     if recording and differentiable(x.array.dtype):
-        rebase(x, build_node(op, edges, owned, kept, params, x.array, storage_of(x)), 0)
+        rebase(x, build_node(op, edges, owned, kept, params, x.array), 0)
     return x
+
+
+def _hides_history(x: TensorBase) -> bool:
+    """Return whether the tensor is a view, made in no_grad mode, of a base that requires a gradient."""
+    return x.lineage is not None and x.lineage.kind == View.NO_GRAD and x.lineage.base.node is not None
 
 
 def _keeps_old(op: Op, edges: tuple[Any, ...]) -> bool:
@@ -82,18 +88,24 @@ def _keeps_old(op: Op, edges: tuple[Any, ...]) -> bool:
 
 def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     values = tuple(v.array if isinstance(v, TensorBase) else v for v in inputs)
-    if not op.promotes:
+    if op.promotes is not True:
+        if op.floating and of(values[0].dtype).category < 2:
+            raise _uncastable(op, default(), of(values[0].dtype))
         return values
     dtype = result_type(values)
     target = of(values[0].dtype)
     if op.floating and dtype.category < 2:
-        dtype = of(np.dtype("float32"))
+        dtype = default()
     if dtype is not target and not can_cast(dtype, target):
-        raise RuntimeError(
-            f"result type {_title(dtype)} can't be cast to the desired output type {_title(target)}: "
-            f"{op.name}_ writes its result into a {target.name} tensor; convert that first, or use {op.name}"
-        )
+        raise _uncastable(op, dtype, target)
     return tuple(convert(v, dtype) for v in values)
+
+
+def _uncastable(op: Op, dtype: Any, target: Any) -> RuntimeError:
+    return RuntimeError(
+        f"result type {_title(dtype)} can't be cast to the desired output type {_title(target)}: "
+        f"{op.name}_ writes its result into a {target.name} tensor; convert that first, or use {op.name}"
+    )
 
 
 _TITLES = {
@@ -127,7 +139,14 @@ def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[A
         if isinstance(op.kernel, np.ufunc):
             op.kernel(*values, *params, out=a, casting="unsafe")
             return
+        if op.into is not None:
+            op.into(a, *values[1:], *params)
+            return
         c = op.kernel(*values, *params)
+    except RuntimeWarning:  # NumPy warns after the last element, so what a ufunc had to write is written
+        if isinstance(op.kernel, np.ufunc):
+            return
+        c = quietly(op.kernel, *values, *params)
     except Exception as error:
         shapes = [v.shape for v in values if hasattr(v, "shape")]
         raise _of_output(a.shape, shapes) or explained(op, error, (x, *values[1:])) from None
@@ -290,8 +309,7 @@ class CopySlices(Node):
             self.inner.saved = None
 
     def verify(self) -> None:
-        if type(self.saved) is not Freed:
-            self.inner.verify()
+        verify_kept(self.inner, self.saved)
 
 
 def _run_copy_slices(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
@@ -335,7 +353,7 @@ def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> Cop
     node = CopySlices()
     node.op = _copies
     node.edges = (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != slot))
-    node.saved, node.cells, node.targets, node.extra = inner.saved, (), None, None
+    node.saved, node.targets, node.extra = inner.saved, None, None
     inner.saved = None
     node.stamp, node.code, node.lasti = tick(), inner.code, inner.lasti
     node.inner, node.slot, node.replay = inner, slot, x.lineage.replay

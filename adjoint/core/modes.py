@@ -2,9 +2,10 @@
 
 `unusual` counts everything that is on, in any thread, and changes what recording an op means: a
 transform, inference mode, saved-tensor hooks, anomaly detection, autocast, profiling. While it is zero
-every value inside a tensor is a plain array, and the fast recorders apply. `off` counts the threads in
-which gradient recording is switched off; while it is zero nobody needs to ask. Both are hints: a
-non-zero word only means "look closer", so a stale count costs time, never correctness.
+every value inside a tensor is a plain array, and the fast recorders apply. `off` has one entry for each
+thread in which gradient recording is switched off (a list, because append and pop are atomic where
+adding to a number is not); while it is empty nobody needs to ask. Both are hints: a non-zero word only
+means "look closer", so a stale one costs time, never correctness.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 unusual: int = 0
-off: int = 0
+off: list[None] = []
+inferred: bool = False  # whether inference mode was ever on: only then can an inference tensor turn up
 
 _lock = threading.Lock()
 
@@ -29,6 +31,7 @@ class _Thread(threading.local):
     anomaly_forward: bool = False
     pack_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     pack_refusal: str | None = None
+    subclasses_off: bool = False
     forward_grad: bool = True
     multithreading: bool = True
 
@@ -50,11 +53,13 @@ def is_grad_enabled() -> bool:
 
 def set_grad(value: bool) -> None:
     """Switch recording in this thread."""
-    global off
     if local.grad is not value:
-        with _lock:
-            off += -1 if value else 1
-        local.grad = value
+        if value:
+            local.grad = True
+            off.pop()
+        else:
+            off.append(None)
+            local.grad = False
 
 
 def note_unusual(change: int) -> None:

@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FreedGraphError, InPlaceError, place
+from ..errors import FreedGraphError, InPlaceError, describe, place
 from ..hooks import RemovableHandle
 from . import modes
 from .dtypes import default, floating
+from .overrides import overridden, plain
 from .payload import Payload, top_payload
-from .promotion import promote_all
+from .promotion import promote_all, promote_some
 from .tensor import (
     STALE,
     InferenceStorage,
@@ -32,10 +33,12 @@ from .tensor import (
     Storage,
     TensorBase,
     View,
+    caller,
     ledger_of,
     ours,
     storage_of,
     tick,
+    written_ledger,
 )
 
 ndarray = np.ndarray
@@ -79,10 +82,11 @@ class Freed:
 class Packed:
     """Kept values that went through saved-tensor hooks; unpacked when a rule asks for them."""
 
-    __slots__ = ("load",)
+    __slots__ = ("load", "watched")
 
-    def __init__(self, load: Callable[[], Any]) -> None:
+    def __init__(self, load: Callable[[], Any], watched: dict[int, Any]) -> None:
         self.load = load
+        self.watched = watched  # values whose packed form is still their own memory, by position
 
     def __iter__(self) -> Any:
         return iter(self.load())
@@ -97,17 +101,16 @@ class Node:
     Nodes are made as plain `Node`s: with one class for all of them the interpreter's attribute caches
     hold. A node takes its op's own class (`MulBackward0`) when a user first looks at it (`shown`).
     `edges` are the nodes that its gradients go to (None where none is wanted), `saved` what its rules
-    kept, `cells` the storages of inputs and output (to see later writes), `stamp` when it was recorded,
+    kept, `stamp` when it was recorded,
     `targets` the inputs' shape and dtype where broadcasting or promotion changed them, and `code`,
     `lasti` the instruction of the program that recorded it.
     """
 
-    __slots__ = ("__weakref__", "cells", "code", "edges", "extra", "lasti", "op", "saved", "stamp", "targets")
+    __slots__ = ("__weakref__", "code", "edges", "extra", "lasti", "op", "saved", "stamp", "targets")
 
     op: Any
     edges: tuple[Any, ...]
     saved: Any
-    cells: tuple[Any, ...]
     stamp: int
     targets: Any
     extra: Extra | None
@@ -124,26 +127,9 @@ class Node:
             for kept, indexes in zip(saved, self.op.keeps, strict=True)
         )
 
-    def kept_cells(self) -> list[tuple[int, Any]]:
-        """Return (position, storage) of every kept value: inputs by position, the output as last."""
-        op, cells = self.op, self.cells
-        if op.joint:
-            return [(i, cells[i]) for i in op.keeps[0] if i < len(cells)]
-        found = []
-        for edge, indexes in zip(self.edges, op.keeps, strict=True):
-            if edge is not None:
-                found += [(i, cells[i]) for i in indexes if i < len(cells)]
-        return found
-
     def verify(self) -> None:
         """Raise if a kept value was written after it was kept."""
-        if self.saved is None or type(self.saved) is Freed:
-            return
-        for position, cell in self.kept_cells():
-            for storage in cell if isinstance(cell, tuple) else (cell,):
-                ledger = None if storage is None else storage.ledger
-                if ledger is not None and ledger.time > self.stamp:
-                    raise InPlaceError(_overwritten(self, position, ledger))
+        verify_kept(self, self.saved)
 
     # --- What users may ask of a node ---
 
@@ -219,6 +205,31 @@ class Node:
         return f"<{self.op.title} object at {id(self):#x}>"
 
 
+def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
+    """Return (position, array) of every kept input and output: inputs by position, the output as last."""
+    if saved is None or type(saved) is Freed:
+        return []
+    if type(saved) is Packed:
+        return list(saved.watched.items())
+    arity = len(node.edges)
+    found = []
+    for kept, indexes in zip(saved, node.op.keeps, strict=True):
+        if kept is not None:
+            values = (kept,) if len(indexes) == 1 else kept
+            for value, i in zip(values, indexes, strict=True):
+                if i <= arity:
+                    found += [(i, v) for v in (value if isinstance(value, tuple) else (value,))]
+    return found
+
+
+def verify_kept(node: Node, saved: Any) -> None:
+    """Raise if one of the node's kept values was written after the node was recorded."""
+    for position, value in kept_arrays(node, saved):
+        ledger = written_ledger(value)
+        if ledger is not None and ledger.time > node.stamp:
+            raise InPlaceError(_overwritten(node, position, ledger))
+
+
 def unpacked(node: Node) -> Any:
     """Return what the node keeps, or raise if it was freed."""
     saved = node.saved
@@ -276,11 +287,9 @@ def _lift_one(node: Node, value: Any, index: int) -> Any:
         return value
     if index == len(edges):
         if not isinstance(value, tuple):
-            return wrap(value, node, node.cells[index])
-        cells: Any = node.cells[index]
+            return wrap(value, node)
         return tuple(
-            wrap(v, output_node(node, i) if differentiable(v.dtype) else None, c)
-            for i, (v, c) in enumerate(zip(value, cells, strict=True))
+            wrap(v, output_node(node, i) if differentiable(v.dtype) else None) for i, v in enumerate(value)
         )
     if not hasattr(value, "dtype"):
         return value
@@ -288,7 +297,7 @@ def _lift_one(node: Node, value: Any, index: int) -> Any:
     target = node.targets[index] if edge is not None and node.targets is not None else None
     if target is not None and target[1] != value.dtype:
         edge = registry["cast"].node_for(edge, target[1])
-    return wrap(value, edge, node.cells[index])
+    return wrap(value, edge)
 
 
 def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Any:
@@ -317,6 +326,7 @@ class Op:
         "floating",
         "holomorphic",
         "inputs",
+        "into",
         "joint",
         "jvp",
         "keeps",
@@ -349,7 +359,7 @@ class Op:
         node_name: str | None = None,
         jvp: Any = None,
         batch: Any = None,
-        promotes: bool = False,
+        promotes: bool | tuple[int, ...] = False,
         floating: bool = False,
         view: bool = False,
         outputs: bool = False,
@@ -357,7 +367,11 @@ class Op:
         joint: Callable[..., Any] | None = None,
         sequence: Op | None = None,
         holomorphic: bool = False,
+        into: Callable[..., None] | None = None,
     ) -> None:
+        # `into` is how an in-place form writes less than everything: it is called with the same
+        # arguments as the kernel and changes the first.
+        self.into = into
         self.name, self.kernel, self.inputs, self.params = name, kernel, inputs, params
         self.jvp, self.batch = jvp, batch
         self.promotes, self.floating, self.view, self.outputs = promotes, floating, view, outputs
@@ -391,7 +405,12 @@ class Op:
         names = [*self.inputs, "out", *self.params]
         rules = (self.joint,) if self.joint else self.rules
         wanted = [[n for n in _names_after_g(r) if n != "needs"] if r else [] for r in rules]
-        spans: dict[str, list[str]] = {"xs": list(self.inputs), "xs_shape": [f"{i}_shape" for i in self.inputs]}
+        spans: dict[str, list[str]] = {
+            "xs": list(self.inputs),
+            "xs_from_1": list(self.inputs[1:]),
+            "xs_from_2": list(self.inputs[2:]),
+            "xs_shape": [f"{i}_shape" for i in self.inputs],
+        }
         flat = [[n for w in ws for n in ([w] if w in names else spans.get(w, [w]))] for ws in wanted]
         derived = sorted({n for w in flat for n in w if n not in names}, key=_by_number)
         names += derived
@@ -420,7 +439,7 @@ class Op:
         """Return a node of a one-input op made by hand, with one edge and what its rule keeps."""
         node = Node()
         node.op = self
-        node.edges, node.saved, node.cells = (edge,), (kept,), (None, None)
+        node.edges, node.saved = (edge,), (kept,)
         node.stamp, node.targets, node.extra = tick(), None, None
         node.code, node.lasti = None, 0
         return node
@@ -458,6 +477,8 @@ def _picker(indexes: tuple[int, ...]) -> Callable[[Any], Any] | None:
 def _run_for(rules: tuple[Any, ...], keeps: tuple[tuple[int, ...], ...]) -> Callable[..., Any]:
     """Return `Node.run` for these rules: the general form, or a shorter one for the common shapes."""
     counts = tuple(len(k) for k in keeps)
+    if not any(rules):
+        return lambda self, g, edges, saved: (None,) * len(edges)
     if len(rules) == 1:
         return _run_one(rules[0], counts[0])
     if len(rules) == 2 and None not in rules and counts in ((0, 0), (1, 1)):
@@ -643,6 +664,8 @@ class Cotangents:
 
     __slots__ = ("parts",)
 
+    size = 0  # the engine adds in place only what is large
+
     def __init__(self, parts: dict[int, Any]) -> None:
         self.parts = parts
 
@@ -674,7 +697,7 @@ def output_node(parent: Node, index: int) -> Output:
     """Return the node of one output of `parent`."""
     node = Output()
     node.op = _output
-    node.edges, node.saved, node.cells, node.targets, node.extra = (parent,), None, (), None, None
+    node.edges, node.saved, node.targets, node.extra = (parent,), None, None, None
     node.code, node.lasti = parent.code, parent.lasti
     node.stamp, node.index = tick(), index
     return node
@@ -685,27 +708,71 @@ def output_node(parent: Node, index: int) -> Output:
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
+    if not modes.unusual and not any([isinstance(v, TensorBase) for v in inputs]):
+        return _run_raw(op, inputs, params)
     top = top_payload(inputs) if modes.unusual else None
     level = 0 if top is None else top.level
     values, mine = _values_at(inputs, level)
+    if mine is None:
+        return overridden(op, inputs, params)
     if op.promotes:
-        values = promote_all(values)
+        values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes)
     if op.floating:
         values = tuple(as_floating(v) for v in values)
     try:
         c = op.kernel(*values, *params) if top is None else type(top).apply(op, level, values, params)
+    except RuntimeWarning:
+        if top is not None:
+            raise
+        c = quietly(op.kernel, *values, *params)
     except Exception as error:
         raise explained(op, error, inputs) from error.__cause__
+    if modes.unusual and modes.local.anomaly_forward and top is None:
+        _refuse_new_nan(op, values, c, inputs)
     if not any(mine):
         return c
     return _record_outputs(op, inputs, mine, values, params, c)
 
 
-def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
-    """Return what the kernel sees of each input, and which inputs are tensors of this level."""
+def _run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Call a primitive on plain values, as rules do: NumPy promotes, and its 0-d scalars keep their dtype."""
+    try:
+        return op.kernel(*inputs, *params)
+    except RuntimeWarning:
+        return quietly(op.kernel, *inputs, *params)
+    except Exception as error:
+        raise explained(op, error, inputs) from error.__cause__
+
+
+def _refuse_new_nan(op: Op, values: tuple[Any, ...], c: Any, inputs: tuple[Any, ...]) -> None:
+    """Raise if an op made a NaN out of inputs that have none."""
+    results = c if op.outputs else (c,)
+    if not any(_has_nan(r) for r in results) or any(_has_nan(v) for v in values):
+        return
+    shown_inputs = ", ".join(describe(v) for v in inputs)
+    code, lasti = caller()
+    raise RuntimeError(
+        f"Function '{op.name}' returned nan values in its forward: {op.name}({shown_inputs}) made a NaN out of inputs "
+        f"that have none, at {place(code, lasti)}. It was found by anomaly detection; detect_anomaly(forward=False) "
+        "checks gradients only."
+    )
+
+
+def _has_nan(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and dtype.kind in "fc" and bool(np.isnan(value).any())
+
+
+def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tuple[bool, ...] | None]:
+    """Return what the kernel sees of each input, and which inputs are tensors of this level.
+
+    None instead of the latter means that an input's class must be asked before anything is computed.
+    """
     values, mine = [], []
     for value in inputs:
         if isinstance(value, TensorBase):
+            if type(value) not in plain and not modes.local.subclasses_off:
+                return (), None
             array = value.array
             own = (array.level if isinstance(array, Payload) else 0) == level
             values.append(array if own else value)
@@ -726,7 +793,7 @@ def _record_outputs(
         return _record_several(op, owned, edges, recording, values, params, c)
     out = _outcome(op, owned, params, c, View.NORMAL if modes.is_grad_enabled() else View.NO_GRAD)
     if recording and differentiable(out.array.dtype):
-        out.node = build_node(op, edges, owned, values, params, out.array, storage_of(out))
+        out.node = build_node(op, edges, owned, values, params, out.array)
     return out
 
 
@@ -736,7 +803,7 @@ def _record_several(
     outs = tuple(_outcome(op, owned, (*params, i), array, View.MULTIPLE) for i, array in enumerate(c))
     if recording:
         arrays = tuple(o.array for o in outs)
-        node = build_node(op, edges, owned, values, params, arrays, tuple(storage_of(o) for o in outs))
+        node = build_node(op, edges, owned, values, params, arrays)
         node.metas = tuple((a.shape, a.dtype) for a in arrays)
         for i, out in enumerate(outs):
             if differentiable(out.array.dtype):
@@ -755,9 +822,7 @@ def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> 
     return out
 
 
-def build_node(
-    op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: Any, out: Any, storage: Any
-) -> Any:
+def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: Any, out: Any) -> Any:
     """Return the node of a recorded call, with what its rules keep."""
     n: Any = MultipleNode() if op.outputs else Node()
     n.op = op.variant((out[0] if op.outputs else out).dtype) if op.holomorphic else op
@@ -772,7 +837,8 @@ def build_node(
             None if e is None or pick is None else pick(env)
             for e, pick in zip(edges, op.pickers, strict=True)
         )
-    n.cells = (*(None if x is None else storage_of(x) for x in owned), storage)
+    if modes.inferred:
+        refuse_inference(n, owned)
     n.targets = _targets(op, owned, values, out)
     frame = getframe(2)
     while frame.f_code.co_filename in ours and frame.f_back is not None:
@@ -781,6 +847,18 @@ def build_node(
     if modes.unusual:
         _note_unusual_node(n)
     return n
+
+
+def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
+    """Raise if the node keeps one of its inputs that was made in inference mode."""
+    for position, _ in kept_arrays(node, node.saved):
+        if position < len(inputs) and isinstance(inputs[position], TensorBase):
+            if type(inputs[position].memory) is InferenceStorage:
+                raise RuntimeError(
+                    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+                    "mode in computation tracked by autograd. To work around this, you can make a clone to get a normal "
+                    "tensor and use it in autograd, or use `adjoint.no_grad()` instead of `adjoint.inference_mode()`."
+                )
 
 
 def _derive(value: Any, what: str) -> Any:
@@ -822,19 +900,22 @@ def pack(
 ) -> None:
     """Pass every kept tensor through `pack_hook` now and `unpack_hook` when it is needed."""
     packed: dict[int, Any] = {}
-    arity = len(node.edges)
+    watched: dict[int, Any] = {}
+    arity, keeps = len(node.edges), node.op.keeps  # `load` must not hold the node, which holds it
 
     def store(value: Any, index: int) -> Any:
         if index > arity or not hasattr(value, "dtype") or (only is not None and index != only):
             return value
         if index not in packed:
             with Hookless():
-                packed[index] = pack_hook(wrap(value, None, node.cells[index]))
+                packed[index] = result = pack_hook(wrap(value))
+            if isinstance(result, TensorBase) and result.array is value:
+                watched[index] = value
         return index
 
     saved = tuple(
         None if kept is None else _map_kept(kept, indexes, store)
-        for kept, indexes in zip(node.saved, node.op.keeps, strict=True)
+        for kept, indexes in zip(node.saved, keeps, strict=True)
     )
 
     def load() -> Any:
@@ -855,10 +936,10 @@ def pack(
 
         return tuple(
             None if kept is None else _map_kept(kept, indexes, fetch)
-            for kept, indexes in zip(saved, node.op.keeps, strict=True)
+            for kept, indexes in zip(saved, keeps, strict=True)
         )
 
-    node.saved = Packed(load)
+    node.saved = Packed(load, watched)
 
 
 def _map_kept(kept: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:
@@ -901,6 +982,12 @@ def as_floating(value: Any) -> Any:
         return value if isinstance(value, float | complex) else np.asarray(value, default().np)
     wanted = floating(dtype)
     return value if dtype == wanted else cast(value, wanted)
+
+
+def quietly(kernel: Callable[..., Any], *args: Any) -> Any:
+    """Call a kernel that has warned of a NaN or an infinity, which are values like any other."""
+    with np.errstate(all="ignore"):
+        return kernel(*args)
 
 
 def explained(op: Op, error: Exception, inputs: tuple[Any, ...]) -> Exception:
@@ -989,7 +1076,8 @@ def shares(a: Any, b: Any) -> bool:
     if type(a) is not ndarray:
         return True
     base = a.base
-    return a is b or (base is not None and (base is b or base is b.base))
+    # Memory that was just allocated lies apart from every array's.
+    return a is b or (base is not None and (base is b or base is b.base or bool(np.may_share_memory(a, b))))
 
 
 def note_view(out: TensorBase, x: TensorBase, op: Op, params: tuple[Any, ...], kind: int) -> None:

@@ -90,3 +90,9 @@ def promote_all(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return values
     dtype = result_type(values)
     return tuple(convert(v, dtype) for v in values)
+
+
+def promote_some(values: tuple[Any, ...], which: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the operands, those at positions `which` in their common dtype."""
+    promoted = iter(promote_all(tuple(values[i] for i in which)))
+    return tuple(next(promoted) if i in which else v for i, v in enumerate(values))

@@ -26,12 +26,14 @@ from .primitive import (
     general,
     getframe,
     note_view,
+    quietly,
     refresh,
+    refuse_inference,
     settle,
 )
 from .promotion import float32_constants, float64_constants
 from .promotion import promote as promote_pair
-from .tensor import STALE, Storage, TensorBase, View, ours, tick
+from .tensor import STALE, TensorBase, View, ours, tick
 
 # Set once, when the Tensor class exists: core makes tensors without importing it.
 Tensor: type[TensorBase] = TensorBase
@@ -43,6 +45,8 @@ f64 = np.dtype("float64")
 
 Rule = Callable[..., Any]
 
+# A NaN or infinity is a value here, not a warning (see the filter in adjoint/__init__.py). Where the
+# program has turned warnings into errors, the recorders run the kernel again without them (`quietly`).
 
 def _name_of(kernel: Any) -> str:
     return str(kernel.__name__).strip("_")
@@ -57,13 +61,12 @@ def unary(
         **{"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, **options},
     )  # fmt: skip
     pick = op.pickers[0]
-    keeps_x, keeps_out = 0 in op.keeps[0], 1 in op.keeps[0]
     recorded = x is not None
     if op.derived:
         return _publish(op, _named(op))
 
     def call(x: Any) -> Any:
-        if modes.unusual or (type(x) is not Tensor and not isinstance(x, TensorBase)):
+        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
             return general(op, (x,), ())
         a = x.array
         usual = a.dtype is f32 or a.dtype is f64
@@ -71,6 +74,8 @@ def unary(
             a = as_floating(a)
         try:
             c = kernel(a)
+        except RuntimeWarning:
+            c = quietly(kernel, a)
         except Exception as error:
             raise explained(op, error, (x,)) from None
         if type(c) is not ndarray:
@@ -92,18 +97,8 @@ def unary(
             n.saved = None
         else:
             n.saved = (pick((a, c)),)
-            sx = so = None
-            if keeps_x:
-                sx = x.memory
-                if sx is None:
-                    x.memory = sx = Storage()
-                    sx.ledger = None
-            if keeps_out:
-                so = out.memory
-                if so is None:
-                    out.memory = so = Storage()
-                    so.ledger = None
-            n.cells = (sx, so)
+            if modes.inferred:
+                refuse_inference(n, (x,))
         n.targets = n.extra = None
         f = getframe(1)
         code = f.f_code
@@ -135,17 +130,18 @@ def binary(
     )  # fmt: skip
     pick_x, pick_y = op.pickers
     keeps = any(op.keeps)
-    keeps_x, keeps_y, keeps_out = (any(i in kept for kept in op.keeps) for i in range(3))
+    if x is None and y is None and promote:
+        return _publish(op, _unrecorded(op, kernel, floating))
     if x is None or y is None or op.derived or not promote:
         return _publish(op, _named(op))
 
     def call(x: Any, y: Any) -> Any:
-        if modes.unusual or (type(x) is not Tensor and not isinstance(x, TensorBase)):
+        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
             return general(op, (x, y), ())
         a = x.array
         d = a.dtype
         mixed = False
-        if type(y) is Tensor or isinstance(y, TensorBase):
+        if type(y) is Tensor or type(y) in plain:
             b = y.array
             ey = y.node
             sized = True
@@ -167,6 +163,8 @@ def binary(
             a, b = as_floating(a), as_floating(b)
         try:
             c = kernel(a, b)
+        except RuntimeWarning:
+            c = quietly(kernel, a, b)
         except Exception as error:
             raise explained(op, error, (x, y)) from None
         if type(c) is not ndarray:
@@ -195,21 +193,8 @@ def binary(
                 None if ex is None or pick_x is None else pick_x(env),
                 None if ey is None or pick_y is None else pick_y(env),
             )
-            sx = sy = so = None
-            if keeps_x:
-                sx = x.memory
-                if sx is None:
-                    x.memory = sx = Storage()
-                    sx.ledger = None
-            if keeps_y and sized:
-                sy = y.memory
-                if sy is None:
-                    y.memory = sy = Storage()
-                    sy.ledger = None
-            if keeps_out:
-                out.memory = so = Storage()
-                so.ledger = None
-            n.cells = (sx, sy, so)
+            if modes.inferred:
+                refuse_inference(n, (x, y))
         else:
             n.saved = None
         n.targets = (_target(x), _target(y)) if mixed or (sized and a.shape != b.shape) else None
@@ -224,6 +209,42 @@ def binary(
         return out
 
     return _publish(op, call)
+
+
+def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any]:
+    """Return the function of a primitive of two inputs that has no gradient, such as a comparison."""
+
+    def call(x: Any, y: Any) -> Any:
+        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
+            return general(op, (x, y), ())
+        a = x.array
+        d = a.dtype
+        if type(y) is Tensor or type(y) in plain:
+            b = y.array
+            if d is not b.dtype:
+                a, b = promote_pair(a, b)
+        else:
+            t = type(y)
+            if d is f32 and (t is float or t is int):
+                b = float32_constants[y]
+            elif d is f64 and (t is float or t is int):
+                b = float64_constants[y]
+            else:
+                a, b = promote_pair(a, y)
+        if floating and a.dtype is not f32 and a.dtype is not f64:
+            a, b = as_floating(a), as_floating(b)
+        try:
+            c = kernel(a, b)
+        except RuntimeWarning:
+            c = quietly(kernel, a, b)
+        except Exception as error:
+            raise explained(op, error, (x, y)) from None
+        out = make()
+        out.array = c if type(c) is ndarray else settle(c)
+        out._grad = out.lineage = out.memory = out.node = None
+        return out
+
+    return call
 
 
 def _publish(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,14 +271,15 @@ def parametric(
     if op.outputs or x is None or op.floating:
         return _publish(op, _named(op))
     pick, derived = op.pickers[0], op.derived
-    keeps_x, keeps_out = 0 in op.keeps[0], 1 in op.keeps[0]
 
     def call(x: Any, *params: Any) -> Any:
-        if modes.unusual or (type(x) is not Tensor and not isinstance(x, TensorBase)):
+        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
             return general(op, (x,), params)
         a = x.array
         try:
             c = kernel(a, *params)
+        except RuntimeWarning:
+            c = quietly(kernel, a, *params)
         except Exception as error:
             raise explained(op, error, (x, *params)) from None
         if type(c) is not ndarray:
@@ -283,18 +305,8 @@ def parametric(
         else:
             env = (a, c, *params, *[getattr(a, w) for _, w in derived]) if derived else (a, c, *params)
             n.saved = (pick(env),)
-            sx = so = None
-            if keeps_x:
-                sx = x.memory
-                if sx is None:
-                    x.memory = sx = Storage()
-                    sx.ledger = None
-            if keeps_out:
-                so = out.memory
-                if so is None:
-                    out.memory = so = Storage()
-                    so.ledger = None
-            n.cells = (sx, so)
+            if modes.inferred:
+                refuse_inference(n, (x,))
         n.targets = n.extra = None
         f = getframe(1)
         code = f.f_code
@@ -312,7 +324,9 @@ def _shares(c: Any, a: Any) -> bool:
     if type(c) is not ndarray:
         return primitive.shares(c, a)
     base = c.base
-    return base is not None and (base is a or base is a.base) or c is a
+    if base is None:
+        return c is a
+    return base is a or base is a.base or c is a or bool(np.may_share_memory(c, a))
 
 
 def nary(
@@ -343,7 +357,8 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
     """Declare a primitive of a sequence of inputs, then parameters: ``cat_p((a, b, c), axis)``.
 
     The kernel takes the tuple first. The one rule returns a gradient per input; after `g` it may name
-    `xs`, `out`, the parameters, and `xs_shape` (the tuple of the inputs' shapes).
+    `xs`, `out`, the parameters, `xs_shape` (the tuple of the inputs' shapes), `x0_shape` and the like, and
+    `xs_from_1` or `xs_from_2` (the inputs from that one on). ``NAME_p.of_arity(n)`` is the op of n inputs.
     """
     _, params = _split_names(kernel, 1)
     name = name or _name_of(kernel)
@@ -364,4 +379,5 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
         xs = tuple(xs)
         return general(of_arity.get(len(xs)) or with_arity(len(xs)), xs, params)
 
+    call.of_arity = lambda arity: of_arity.get(arity) or with_arity(arity)  # type: ignore[attr-defined]
     return _publish(shown, call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any, SupportsIndex, overload
 
@@ -21,7 +22,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
-        return tuple.__new__(cls, map(int, sizes))
+        return tuple.__new__(cls, _indexes(sizes))
 
     def numel(self) -> int:
         """Return the number of elements."""
@@ -55,3 +56,15 @@ class Size(tuple[int, ...]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Size, (tuple(self),))
+
+
+def _indexes(sizes: Iterable[Any]) -> list[int]:
+    found: list[int] = []
+    for item in sizes:
+        try:
+            found.append(operator.index(item))
+        except TypeError:
+            raise TypeError(
+                f"adjoint.Size() takes an iterable of 'int' (item {len(found)} is '{type(item).__name__}')"
+            ) from None
+    return found

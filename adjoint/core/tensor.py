@@ -45,16 +45,18 @@ class Ledger:
 
 
 class Storage:
-    """The identity of a piece of memory, shared by every tensor that looks at it.
-
-    It holds no array: nodes keep storages to see later writes, and must not keep memory alive by that.
-    `ledger` is None until the first write or view.
-    """
+    """What tensors that look at the same memory share: `ledger` is None until the first write or view."""
 
     __slots__ = ("__weakref__", "ledger", "origin")
 
     ledger: Ledger | None
     origin: int  # address at which offset 0 lies; unset unless it is not the owning array's start
+
+
+class PrivateStorage(Storage):
+    """Storage of ``x.data``: the memory of `x`, but writes to it are not writes to `x`."""
+
+    __slots__ = ()
 
 
 class InferenceStorage(Storage):
@@ -145,10 +147,50 @@ def ledger_of(storage: Storage) -> Ledger:
     return ledger
 
 
+# Ledgers of memory that was written, by the identity of the array that owns it. A rule keeps arrays, and
+# this is how one finds out, long after, whether somebody wrote to the memory of such an array. The
+# weak reference takes the entry out when the memory goes, before the number can mean another array.
+_written: dict[int, tuple[Any, Ledger]] = {}
+
+
+def owner_of(array: Any) -> Any:
+    """Return the array that owns the memory that `array` looks at."""
+    while True:
+        base = getattr(array, "base", None)
+        if base is None:
+            return array
+        if not hasattr(base, "dtype"):  # NumPy's as_strided puts an object of its own in between
+            base = getattr(base, "base", None)
+            if base is None:
+                return array
+        array = base
+
+
+def written_ledger(array: Any) -> Ledger | None:
+    """Return the ledger of the memory that `array` looks at, if it was ever written."""
+    entry = _written.get(id(owner_of(array)))
+    return None if entry is None else entry[1]
+
+
+def _register(array: Any, ledger: Ledger) -> None:
+    owner = owner_of(array)
+    key = id(owner)
+    known = _written.get(key)
+    if known is None or known[1] is not ledger:
+        try:
+            ref = weakref.ref(owner, lambda _: _written.pop(key, None))
+        except TypeError:  # a payload: it never changes, a write gives its tensor another one
+            return
+        _written[key] = (ref, ledger)
+
+
 def note_write(x: TensorBase, operation: str = "") -> None:
     """Record that the tensor's memory was written: when, how often, by which op and on which line."""
-    ledger = ledger_of(storage_of(x))
+    storage = storage_of(x)
+    ledger = ledger_of(storage)
     ledger.version += 1
     ledger.time = clock.latest = tick()
     ledger.code, ledger.lasti = caller()
     ledger.operation = operation
+    if type(storage) is not PrivateStorage:
+        _register(x.array, ledger)

@@ -1,0 +1,733 @@
+"""Gradients against finite differences: `gradcheck` and `gradgradcheck`.
+
+Everything is compared as Jacobians of real functions. For a complex input ``x + iy`` an entry is
+``d/dx + i d/dy``, which is what backward returns for a real output; a complex output counts as two
+real ones, its real and its imaginary part, and starting backward from ``i`` instead of 1 gives the
+gradient of the latter.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from ..core.primitive import wrap
+from ..core.tensor import TensorBase
+from ..ops import create
+from .differentiate import grad
+from .function import Function
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+Tensor = Any
+Jacobian = Any  # a NumPy array: entries of the input, entries of the output
+
+
+class GradcheckError(RuntimeError):
+    """A gradient that `gradcheck` looked at is not what it should be."""
+
+
+# --- The function under test ------------------------------------------------------------------------
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, tuple):
+        return value
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """Yield the tensors in nested tuples, lists and dicts."""
+    if isinstance(value, TensorBase):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes | np.ndarray):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _replaced(value: Any, new: dict[int, Any]) -> Any:
+    """Return nested containers with some of their tensors (by id) exchanged."""
+    if isinstance(value, TensorBase):
+        return new.get(id(value), value)
+    if isinstance(value, dict):
+        return {k: _replaced(v, new) for k, v in value.items()}
+    if isinstance(value, list | tuple) and not hasattr(value, "numel"):
+        items = [_replaced(v, new) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _host(value: Any) -> Any:
+    """Return a tensor's values, or an array's, as a flat copy in the host's memory."""
+    array = value.array if isinstance(value, TensorBase) else value
+    return np.array(devices.place_array(array, devices.CPU), copy=True).reshape(-1)
+
+
+def _place(flat: Any, like: Any) -> Tensor:
+    """Return flat host values as a tensor of the shape, dtype and device of `like`."""
+    array = np.asarray(flat).astype(like.array.dtype).reshape(like.array.shape)
+    return wrap(devices.place_array(array, devices.of(like.array)))
+
+
+class _Subject:
+    """A function, its inputs, those of them to be checked, and which outputs are differentiable."""
+
+    def __init__(self, func: Callable[..., Any], inputs: Any) -> None:
+        self.func = func
+        self.inputs = _as_tuple(inputs)
+        self.checked = [x for x in _tensors(self.inputs) if x.requires_grad]
+        self.first = [o for o in _as_tuple(func(*self.inputs)) if isinstance(o, TensorBase)]
+        self.where = [i for i, o in enumerate(self.first) if o.requires_grad]  # type: ignore[attr-defined]
+
+    def outputs(self) -> list[Tensor]:
+        """Run the function again and return its differentiable outputs."""
+        found = [o for o in _as_tuple(self.func(*self.inputs)) if isinstance(o, TensorBase)]
+        return [found[i] for i in self.where] if self.where else found
+
+    def outputs_of(self, inputs: tuple[Any, ...]) -> list[Tensor]:
+        """Run the function on other inputs and return the same outputs."""
+        found = [o for o in _as_tuple(self.func(*inputs)) if isinstance(o, TensorBase)]
+        return [found[i] for i in self.where] if self.where else found
+
+
+_PARTS = {"real": np.real, "imag": np.imag}
+
+
+def _parts(output: Tensor) -> tuple[str, ...]:
+    return ("real", "imag") if output.array.dtype.kind == "c" else ("real",)
+
+
+def _joined(along_x: Any, along_y: Any, part: str) -> Jacobian:
+    """Return a Jacobian from derivatives along the real and the imaginary axis of the input."""
+    take = _PARTS[part]
+    return take(along_x) if along_y is None else take(along_x) + 1j * take(along_y)
+
+
+# --- Numerical --------------------------------------------------------------------------------------
+
+
+def _difference(subject: _Subject, x: Tensor, step: Any, eps: float) -> list[Any]:
+    """Return the central difference of every output along `step`, an array shaped as `x`."""
+    array = x.array
+    kept = array.copy()
+    step = devices.place_array(np.asarray(step), devices.of(array))
+    try:
+        # Written behind the version counter's back: the graph at hand is not gone through again.
+        array[...] = kept + step
+        above = [_host(o) for o in subject.outputs()]
+        array[...] = kept - step
+        below = [_host(o) for o in subject.outputs()]
+    finally:
+        array[...] = kept
+    return [_over(a, b, 2 * eps) for a, b in zip(above, below, strict=True)]
+
+
+def _over(above: Any, below: Any, width: float) -> Any:
+    wide = np.complex128 if above.dtype.kind == "c" else np.float64
+    return (above.astype(wide) - below.astype(wide)) / width
+
+
+def _numerical(subject: _Subject, x: Tensor, eps: float) -> list[tuple[Any, Any]]:
+    """Return, for every output, derivatives along the real and the imaginary axis of each entry of `x`."""
+    axes = []
+    for unit in (1.0, 1j) if x.array.dtype.kind == "c" else (1.0,):
+        rows: list[list[Any]] = []
+        for i in range(x.array.size):
+            step = np.zeros(x.array.size, x.array.dtype if x.array.dtype.kind == "c" else np.float64)
+            step[i] = eps * unit
+            rows.append(_difference(subject, x, step.reshape(x.array.shape), eps))
+        axes.append(rows)
+    return _stacked(axes, subject, x)
+
+
+def _stacked(axes: list[list[list[Any]]], subject: _Subject, x: Tensor) -> list[tuple[Any, Any]]:
+    outputs = subject.first if not subject.where else [subject.first[i] for i in subject.where]
+    found = []
+    for k, out in enumerate(outputs):
+        made = [np.array([row[k] for row in rows]).reshape(x.array.size, out.array.size) for rows in axes]
+        found.append((made[0], made[1] if len(made) > 1 else None))
+    return found
+
+
+# --- Analytical -------------------------------------------------------------------------------------
+
+
+def _backward(output: Tensor, inputs: list[Tensor], start: Tensor) -> list[Any]:
+    return list(grad(output, inputs, start, retain_graph=True, allow_unused=True))
+
+
+def _analytical(
+    output: Tensor, inputs: list[Tensor], part: str, check_dtypes: bool
+) -> tuple[list[Jacobian], float]:
+    """Return the Jacobian of one output for every input; and how far two backward passes differ."""
+    unit = 1.0 if part == "real" else 1j
+    size = output.array.size
+    found = [np.zeros((x.array.size, size), _wide(x)) for x in inputs]
+    apart = 0.0
+    for j in range(size):
+        basis = np.zeros(size, np.complex128 if part == "imag" else np.float64)
+        basis[j] = unit
+        start = _place(basis, output)
+        passes = [_backward(output, inputs, start) for _ in range(2)]
+        for i, x in enumerate(inputs):
+            one, two = (_checked_gradient(g[i], x, check_dtypes) for g in passes)
+            found[i][:, j] = one
+            apart = max(apart, _distance(one, two))
+    return found, apart
+
+
+def _wide(x: Tensor) -> Any:
+    return np.complex128 if x.array.dtype.kind == "c" else np.float64
+
+
+def _distance(one: Any, two: Any) -> float:
+    same = (one == two) | (np.isnan(one) & np.isnan(two))
+    return float(np.where(same, 0.0, np.abs(one - two)).max(initial=0.0))
+
+
+def _checked_gradient(g: Any, x: Tensor, check_dtypes: bool) -> Any:
+    """Return a gradient's values, zeros for None."""
+    if g is None:
+        return np.zeros(x.array.size, _wide(x))
+    if tuple(g.array.shape) != tuple(x.array.shape):
+        raise GradcheckError(
+            f"grad is incorrect size: {list(g.array.shape)} for an input of shape {list(x.array.shape)}"
+        )
+    if check_dtypes and g.array.dtype != x.array.dtype:
+        raise GradcheckError(f"grad is incorrect type: {g.dtype} for an input of {x.dtype}")
+    values = _host(g)
+    if values.dtype.kind == "c" and x.array.dtype.kind != "c":
+        raise GradcheckError(f"grad is incorrect type: {g.dtype} for an input of {x.dtype}, which is real")
+    return values.astype(_wide(x))
+
+
+# --- Forward mode -----------------------------------------------------------------------------------
+
+
+def _pushed(subject: _Subject, tangents: dict[int, Tensor]) -> list[Any]:
+    """Return the tangent of every output, given those of some inputs (by id); zeros where there is none."""
+    from ..payloads.dual import Dual
+    from . import forward_ad
+
+    with forward_ad.dual_level():
+        level = forward_ad._levels[-1][1]
+        # Duals that are leaves of their own, those without a tangent too: `func` may differentiate in
+        # reverse mode inside, as gradgradcheck's does.
+        new = {
+            id(x): wrap(Dual(x.detach(), tangents.get(id(x)), level)).requires_grad_()
+            for x in subject.checked
+        }
+        outs = subject.outputs_of(_replaced(subject.inputs, new))
+        found = []
+        for out in outs:
+            value, tangent = forward_ad.unpack_dual(out)
+            if tangent is None:
+                found.append(np.zeros(value.array.size, _wide(value)))
+                continue
+            if tuple(tangent.array.shape) != tuple(value.array.shape):
+                raise GradcheckError(
+                    f"forward-mode tangent is incorrect size: {list(tangent.array.shape)} for an output "
+                    f"of shape {list(value.array.shape)}"
+                )
+            found.append(_host(tangent).astype(_wide(value)))
+    return found
+
+
+def _forward(subject: _Subject, x: Tensor) -> list[tuple[Any, Any]]:
+    """Return what `_numerical` does, by forward mode."""
+    axes = []
+    for unit in (1.0, 1j) if x.array.dtype.kind == "c" else (1.0,):
+        rows = []
+        for i in range(x.array.size):
+            step = np.zeros(x.array.size, _wide(x))
+            step[i] = unit
+            rows.append(_pushed(subject, {id(x): _place(step, x)}))
+        axes.append(rows)
+    return _stacked(axes, subject, x)
+
+
+# --- Comparing --------------------------------------------------------------------------------------
+
+
+def _close(analytical: Any, numerical: Any, rtol: float, atol: float) -> bool:
+    return bool(np.allclose(analytical, numerical, rtol, atol))
+
+
+def _mismatch(
+    analytical: Any, numerical: Any, output: int, index: int, part: str, is_complex: bool, mode: str = ""
+) -> str:
+    words = {"real": "real", "imag": "imaginary"}[part]
+    start = f"While considering the {words} part of complex outputs only, " if is_complex else ""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(np.asarray(analytical) - np.asarray(numerical))
+    worst = ""
+    if apart.ndim == 2 and apart.size:
+        at = np.unravel_index(int(np.argmax(np.nan_to_num(apart, nan=np.inf))), apart.shape)
+        worst = (
+            f"The greatest difference is {float(apart[at]):.6g}, between input element {int(at[0])} and "
+            f"output element {int(at[1])}.\n"
+        )
+    return (
+        f"{start}Jacobian {mode}mismatch for output {output} with respect to input {index},\n"
+        f"numerical:{create.tensor(numerical)}\nanalytical:{create.tensor(analytical)}\n{worst}"
+    )
+
+
+_FORWARD = "computed with forward mode "
+_NOT_REENTRANT = (
+    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+    "different values, although analytical gradient matches numerical gradient. "
+    "The tolerance for nondeterminism was {}."
+)
+
+
+def _check_slow(
+    subject: _Subject, outputs: list[Tensor], eps: float, rtol: float, atol: float, nondet_tol: float,
+    check_dtypes: bool, backward: bool, forward: bool,
+) -> None:  # fmt: skip
+    numerical = [_numerical(subject, x, eps) for x in subject.checked]
+    if forward:
+        for i, x in enumerate(subject.checked):
+            pushed = _forward(subject, x)
+            for k, out in enumerate(outputs):
+                for part in _parts(out):
+                    a, n = _joined(*pushed[k], part), _joined(*numerical[i][k], part)
+                    if not _close(a, n, rtol, atol):
+                        raise GradcheckError(_mismatch(a, n, k, i, part, len(_parts(out)) > 1, _FORWARD))
+    if not backward:
+        return
+    for k, out in enumerate(outputs):
+        for part in _parts(out):
+            analytical, apart = _analytical(out, subject.checked, part, check_dtypes)
+            for i, a in enumerate(analytical):
+                n = _joined(*numerical[i][k], part)
+                if not _close(a, n, rtol, atol):
+                    raise GradcheckError(_mismatch(a, n, k, i, part, len(_parts(out)) > 1))
+            if apart > nondet_tol:
+                raise GradcheckError(_NOT_REENTRANT.format(nondet_tol))
+
+
+# --- Fast mode: one random combination of each Jacobian ---------------------------------------------
+
+
+def _direction(x: Tensor, random: np.random.Generator) -> Any:
+    """Return a random unit vector with positive entries, complex where `x` is."""
+    made = random.uniform(size=x.array.size)
+    if x.array.dtype.kind == "c":
+        made = made + 1j * random.uniform(size=x.array.size)
+    length = np.linalg.norm(made)
+    return made / length if length else made
+
+
+def _check_fast(
+    subject: _Subject, outputs: list[Tensor], eps: float, rtol: float, atol: float, nondet_tol: float,
+    check_dtypes: bool, backward: bool, forward: bool,
+) -> None:  # fmt: skip
+    random = np.random.default_rng(0)
+    us = [_direction(x, random) for x in subject.checked]
+    vs = [np.abs(_direction(out, random)) for out in outputs]
+    pairs = list(zip(subject.checked, us, strict=True))
+    numerical = [_difference(subject, x, eps * u.reshape(x.array.shape), eps) for x, u in pairs]
+
+    def compare(a: Any, i: int, k: int, part: str, mode: str) -> None:
+        n = float((vs[k] * _PARTS[part](numerical[i][k])).sum())
+        # As if every entry of the Jacobian were off by `atol`.
+        slack = atol * float(np.abs(us[i]).sum()) * float(vs[k].sum())
+        if not _close(a, n, rtol, slack):
+            text = _mismatch(np.float64(a), np.float64(n), k, i, part, len(_parts(outputs[k])) > 1, mode)
+            story = _slow_story(subject, outputs[k], i, k, part, eps, rtol, atol, bool(mode))
+            raise GradcheckError(text + story)
+
+    if forward:
+        for i, (x, u) in enumerate(pairs):
+            tangents = _pushed(subject, {id(x): _place(u, x)})
+            for k, out in enumerate(outputs):
+                for part in _parts(out):
+                    a = float((vs[k] * _PARTS[part](tangents[k])).sum())
+                    compare(a, i, k, part, _FORWARD)
+    if not backward:
+        return
+    for k, out in enumerate(outputs):
+        for part in _parts(out):
+            start = _place(vs[k] * (1.0 if part == "real" else 1j), out)
+            passes = [_backward(out, subject.checked, start) for _ in range(2)]
+            apart = 0.0
+            for i, x in enumerate(subject.checked):
+                one, two = (_checked_gradient(g[i], x, check_dtypes) for g in passes)
+                apart = max(apart, _distance(one, two))
+                compare(float(np.real(np.conj(one) * us[i]).sum()), i, k, part, "")
+            if apart > nondet_tol:
+                raise GradcheckError(_NOT_REENTRANT.format(nondet_tol))
+
+
+def _slow_story(
+    subject: _Subject, output: Tensor, i: int, k: int, part: str, eps: float, rtol: float, atol: float,
+    forward: bool,
+) -> str:  # fmt: skip
+    """Return what slow mode says about a pair that fast mode found wrong."""
+    x = subject.checked[i]
+    n = _joined(*_numerical(subject, x, eps)[k], part)
+    a = _joined(*_forward(subject, x)[k], part) if forward else _analytical(output, [x], part, False)[0][0]
+    story = (
+        "\nThe above are random combinations of the entries of the Jacobians (fast mode). Entry by entry "
+        f"(slow mode):\n\nNumerical:\n{create.tensor(n)}\nAnalytical:\n{create.tensor(a)}\n\n"
+        f"The max per-element difference (slow mode) is: {_distance(a, n)}.\n"
+    )
+    if _close(a, n, rtol, atol):
+        story += (
+            "Fast gradcheck failed but element-wise differences are small. This means that the test might've "
+            "passed in slow_mode!\n"
+        )
+    return story
+
+
+# --- What else must hold ----------------------------------------------------------------------------
+
+
+def _check_inputs(subject: _Subject) -> None:
+    if not subject.checked:
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have "
+            "requires_grad=True."
+        )
+    for i, x in enumerate(subject.checked):
+        if x.dtype.to_real().name != "float64":
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. This "
+                "check will likely fail if all the inputs are not of double precision floating point or "
+                "complex.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if x.array.size and any(
+            s == 0 and n > 1 for s, n in zip(x.array.strides, x.array.shape, strict=True)
+        ):
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call "
+                ".contiguous on the input before passing it to gradcheck."
+            )
+
+
+def _check_nothing_differentiable(subject: _Subject, eps: float, atol: float) -> None:
+    for x in subject.checked:
+        for along_x, along_y in _numerical(subject, x, eps):
+            if not _close(along_x, 0, 0, atol) or not _close(0 if along_y is None else along_y, 0, 0, atol):
+                raise GradcheckError(
+                    "Numerical gradient for function expected to be zero: none of its outputs requires grad, "
+                    "and yet they change with the inputs"
+                )
+
+
+def _check_zero_start(subject: _Subject) -> None:
+    outputs = subject.outputs()
+    starts = [create.zeros_like(o) for o in outputs]
+    for g, x in zip(grad(outputs, subject.checked, starts, allow_unused=True), subject.checked, strict=True):
+        if g is not None and np.any(_checked_gradient(g, x, False)):
+            raise GradcheckError(
+                "backward not multiplied by grad_output: grad_output was zeros, the gradient is not"
+            )
+
+
+class _Undefined(Function):
+    """The identity, through which no gradient comes back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> None:
+        return None
+
+
+def _check_undefined(subject: _Subject) -> None:
+    """Check that a backward rule takes gradients that are None, for all outputs or one, as zeros."""
+    count = len(subject.where)
+    choices = [tuple(range(count))] + ([(k,) for k in range(count)] if count > 1 else [])
+    for chosen in choices:
+        outputs = subject.outputs()
+        roots = [_Undefined.apply(o) if k in chosen else o for k, o in enumerate(outputs)]
+        starts = [create.zeros_like(o) for o in roots]
+        try:
+            found = grad(roots, subject.checked, starts, allow_unused=True)
+        except RuntimeError as error:
+            raise GradcheckError(
+                "Expected backward function to handle undefined output grads: given None for the gradient of "
+                f"an output that nothing depends on, it raised {type(error).__name__}: {error}"
+            ) from error
+        for g, x in zip(found, subject.checked, strict=True):
+            if g is not None and np.any(_checked_gradient(g, x, False)):
+                raise GradcheckError(
+                    "Expected all input grads to be undefined or zero when all output grads are undefined "
+                    "or zero"
+                )
+
+
+def _check_undefined_forward(subject: _Subject) -> None:
+    """Check that an input without a tangent counts as one with a tangent of zeros."""
+    random = np.random.default_rng(2)
+    tangents = {id(x): _place(_direction(x, random), x) for x in subject.checked}
+    for i, x in enumerate(subject.checked):
+        some = {key: t for key, t in tangents.items() if key != id(x)}
+        without = _pushed(subject, some)
+        zeros = _pushed(subject, some | {id(x): create.zeros_like(x.detach())})
+        for k, (a, b) in enumerate(zip(without, zeros, strict=True)):
+            if _distance(a, b):
+                raise GradcheckError(
+                    f"Expected forward mode to treat an undefined tangent as zeros: that of output {k} "
+                    f"changes when input {i} is given a tangent of zeros"
+                )
+
+
+def _check_batched(subject: _Subject, rtol: float, atol: float) -> None:
+    """Check a batch of gradients gone through together against one by one."""
+    random = np.random.default_rng(3)
+    for k, out in enumerate(subject.outputs()):
+        starts = [_place(_direction(out, random), out) for _ in range(2)]
+        one_by_one = [_backward(out, subject.checked, s) for s in starts]
+        both = wrap(devices.module_of(out.array).stack([s.array for s in starts]))
+        try:
+            together = grad(out, subject.checked, both, True, allow_unused=True, is_grads_batched=True)
+        except RuntimeError as error:
+            raise GradcheckError(
+                f"While computing batched gradients, got: {error}\n\ngradcheck was called with "
+                "check_batched_grad=True, which sends two gradients through backward together"
+            ) from error
+        for i, g in enumerate(together):
+            pair = [p[i] for p in one_by_one]
+            if g is None or None in pair:
+                same = g is None and pair == [None, None]
+                expected: Any = None
+            else:
+                expected = np.concatenate([_host(p) for p in pair])
+                same = _close(_host(g), expected, rtol, atol)
+            if not same:
+                raise GradcheckError(
+                    f"For output {k} and input {i}: batched gradients differ from those computed one by one"
+                    f"\n\ngot:\n{g}\n\nexpected:\n{expected}\n"
+                )
+
+
+def _check_batched_forward(subject: _Subject, rtol: float, atol: float) -> None:
+    """Check a batch of tangents pushed together against one by one."""
+    from .. import func  # type: ignore[attr-defined, unused-ignore]
+    from . import forward_ad
+
+    random = np.random.default_rng(4)
+    for i, x in enumerate(subject.checked):
+        tangents = [_place(_direction(x, random), x) for _ in range(2)]
+        expected = [_pushed(subject, {id(x): t}) for t in tangents]
+
+        def push(tangent: Any, x: Any = x) -> Any:
+            with forward_ad.dual_level():
+                dual = forward_ad.make_dual(x.detach(), tangent)
+                outs = subject.outputs_of(_replaced(subject.inputs, {id(x): dual}))
+                found = [forward_ad.unpack_dual(o) for o in outs]
+                return tuple(create.zeros_like(f.primal) if f.tangent is None else f.tangent for f in found)
+
+        both = wrap(devices.module_of(x.array).stack([t.array for t in tangents]))
+        try:
+            together = func.vmap(push)(both)
+        except RuntimeError as error:
+            raise GradcheckError(
+                f"While computing batched gradients, got: {error}\n\ngradcheck was called with "
+                "check_batched_forward_grad=True, which pushes two tangents together through vmap"
+            ) from error
+        for k, g in enumerate(together):
+            if not _close(_host(g), np.concatenate([e[k] for e in expected]), rtol, atol):
+                raise GradcheckError(
+                    f"For output {k} and input {i}: batched tangents differ from those computed one by one"
+                    f"\n\n{g}"
+                )
+
+
+# --- The two public functions -----------------------------------------------------------------------
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Check the gradients of `func` against finite differences, in double precision.
+
+    Parameters
+    ----------
+    func
+        Takes the inputs, returns a tensor or several; outputs that require no gradient are not checked.
+    inputs
+        One tensor or a tuple; every tensor in it, or in a list in it, that requires a gradient is checked.
+    eps, atol, rtol
+        The step of the central differences, and how far the two Jacobians may lie apart.
+    raise_exception
+        Raise `GradcheckError` with the story of a failure, instead of returning False.
+    nondet_tol
+        How far two backward passes over the same graph may differ.
+    check_undefined_grad
+        Whether an output without a gradient (None) must count as one with zeros.
+    check_grad_dtypes
+        Whether a gradient must have the dtype of its input.
+    check_batched_grad, check_batched_forward_grad
+        Check also gradients (tangents) that are propagated in a batch.
+    check_forward_ad, check_backward_ad
+        Which of the two modes to check.
+    fast_mode
+        Compare one random combination of each Jacobian's entries instead of all of them.
+    masked
+        For sparse tensors, which do not exist here; ignored.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([0.5, 2.0], dtype=adjoint.float64, requires_grad=True)
+    >>> adjoint.autograd.gradcheck(lambda x: (x * x).exp(), (x,))
+    True
+    """
+    assert check_forward_ad or check_backward_ad, (
+        "Expected at least one of check_forward_ad or check_backward_ad to be True"
+    )
+    assert check_backward_ad or not check_batched_grad, (
+        "Setting check_batched_grad=True requires check_backward_ad to be True"
+    )
+    assert check_forward_ad or not check_batched_forward_grad, (
+        "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+    )
+    try:
+        subject = _Subject(func, inputs)
+        _check_inputs(subject)
+        if not subject.where:
+            _check_nothing_differentiable(subject, eps, atol)
+            return True
+        check = _check_fast if fast_mode else _check_slow
+        outputs = subject.outputs()
+        modes = check_backward_ad, check_forward_ad
+        check(subject, outputs, eps, rtol, atol, nondet_tol, check_grad_dtypes, *modes)
+        if check_batched_forward_grad:
+            _check_batched_forward(subject, rtol, atol)
+        if check_forward_ad and check_undefined_grad and len(subject.checked) > 1:
+            _check_undefined_forward(subject)
+        if check_backward_ad:
+            if check_batched_grad:
+                _check_batched(subject, rtol, atol)
+            _check_zero_start(subject)
+            if check_undefined_grad:
+                _check_undefined(subject)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Check the gradients of the gradients of `func`, for its inputs and for `grad_outputs`.
+
+    Parameters
+    ----------
+    func, inputs, eps, atol, rtol, raise_exception, nondet_tol, fast_mode
+        As in `gradcheck`.
+    grad_outputs
+        The gradient of each output to differentiate from; random if not given.
+    gen_non_contig_grad_outputs
+        Make the random ones noncontiguous.
+    check_fwd_over_rev, check_rev_over_rev
+        Differentiate the gradient in forward mode, in reverse mode, or both.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([0.5, 2.0], dtype=adjoint.float64, requires_grad=True)
+    >>> adjoint.autograd.gradgradcheck(lambda x: x * x * x, x)
+    True
+    """
+    assert check_fwd_over_rev or check_rev_over_rev, (
+        "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+    )
+    assert check_rev_over_rev or not check_batched_grad, (
+        "Setting check_batched_grad=True requires check_rev_over_rev to be True"
+    )
+    arguments = _as_tuple(inputs)
+    if grad_outputs is None:
+        random = np.random.default_rng(5)
+        outs = [o for o in _as_tuple(func(*arguments)) if isinstance(o, TensorBase)]
+        chosen = [o for o in outs if o.requires_grad]  # type: ignore[attr-defined]
+        starts = tuple(_random_start(o, random, gen_non_contig_grad_outputs) for o in chosen)
+    else:
+        starts = _as_tuple(grad_outputs)
+    count = len(starts)
+
+    def gradient(*values: Any) -> Any:
+        before, after = values[: len(values) - count], values[len(values) - count :]
+        outs = [o for o in _as_tuple(func(*before)) if isinstance(o, TensorBase)]
+        outs = [o for o in outs if o.requires_grad]  # type: ignore[attr-defined]
+        wanted = [x for x in _tensors(before) if x.requires_grad]
+        found = grad(outs, wanted, after, create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradient,
+        (*arguments, *starts),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
+
+
+def _random_start(output: Tensor, random: np.random.Generator, noncontiguous: bool) -> Tensor:
+    """Return a random gradient for an output, itself differentiable."""
+    size = output.array.size * (2 if noncontiguous else 1)
+    values = random.uniform(-1, 1, size)
+    if output.array.dtype.kind == "c":
+        values = values + 1j * random.uniform(-1, 1, size)
+    shape = tuple(output.array.shape)
+    array = values.astype(output.array.dtype)
+    array = array.reshape(*shape, 2)[..., 0] if noncontiguous else array.reshape(shape)
+    made = wrap(devices.place_array(array, devices.of(output.array)))
+    create.require_grad(made)
+    return made

@@ -1,0 +1,190 @@
+"""How elements lie in memory: layouts, memory formats, strides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+class _Named:
+    """A constant that is known by its name."""
+
+    __slots__ = ("name",)
+
+    name: str
+
+    def __new__(cls) -> Any:
+        raise TypeError(f"cannot create 'adjoint.{cls.__name__}' instances")
+
+    def __repr__(self) -> str:
+        return f"adjoint.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_constant, (self.name,))
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+class layout(_Named):  # noqa: N801 - torch's name
+    """How a tensor stores its elements; all are `strided` here."""
+
+    __slots__ = ()
+
+
+class memory_format(_Named):  # noqa: N801 - torch's name
+    """In which order a tensor's dimensions lie in memory."""
+
+    __slots__ = ()
+
+
+_constants: dict[str, Any] = {}
+
+
+def _constant(name: str) -> Any:
+    return _constants[name]
+
+
+def _named(kind: type, name: str) -> Any:
+    made = object.__new__(kind)
+    made.name = name
+    _constants[name] = made
+    return made
+
+
+strided: layout = _named(layout, "strided")
+sparse_coo: layout = _named(layout, "sparse_coo")
+sparse_csr: layout = _named(layout, "sparse_csr")
+sparse_csc: layout = _named(layout, "sparse_csc")
+sparse_bsr: layout = _named(layout, "sparse_bsr")
+sparse_bsc: layout = _named(layout, "sparse_bsc")
+jagged: layout = _named(layout, "jagged")
+
+contiguous_format: memory_format = _named(memory_format, "contiguous_format")
+preserve_format: memory_format = _named(memory_format, "preserve_format")
+channels_last: memory_format = _named(memory_format, "channels_last")
+channels_last_3d: memory_format = _named(memory_format, "channels_last_3d")
+
+# The order, outermost first, in which a format lays out the dimensions.
+_ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def check_layout(wanted: Any) -> None:
+    """Raise unless the layout that a factory was given is the one that exists here."""
+    if wanted is None or wanted is strided:
+        return
+    if not isinstance(wanted, layout):
+        raise TypeError(f"argument 'layout' must be adjoint.layout, not {type(wanted).__name__}")
+    raise NotImplementedError(f"layout {wanted} is not supported; tensors here are adjoint.strided")
+
+
+def order_of(wanted: Any, rank: int) -> tuple[int, ...] | None:
+    """Return the order of dimensions, outermost first, that a format asks for; None means row-major."""
+    if wanted is None or wanted is contiguous_format:
+        return None
+    if not isinstance(wanted, memory_format):
+        raise TypeError(f"argument 'memory_format' must be adjoint.memory_format, not {type(wanted).__name__}")
+    order = _ORDERS.get(wanted)
+    if order is None:
+        raise RuntimeError(f"unsupported memory format {wanted.name.partition('_')[0].capitalize()} here")
+    if rank != len(order):
+        raise RuntimeError(f"required rank {len(order)} tensor to use {wanted.name} format, but got rank {rank}")
+    return order
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides, in elements, of a tensor without gaps in row-major order."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def strides_of(array: Any) -> tuple[int, ...]:
+    """Return an array's strides in elements, as torch counts them."""
+    shape = array.shape
+    if 0 in shape:
+        return row_major(shape)
+    size = array.itemsize
+    strides = [s // size for s in array.strides]
+    # NumPy gives an axis of size 1 that it inserts a stride of 0; torch gives it the next one's extent.
+    for i in range(len(shape) - 1, -1, -1):
+        if strides[i] == 0 and shape[i] == 1:
+            strides[i] = strides[i + 1] * shape[i + 1] if i + 1 < len(shape) else 1
+    return tuple(strides)
+
+
+def dense_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Return the dimensions from outermost to innermost, as their strides tell.
+
+    A stride of 0 tells nothing: such a dimension stays where it stands among its neighbours.
+    """
+    order = list(range(len(shape) - 1, -1, -1))  # innermost first while it is sorted
+    for start in range(1, len(order)):
+        at = start
+        for before in range(start - 1, -1, -1):
+            inner, outer = order[before], order[at]
+            if strides[inner] == 0 or strides[outer] == 0:
+                continue
+            if (strides[inner], shape[inner]) > (strides[outer], shape[outer]):
+                order[before], order[at] = outer, inner
+                at = before
+            elif strides[inner] < strides[outer]:
+                break
+    return tuple(reversed(order))
+
+
+def is_dense(array: Any) -> bool:
+    """Return whether an array's elements fill one stretch of memory, each element once."""
+    if array.flags.c_contiguous or array.flags.f_contiguous:
+        return True
+    order = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1)
+    reach = array.itemsize
+    for stride, n in order:
+        if stride != reach:
+            return False
+        reach *= n
+    return True
+
+
+def is_contiguous(array: Any, wanted: Any) -> bool:
+    """Return whether the elements lie without gaps in the order of a memory format."""
+    if wanted is None or wanted is contiguous_format or wanted is preserve_format:
+        return bool(array.flags.c_contiguous)
+    order = _ORDERS.get(wanted)
+    if order is None:
+        raise TypeError(f"argument 'memory_format' must be adjoint.memory_format, not {type(wanted).__name__}")
+    return len(order) == array.ndim and bool(array.transpose(order).flags.c_contiguous)
+
+
+def empty_ordered(module: Any, shape: Sequence[int], dtype: Any, order: Sequence[int] | None) -> Any:
+    """Return an unset array whose dimensions lie in memory in the given order, outermost first."""
+    if order is None or list(order) == list(range(len(shape))):
+        return module.empty(tuple(shape), dtype)
+    inverse = [0] * len(order)
+    for place, dim in enumerate(order):
+        inverse[dim] = place
+    return module.empty(tuple(shape[dim] for dim in order), dtype).transpose(inverse)
+
+
+def empty_strided(module: Any, shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
+    """Return an unset array with the given strides, in elements."""
+    if len(shape) != len(strides):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})"
+        )
+    if any(s < 0 for s in strides):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "
+            "strides must not be negative"
+        )
+    if math.prod(shape) == 0:
+        return module.empty(tuple(shape), dtype)
+    reach = sum(s * (n - 1) for s, n in zip(strides, shape, strict=True)) + 1
+    memory = module.empty(reach, dtype)
+    return module.lib.stride_tricks.as_strided(memory, tuple(shape), tuple(s * memory.itemsize for s in strides))

@@ -1,0 +1,111 @@
+"""Tensor subclasses: who is asked before an op runs on one, and what its results become.
+
+Results of ops on a user's subclass keep the subclass, and a subclass may say otherwise in
+``__torch_function__``. None of it costs plain tensors anything: the recorders know a few classes to be
+`plain` (Tensor itself, Parameter), and only what is not one of them comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from . import modes
+from .tensor import TensorBase
+
+# Classes whose instances take part in ops as plain tensors, and whose results are plain tensors.
+plain: set[type] = set()
+
+
+def disabled_torch_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """Run `func` on subclasses as on plain tensors; a class that uses this as its handler is plain."""
+    with SubclassesOff():
+        return func(*args, **(kwargs or {}))
+
+
+class SubclassesOff:
+    """A context in which subclasses are plain tensors to every op."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = modes.local.subclasses_off
+        modes.local.subclasses_off = True
+
+    def __exit__(self, *error: object) -> None:
+        modes.local.subclasses_off = self.before
+
+
+def is_subclass(value: Any) -> bool:
+    """Return whether `value` is a tensor whose class is to be asked."""
+    return isinstance(value, TensorBase) and type(value) not in plain
+
+
+def _tensors_in(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, TensorBase):
+            yield value
+        elif type(value) is list or type(value) is tuple:
+            yield from _tensors_in(value)
+
+
+def overloaded(args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> list[Any]:
+    """Return one argument of each class to be asked, subclasses before their bases, else in order."""
+    found: list[Any] = []
+    for value in _tensors_in((*args, *kwargs.values()) if kwargs else args):
+        kind = type(value)
+        if kind in plain or any(type(f) is kind for f in found):
+            continue
+        at = next((i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found))
+        found.insert(at, value)
+    return found
+
+
+def ask(func: Callable[..., Any], found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let the classes of `found` answer a call of `func`."""
+    types = tuple(type(value) for value in found)
+    for value in found:
+        result = type(value).__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(
+        f"Multiple dispatch failed for '{getattr(func, '__name__', func)}'; all __torch_function__ handlers returned "
+        f"NotImplemented:\n\n  - tensor subclasses {[t.__qualname__ for t in types]}"
+    )
+
+
+def convert(result: Any, kind: Any) -> Any:
+    """Return a result with its plain tensors as instances of a subclass."""
+    if isinstance(result, TensorBase):
+        return result if isinstance(result, kind) else result.as_subclass(kind)  # type: ignore[attr-defined]
+    if isinstance(result, tuple | list) and any(isinstance(r, TensorBase) for r in result):
+        parts = [convert(r, kind) for r in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    return result
+
+
+def default_torch_function(kind: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """Answer as `Tensor` does: run `func` on plain tensors and give the result the subclass."""
+    if not all(issubclass(kind, t) for t in types):
+        return NotImplemented
+    with SubclassesOff():
+        result = func(*args, **(kwargs or {}))
+        return result if kind in plain or func in unconverted else convert(result, kind)
+
+
+# Functions whose result belongs to the graph, not to the subclass: getters of `grad` and the like.
+unconverted: set[Any] = set()
+
+
+def overridden(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Call a primitive on operands of which some are of a subclass."""
+    # A primitive with no parameters is called as its public function is, and goes by that name.
+    found = overloaded(inputs)
+    if op.sequence is not None:
+        return ask(op.sequence.call, found, (inputs, *params), {})
+    public = public_functions.get(op.name) if op.batch == "elementwise" and not op.params else None
+    return ask(public or op.call, found, (*inputs, *params), {})
+
+
+# The public functions by name, known once the package is imported.
+public_functions: dict[str, Callable[..., Any]] = {}

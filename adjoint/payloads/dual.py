@@ -1,0 +1,151 @@
+"""Dual: a value with its tangent, which every primitive carries along (forward mode)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.primitive import Op, differentiable
+from ..core.tensor import TensorBase
+from ..ops.shape import expand_p
+from .speech import Speaking
+
+
+class Dual(Speaking):
+    """A primal value and its tangent, None where that is zero.
+
+    Both are arrays, or tensors or payloads of a lower level, whose own recording goes on.
+    """
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, primal: Any, tangent: Any, level: int) -> None:
+        self.primal, self.tangent, self.level = primal, tangent, level
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return tuple(self.primal.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype."""
+        return _array(self.primal).dtype
+
+    @property
+    def flags(self) -> Any:
+        """Memory flags of the primal."""
+        return _array(self.primal).flags
+
+    @classmethod
+    def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+        """Run `op` on the primals, and its tangent rule on the tangents."""
+        mine = [isinstance(v, Dual) and v.level == level for v in values]
+        primals = tuple(v.primal if own else v for v, own in zip(values, mine, strict=True))
+        tangents = tuple(v.tangent if own else None for v, own in zip(values, mine, strict=True))
+        out = op.call(*primals, *params)
+        if all(t is None for t in tangents):
+            changes: Any = (None,) * len(out) if op.outputs else None
+        else:
+            changes = tangent_of(op, tangents, primals, out, params)
+        if op.outputs:
+            return tuple(
+                cls(o, t if differentiable(_array(o).dtype) else None, level)
+                for o, t in zip(out, changes, strict=True)
+            )
+        return cls(out, changes if differentiable(_array(out).dtype) else None, level)
+
+    def concrete(self, what: str) -> Any:
+        """Return the primal."""
+        return _array(self.primal)
+
+    def __repr__(self) -> str:
+        return f"Dual({self.primal!r}, tangent={self.tangent!r})"
+
+
+def _array(value: Any) -> Any:
+    return value.array if isinstance(value, TensorBase) else value
+
+
+def tangent_of(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out: Any, params: tuple[Any, ...]) -> Any:
+    """Return the tangent of an op's output, or None if it is zero."""
+    rule = op.jvp
+    if rule == "elementwise":
+        return _elementwise(op, tangents, primals, out, params)
+    if rule == "linear":
+        filled = tuple(
+            t if t is not None else _zeros(p) if len(tangents) > 1 else p for t, p in zip(tangents, primals, strict=True)
+        )
+        return op.call(*filled, *params)
+    if rule == "bilinear":
+        (dx, dy), (x, y) = tangents, primals
+        parts = [op.call(dx, y, *params)] if dx is not None else []
+        parts += [op.call(x, dy, *params)] if dy is not None else []
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    if callable(rule):
+        return rule(tangents, primals, out, params)
+    return _by_reverse(op, tangents, primals, params)
+
+
+def _zeros(value: Any) -> Any:
+    return 0 * value
+
+
+def _elementwise(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out: Any, params: tuple[Any, ...]) -> Any:
+    env = (*primals, out, *params, *(_derived(primals[i], what) for i, what in op.derived))
+    total = None
+    for t, rule, kept in zip(tangents, op.rules, op.keeps, strict=True):
+        if t is None or rule is None:
+            continue
+        part = rule(t, *(env[i] for i in kept))
+        total = part if total is None else total + part
+    if total is not None and tuple(total.shape) != tuple(out.shape):
+        total = expand_p(total, tuple(out.shape))
+    return total
+
+
+def _derived(value: Any, what: str) -> Any:
+    return getattr(_array(value), what)
+
+
+def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Get a tangent from reverse mode alone: the gradient is linear in what comes in; transpose that."""
+    from ..core.engine import backward, edge_of
+    from ..core.primitive import wrap
+    from ..ops import create
+
+    leaves = [_leaf(p) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
+    result = op.call(*leaves, *params)
+    outs = result if op.outputs else (result,)
+    live = [o for o in outs if o.node is not None]
+    seeds = [wrap(np.zeros(o.array.shape, o.array.dtype)) for o in live]
+    for seed in seeds:
+        create.require_grad(seed)
+    wanted = [edge_of(v) for v, t in zip(leaves, tangents, strict=True) if t is not None]
+    gs = backward([edge_of(o) for o in live], seeds, True, True, wanted, accumulating=False)
+    pairs = [(g, t) for g, t in zip(gs, (t for t in tangents if t is not None), strict=True) if g is not None]
+    if not pairs:
+        return (None,) * len(outs) if op.outputs else None
+    found = backward(
+        [edge_of(g) for g, _ in pairs],
+        [t if isinstance(t, TensorBase) else wrap(t) for _, t in pairs],
+        True, True, [edge_of(s) for s in seeds], accumulating=False,
+    )  # fmt: skip
+    raw = not any(isinstance(p, TensorBase) for p in primals)
+    found = [f.array if raw and f is not None else f for f in found]
+    by_output = iter(found)
+    changes = tuple(next(by_output) if o.node is not None else None for o in outs)
+    return changes if op.outputs else changes[0]
+
+
+def _leaf(value: Any) -> Any:
+    """Return a tensor to differentiate by that goes on from a value of a lower level."""
+    from ..core.primitive import wrap
+    from ..ops import create, shape
+
+    if isinstance(value, TensorBase) and value.node is not None:
+        return shape.alias(value)
+    leaf = wrap(_array(value))
+    create.require_grad(leaf)
+    return leaf

@@ -1,0 +1,544 @@
+"""The checks of one operator: each compares adjoint with torch (or with itself) on one sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import adjoint
+
+from . import entries
+from .translate import Missing, flatten, substitute, swap, to_adjoint, to_numpy
+
+CHECKS = ("forward", "grad", "gradgrad", "forward_ad", "vmap", "method", "inplace", "out", "alias", "errors")
+
+
+class Mismatch(Exception):
+    """adjoint's answer is not torch's."""
+
+
+class NotApplicable(Exception):
+    """There is nothing to compare: torch does not support it, or says nothing about it."""
+
+
+# Relative and absolute tolerance per dtype; the absolute one grows with the largest value compared.
+TOLERANCES = {
+    "float64": (1e-7, 1e-9),
+    "complex128": (1e-7, 1e-9),
+    "float32": (2e-4, 1e-5),
+    "complex64": (2e-4, 1e-5),
+    "float16": (1e-2, 1e-2),
+    "bfloat16": (5e-2, 5e-2),
+}
+# torch's own kernel is this inexact in double precision.
+LOOSE = {"erfinv": 1e-6, "igamma": 1e-6, "igammac": 1e-6}
+
+
+# --- Comparing --------------------------------------------------------------------------------------
+
+
+def array_of(value: Any) -> np.ndarray:
+    """Return an adjoint tensor's values."""
+    return np.asarray(value.detach().numpy())
+
+
+def compare_arrays(a: np.ndarray, b: np.ndarray, what: str, loose: float = 1.0) -> None:
+    """Raise `Mismatch` unless `a` (adjoint's) is close to `b` (torch's)."""
+    if a.shape != b.shape:
+        raise Mismatch(f"{what}: shape {a.shape}, torch has {b.shape}")
+    if a.dtype != b.dtype:
+        raise Mismatch(f"{what}: dtype {a.dtype}, torch has {b.dtype}")
+    if not a.size:
+        return
+    name = a.dtype.name
+    if name not in TOLERANCES:
+        if not np.array_equal(a, b):
+            i = tuple(int(k) for k in np.argwhere(a != b)[0])
+            raise Mismatch(f"{what}: {a[i]} at {i}, torch has {b[i]} ({int((a != b).sum())}/{a.size} differ)")
+        return
+    rtol, atol = (t * loose for t in TOLERANCES[name])
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        a, b = a.astype(wide), b.astype(wide)
+        finite = np.isfinite(b)
+        scale = max(1.0, float(np.abs(b[finite]).max())) if finite.any() else 1.0
+        close = (np.abs(a - b) <= atol * scale + rtol * np.abs(b)) | (a == b) | (np.isnan(a) & np.isnan(b))
+        if a.dtype.kind == "c" and not close.all():
+            # An infinite or NaN complex number: each part by itself.
+            parts = [np.isclose(f(a), f(b), rtol, atol * scale, equal_nan=True) for f in (np.real, np.imag)]
+            close |= parts[0] & parts[1] | (np.isnan(a) & np.isnan(b))
+    if not close.all():
+        i = tuple(int(k) for k in np.argwhere(~close)[0])
+        share = f"{int((~close).sum())}/{a.size} differ"
+        raise Mismatch(f"{what}: {a[i]:.10g} at {i}, torch has {b[i]:.10g} ({share})")
+
+
+def compare(ours: Any, theirs: Any, what: str = "result", loose: float = 1.0, values: bool = True) -> None:
+    """Raise `Mismatch` unless two results are the same: structure, shapes, dtypes, values."""
+    a, b = flatten(ours), flatten(theirs)
+    if len(a) != len(b):
+        raise Mismatch(f"{what}: {len(a)} results, torch has {len(b)}")
+    for field in getattr(theirs, "_fields", None) or _fields(theirs):
+        if not hasattr(ours, field):
+            raise Mismatch(f"{what}: the result has no field `{field}`")
+    for i, (x, y) in enumerate(zip(a, b)):
+        label = f"{what} {i}" if len(a) > 1 else what
+        if isinstance(y, torch.Tensor):
+            if not isinstance(x, adjoint.Tensor):
+                raise Mismatch(f"{label}: a {type(x).__name__}, torch has a tensor")
+            if values:
+                compare_arrays(array_of(x), to_numpy(y), label, loose)
+            elif tuple(x.shape) != tuple(y.shape) or _word(x.dtype) != _word(y.dtype):
+                raise Mismatch(f"{label}: {x.dtype} {tuple(x.shape)}, torch has {y.dtype} {tuple(y.shape)}")
+        elif isinstance(y, float | complex) and isinstance(x, float | complex | int):
+            compare_arrays(np.asarray(x, type(y)), np.asarray(y), label, loose)
+        elif isinstance(y, torch.Size):
+            if tuple(x) != tuple(y):
+                raise Mismatch(f"{label}: {x}, torch has {y}")
+        elif isinstance(y, torch.dtype):
+            if _word(x) != _word(y):
+                raise Mismatch(f"{label}: {x}, torch has {y}")
+        elif x != y and not (y is None and x is None):
+            raise Mismatch(f"{label}: {x!r}, torch has {y!r}")
+
+
+def _word(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+def _fields(result: Any) -> list[str]:
+    kind = type(result)
+    if kind.__module__ != "torch.return_types":
+        return []
+    return [n for n in dir(kind) if not n.startswith(("_", "n_")) and n not in ("count", "index")]
+
+
+# --- One sample -------------------------------------------------------------------------------------
+
+
+class Case:
+    """One sample of one operator, in both languages."""
+
+    def __init__(self, op: Any, sample: Any, function: Any) -> None:
+        self.op, self.sample, self.function = op, sample, function
+        self.loose = LOOSE.get(op.name, 1.0)
+
+    def theirs(self, grad: bool = False) -> Any:
+        """Return the sample's (input, args, kwargs) for torch, fresh tensors."""
+        s = self.sample
+        memo: dict[int, Any] = {}
+        for leaf in flatten((s.input, s.args, s.kwargs)):
+            if isinstance(leaf, torch.Tensor) and id(leaf) not in memo:
+                memo[id(leaf)] = self._twin(leaf, grad)
+        return substitute((s.input, tuple(s.args), dict(s.kwargs)), memo)
+
+    @staticmethod
+    def _twin(t: torch.Tensor, grad: bool) -> torch.Tensor:
+        if t.layout != torch.strided:
+            raise NotApplicable("not a strided tensor")
+        extent = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) if t.numel() else 0
+        with torch.no_grad():
+            memory = t.detach().as_strided((extent,), (1,)).clone()
+            twin = memory.as_strided(t.shape, t.stride()).detach()
+            if t.is_conj():
+                twin = twin.conj() if memory.is_conj() is False else twin
+        return twin.requires_grad_(grad and t.requires_grad)
+
+    def run_theirs(self, call: Any, process: bool = False, seed: int = 7) -> Any:
+        """Run torch's function."""
+        torch.manual_seed(seed)
+        input, args, kwargs = call
+        out = self.op.op(input, *args, **kwargs)
+        return self.sample.output_process_fn_grad(out) if process else out
+
+    def run_ours(self, call: Any, process: bool = False) -> Any:
+        """Run adjoint's function."""
+        adjoint.manual_seed(7)
+        input, args, kwargs = call
+        out = self.function(input, *args, **kwargs)
+        return swap(self.sample.output_process_fn_grad)(out) if process else out
+
+    def is_random(self) -> bool:
+        """Return whether torch's own values change with the seed."""
+        one, two = (flatten(self.run_theirs(self.theirs(), seed=seed)) for seed in (7, 8))
+        pairs = [(a, b) for a, b in zip(one, two) if isinstance(a, torch.Tensor)]
+        return any(a.shape != b.shape or not torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs)
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]}"
+
+
+def _torch_runs(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return torch's answer; where torch itself refuses, there is nothing to compare."""
+    try:
+        return f(*args, **kwargs)
+    except Exception as error:
+        raise NotApplicable(f"torch raises {_line(error)}") from None
+
+
+def forward(case: Case) -> None:
+    """Values, shapes and dtypes."""
+    call = case.theirs()
+    ours = to_adjoint(call)
+    expected = _torch_runs(case.run_theirs, call)
+    got = case.run_ours(ours)
+    if case.op.name in entries.UNSET:
+        return compare(got, expected, values=False)
+    try:
+        compare(got, expected, loose=case.loose)
+    except Mismatch as mismatch:
+        try:
+            # Results that are unique only up to a sign or a phase.
+            process = case.sample.output_process_fn_grad
+            compare(swap(process)(got), process(expected), loose=case.loose)
+        except Mismatch:
+            if not case.is_random():
+                raise mismatch from None
+            compare(got, expected, values=False)
+
+
+def alias(case: Case) -> None:
+    """Whether the result shares memory with the input."""
+    call = case.theirs()
+    ours = to_adjoint(call)
+    expected, got = flatten(_torch_runs(case.run_theirs, call)), flatten(case.run_ours(ours))
+    t_in = [t for t in flatten(call) if isinstance(t, torch.Tensor)]
+    a_in = [t for t in flatten(ours) if isinstance(t, adjoint.Tensor)]
+    for i, (x, y) in enumerate(zip(got, expected)):
+        if not isinstance(y, torch.Tensor) or not y.numel():
+            continue
+        shares = any(y.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in t_in)
+        ours_shares = any(np.may_share_memory(array_of(x), array_of(t)) for t in a_in)
+        if shares != ours_shares:
+            words = {True: "a view", False: "a copy"}
+            raise Mismatch(f"result {i}: {words[ours_shares]}, torch returns {words[shares]}")
+        if shares and x.numel() > 1 and tuple(x.stride()) != tuple(y.stride()):
+            raise Mismatch(f"result {i}: a view with strides {x.stride()}, torch has {y.stride()}")
+
+
+def _differentiable(outs: list[Any], kind: type) -> list[int]:
+    return [i for i, o in enumerate(outs) if isinstance(o, kind) and o.requires_grad]
+
+
+def _cotangents(outs: list[Any], seed: int) -> list[torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for o in outs:
+        value = rng.standard_normal(tuple(o.shape))
+        if o.dtype.is_complex:
+            value = value + 1j * rng.standard_normal(tuple(o.shape))
+        made.append(torch.as_tensor(np.asarray(value)).to(o.dtype))
+    return made
+
+
+def _compare_grads(ours: Any, theirs: Any, what: str, loose: float) -> None:
+    for i, (a, b) in enumerate(zip(ours, theirs)):
+        label = f"{what} {i}" if len(theirs) > 1 else what
+        # No gradient and a gradient of zeros mean the same.
+        if a is None and b is None:
+            continue
+        if b is None:
+            if np.any(array_of(a)):
+                raise Mismatch(f"{label}: a gradient, torch has none")
+        elif a is None:
+            if torch.any(b != 0):
+                raise Mismatch(f"{label}: no gradient, torch has one")
+        else:
+            compare_arrays(array_of(a), to_numpy(b), label, loose)
+
+
+def _prepare(case: Case) -> Any:
+    op = case.op
+    if not op.supports_autograd:
+        raise NotApplicable("torch does not differentiate it")
+    call = case.theirs(grad=True)
+    ours = to_adjoint(call)
+    t_leaves = _unique([t for t in flatten(call) if isinstance(t, torch.Tensor) and t.requires_grad])
+    a_leaves = _unique([t for t in flatten(ours) if isinstance(t, adjoint.Tensor) and t.requires_grad])
+    if not t_leaves:
+        raise NotApplicable("no input requires a gradient")
+    expected = flatten(_torch_runs(case.run_theirs, call, True))
+    got = flatten(case.run_ours(ours, True))
+    where = _differentiable(expected, torch.Tensor)
+    if where != _differentiable(got, adjoint.Tensor):
+        raise Mismatch(f"outputs {_differentiable(got, adjoint.Tensor)} require a gradient, in torch {where}")
+    if not where:
+        raise NotApplicable("no output requires a gradient")
+    t_outs, a_outs = [expected[i] for i in where], [got[i] for i in where]
+    try:
+        compare(a_outs, t_outs, "value", loose=case.loose)
+    except Mismatch:
+        if case.is_random():
+            raise NotApplicable("random: the streams differ") from None
+        raise
+    return t_leaves, a_leaves, t_outs, a_outs
+
+
+def _unique(tensors: list[Any]) -> list[Any]:
+    return list({id(t): t for t in tensors}.values())
+
+
+def grad(case: Case) -> None:
+    """First-order gradients under a random cotangent."""
+    t_leaves, a_leaves, t_outs, a_outs = _prepare(case)
+    cotangents = _cotangents(t_outs, 1)
+    expected = _torch_runs(torch.autograd.grad, t_outs, t_leaves, cotangents, allow_unused=True)
+    got = adjoint.autograd.grad(a_outs, a_leaves, to_adjoint(cotangents), allow_unused=True)
+    _compare_grads(got, expected, "gradient", 10 * case.loose)
+
+
+def gradgrad(case: Case) -> None:
+    """Second-order gradients: with respect to the inputs and to the first cotangent."""
+    if not case.op.supports_gradgrad:
+        raise NotApplicable("torch does not differentiate it twice")
+    t_leaves, a_leaves, t_outs, a_outs = _prepare(case)
+    t_cot = [c.requires_grad_() for c in _cotangents(t_outs, 1)]
+    a_cot = to_adjoint(t_cot)
+    expected = _torch_runs(torch.autograd.grad, t_outs, t_leaves, t_cot, allow_unused=True, create_graph=True)
+    got = adjoint.autograd.grad(a_outs, a_leaves, a_cot, allow_unused=True, create_graph=True)
+    _compare_grads(got, expected, "gradient", 10 * case.loose)
+    t_where = [i for i, g in enumerate(expected) if g is not None and g.requires_grad]
+    if not t_where:
+        raise NotApplicable("the gradient is constant")
+    second = _cotangents([expected[i] for i in t_where], 2)
+    t_second = _torch_runs(
+        torch.autograd.grad, [expected[i] for i in t_where], t_leaves + t_cot, second, allow_unused=True
+    )
+    # A gradient that does not depend on anything contributes zero.
+    pairs = [(got[i], c) for i, c in zip(t_where, to_adjoint(second))]
+    pairs = [(g, c) for g, c in pairs if g is not None and g.requires_grad]
+    if pairs:
+        a_second = adjoint.autograd.grad(
+            [p[0] for p in pairs], a_leaves + a_cot, [p[1] for p in pairs], allow_unused=True
+        )
+    else:
+        a_second = [None] * len(t_second)
+    _compare_grads(a_second, t_second, "second gradient", 100 * case.loose)
+
+
+def forward_ad(case: Case) -> None:
+    """Forward-mode tangents."""
+    if not case.op.supports_forward_ad:
+        raise NotApplicable("torch has no forward mode for it")
+    import torch.autograd.forward_ad as theirs_ad
+
+    try:
+        ours_ad = __import__("adjoint.autograd.forward_ad", fromlist=["make_dual"])
+    except ImportError:
+        raise NotApplicable("adjoint.autograd.forward_ad does not exist yet") from None
+    results = []
+    for side, kind, ad in (("theirs", torch.Tensor, theirs_ad), ("ours", adjoint.Tensor, ours_ad)):
+        base = case.theirs(grad=True)
+        needs = [isinstance(t, torch.Tensor) and t.requires_grad for t in flatten(base)]
+        base = case.theirs()
+        tangents = iter(_cotangents([t for t, n in zip(flatten(base), needs) if n], 3))
+        tangent_of = {id(t): next(tangents) for t, n in zip(flatten(base), needs) if n}
+        if not tangent_of:
+            raise NotApplicable("no input requires a gradient")
+        translated: dict[int, Any] = {}
+        call = base if side == "theirs" else to_adjoint(base, translated)
+        with ad.dual_level():
+            duals = {}
+            for t in flatten(base):
+                if id(t) in tangent_of:
+                    primal, tangent = t, tangent_of[id(t)]
+                    if side == "ours":
+                        primal, tangent = translated[id(t)][0], to_adjoint(tangent)
+                    duals[id(primal)] = ad.make_dual(primal, tangent)
+            dual_call = substitute(call, duals)
+            if side == "theirs":
+                outs = flatten(_torch_runs(case.run_theirs, dual_call, True))
+            else:
+                outs = flatten(case.run_ours(dual_call, True))
+            # Real or complex, only a floating result has a tangent.
+            floating = [isinstance(o, kind) and (o.is_floating_point() or o.is_complex()) for o in outs]
+            results.append([tuple(ad.unpack_dual(o)) if f else None for o, f in zip(outs, floating)])
+    if not any(p is not None and p[1] is not None for p in results[0]):
+        raise NotApplicable("no output has a tangent")
+    for i, (b, a) in enumerate(zip(*results)):
+        if b is None:
+            continue
+        try:
+            compare_arrays(array_of(a[0]), to_numpy(b[0]), f"value {i}", case.loose)
+        except Mismatch:
+            if case.is_random():
+                raise NotApplicable("random: the streams differ") from None
+            raise
+        _compare_grads([a[1]], [b[1]], f"tangent of output {i}", 10 * case.loose)
+
+
+def vmap(case: Case) -> None:
+    """A batch of two through vmap, against a loop over it."""
+    transform = getattr(getattr(adjoint, "func", None), "vmap", None) or getattr(adjoint, "vmap", None)
+    if transform is None:
+        raise NotApplicable("adjoint.func.vmap does not exist yet")
+    if case.op.name in entries.UNSET:
+        raise NotApplicable("unset values")
+    call = case.theirs()
+    if _torch_runs(case.is_random):
+        raise NotApplicable("random")
+    tensors = _unique([t for t in flatten(call) if isinstance(t, torch.Tensor)])
+    if not tensors:
+        raise NotApplicable("no tensors")
+    both = [torch.stack([t, t * 0.9 if t.is_floating_point() or t.is_complex() else t]) for t in tensors]
+
+    def theirs(*values: Any) -> Any:
+        return case.run_theirs(substitute(call, {id(t): v for t, v in zip(tensors, values)}), True)
+
+    def ours(*values: Any) -> Any:
+        translated: dict[int, Any] = {}
+        mine = to_adjoint(call, translated)
+        new = {id(translated[id(t)][0]): v for t, v in zip(tensors, values)}
+        return tuple(flatten(case.run_ours(substitute(mine, new), True)))
+
+    _torch_runs(torch.func.vmap(theirs), *both)  # what torch cannot batch is not asked of us
+    batched = to_adjoint(both)
+    looped = [ours(*(b[k] for b in batched)) for k in range(2)]
+    got = transform(ours)(*batched)
+    for i, y in enumerate(looped[0]):
+        if isinstance(y, adjoint.Tensor):
+            want = np.stack([array_of(looped[0][i]), array_of(looped[1][i])])
+            compare_arrays(array_of(got[i]), want, f"result {i} (against a loop)", 10 * case.loose)
+
+
+def method(case: Case) -> None:
+    """The Tensor method of the same name."""
+    variant = case.op.method_variant
+    if variant is None or case.op.name.startswith("__") or case.op.name in entries.UNSET:
+        raise NotApplicable("torch has no such method")
+    call = case.theirs()
+    if not isinstance(call[0], torch.Tensor):
+        raise NotApplicable("no tensor to call it on")
+    mine = entries.method_of(case.op, variant, case.op.name)
+    ours = to_adjoint(call)
+    torch.manual_seed(7)
+    expected = _torch_runs(variant, call[0], *call[1], **call[2])
+    adjoint.manual_seed(7)
+    got = mine(ours[0], *ours[1], **ours[2])
+    _compare_or_random(case, got, expected)
+
+
+def _compare_or_random(case: Case, got: Any, expected: Any) -> None:
+    try:
+        compare(got, expected, loose=case.loose)
+    except Mismatch as mismatch:
+        try:
+            process = case.sample.output_process_fn_grad
+            compare(swap(process)(got), process(expected), loose=case.loose)
+        except Mismatch:
+            if not case.is_random():
+                raise mismatch from None
+
+
+def inplace(case: Case) -> None:
+    """The in-place method: value, identity, and the gradient through it."""
+    op = case.op
+    variant = op.inplace_variant
+    if variant is None or case.sample.broadcasts_input:
+        raise NotApplicable("torch has no in-place form")
+    mine = entries.method_of(op, variant, op.name + "_")
+    wants_grad = op.supports_autograd and op.supports_inplace_autograd
+    call = case.theirs(grad=wants_grad)
+    if not isinstance(call[0], torch.Tensor):
+        raise NotApplicable("no tensor to write to")
+    ours = to_adjoint(call)
+    t_self, a_self = call[0].clone(), ours[0].clone()
+    torch.manual_seed(7)
+    try:
+        expected = variant(t_self, *call[1], **call[2])
+    except Exception as error:
+        try:
+            mine(a_self, *ours[1], **ours[2])
+        except Exception:
+            raise NotApplicable("both refuse") from None
+        raise Mismatch(f"torch refuses ({_line(error)}), adjoint does not") from None
+    adjoint.manual_seed(7)
+    got = mine(a_self, *ours[1], **ours[2])
+    if expected is t_self and got is not a_self:
+        raise Mismatch("does not return the tensor it wrote to")
+    if op.name in entries.UNSET:
+        return
+    try:
+        compare(a_self, t_self, "value", loose=case.loose)
+    except Mismatch:
+        if case.is_random():
+            return
+        raise
+    if expected.requires_grad != got.requires_grad:
+        raise Mismatch(f"requires_grad is {got.requires_grad}, in torch {expected.requires_grad}")
+    if expected.requires_grad:
+        t_leaves = _unique([t for t in flatten(call) if isinstance(t, torch.Tensor) and t.requires_grad])
+        a_leaves = _unique([t for t in flatten(ours) if isinstance(t, adjoint.Tensor) and t.requires_grad])
+        cotangents = _cotangents([expected], 1)
+        want = _torch_runs(torch.autograd.grad, [expected], t_leaves, cotangents, allow_unused=True)
+        have = adjoint.autograd.grad([got], a_leaves, to_adjoint(cotangents), allow_unused=True)
+        _compare_grads(have, want, "gradient", 10 * case.loose)
+
+
+def out(case: Case) -> None:
+    """``out=``: filled and returned; an empty one is resized."""
+    if not case.op.supports_out:
+        raise NotApplicable("torch has no out=")
+    call = case.theirs()
+    expected = _torch_runs(case.run_theirs, call)
+    if not flatten(expected) or not all(isinstance(t, torch.Tensor) for t in flatten(expected)):
+        raise NotApplicable("not all results are tensors")
+    for size in ("same", "empty"):
+        call = case.theirs()
+        ours = to_adjoint(call)
+        shapes = [t.shape if size == "same" else (0,) for t in flatten(expected)]
+        blank = [torch.empty(shape, dtype=t.dtype) for shape, t in zip(shapes, flatten(expected))]
+        single = isinstance(expected, torch.Tensor)
+        target: Any = blank[0] if single else tuple(blank)
+        mine = to_adjoint(target)
+        reference = _torch_runs(case.run_theirs, (call[0], call[1], call[2] | {"out": target}))
+        got = case.run_ours((ours[0], ours[1], ours[2] | {"out": mine}))
+        kept = [x is y for x, y in zip(flatten(reference), flatten(target))]
+        for i, (x, y) in enumerate(zip(flatten(got), flatten(mine))):
+            if kept[i] and x is not y:
+                raise Mismatch("does not return the tensor given as out=")
+        if case.op.name not in entries.UNSET:
+            _compare_or_random(case, mine, target)
+
+
+def errors(op: Any, function: Any) -> list[tuple[bool, str]]:
+    """Return, for every wrong call torch names, whether adjoint raises the same class, and the story."""
+    told = []
+    for item in op.error_inputs("cpu"):
+        sample = item.sample_input
+        try:
+            call = to_adjoint((sample.input, tuple(sample.args), dict(sample.kwargs)))
+        except Missing:
+            continue
+        try:
+            op.op(sample.input, *sample.args, **sample.kwargs)
+        except Exception as error:
+            theirs = error
+        else:
+            continue
+        wanted: Any = next((k for k in type(theirs).__mro__ if k.__module__ == "builtins"), Exception)
+        try:
+            function(call[0], *call[1], **call[2])
+        except Exception as error:
+            fine = isinstance(error, wanted)
+            told.append((fine, "" if fine else f"{_line(error)}, torch raises {_line(theirs)}"))
+        else:
+            told.append((False, f"no error, torch raises {_line(theirs)}"))
+    return told
+
+
+SAMPLE_CHECKS = {
+    "forward": forward, "grad": grad, "gradgrad": gradgrad, "forward_ad": forward_ad, "vmap": vmap,
+    "method": method, "inplace": inplace, "out": out, "alias": alias,
+}  # fmt: skip
+
+
+def is_differentiating(check: str) -> bool:
+    """Return whether a check only makes sense for floating dtypes."""
+    return check in ("grad", "gradgrad", "forward_ad")
+
+
+__all__ = ["CHECKS", "SAMPLE_CHECKS", "Case", "Mismatch", "NotApplicable", "errors", "is_differentiating"]
