@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math as _math
+import warnings as _warnings
+
 from ._version import __version__
 from .core import primitive as _primitive  # first: everything else stands on it
 from .core.device import device
@@ -11,6 +14,10 @@ from .core.dtypes import (
     complex128,
     dtype,
     finfo,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
     float16,
     float32,
     float64,
@@ -26,16 +33,35 @@ from .core.dtypes import (
     uint64,
 )
 from .core.dtypes import bool_ as bool
+from .core.layout import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    jagged,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from .core.modes import is_grad_enabled
 from .core.size import Size
 from .tensor import Tensor
 
 from .ops.namespace import *  # noqa: F403, I001
 
-from . import autograd
+from . import autograd, _C, cuda, fft, linalg, nn, overrides, random, return_types, special, testing, types, utils, version
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled
+from .cuda import OutOfMemoryError
+from .ops.memory import TypedStorage, UntypedStorage
 from .printing import set_printoptions
+from .settings import *  # noqa: F403
+from .typed import host as _typed_constructors
 
 float = float32
 double = float64
@@ -45,3 +71,15 @@ int = int32
 short = int16
 cfloat = complex64
 cdouble = complex128
+
+inf = _math.inf
+nan = _math.nan
+pi = _math.pi
+e = _math.e
+newaxis = None
+
+globals().update(_typed_constructors)
+
+# NumPy warns where torch computes inf or nan in silence. Only what adjoint's own frames compute is meant:
+# the program's NumPy code warns as ever.
+_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")

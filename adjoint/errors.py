@@ -14,6 +14,10 @@ class FreedGraphError(RuntimeError):
     """A backward pass reached nodes whose kept values were freed by an earlier one."""
 
 
+class LinAlgError(RuntimeError):
+    """A matrix is singular, not positive-definite, or an algorithm did not converge."""
+
+
 def line_of(code: types.CodeType, lasti: int) -> int:
     """Return the source line of the instruction at `lasti`."""
     for start, end, line in code.co_lines():

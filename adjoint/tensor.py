@@ -6,13 +6,14 @@ import math
 import warnings
 import weakref
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from . import printing
 from .core import device as devices
-from .core import dtypes, modes, primitive, recorders
+from .core import dtypes, modes, overrides, primitive, recorders
+from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node, mark_stale
 from .core.payload import Payload
@@ -20,38 +21,37 @@ from .core.primitive import by_ufunc, edge_of, extra_of, output_index, shown, wr
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, Storage, TensorBase, ledger_of, note_write, storage_of
 from .hooks import RemovableHandle
-from .ops import convert, create, elementwise, linalg, random
+from . import subclasses
+from .ops.arguments import dim_in
+from .ops import (
+    activation,
+    compare,
+    contraction,
+    convert,
+    create,
+    decomposition,
+    elementwise,
+    extremes,
+    matrix,
+    measure,
+    piecewise,
+    random,
+    scan,
+    special,
+)
+from .ops import arrange as arranging
+from .ops import copied
+from .ops import gather as gathering
 from .ops import index as indexing
+from .ops import join as joining
+from .ops import copies, interop, questions
+from .ops import memory as memories
 from .ops import reduce as reductions
 from .ops import shape as shapes
+from .ops import sorting
 
 
-class _TensorMeta(type):
-    """Makes ``Tensor(...)`` the public constructor, while the recorders make tensors without it."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls.__init__ is object.__init__ and cls.__new__ is object.__new__:
-            return legacy_new(cls, args, kwargs)
-        return super().__call__(*args, **kwargs)
-
-
-def legacy_new(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what ``Tensor(2, 3)`` or ``Tensor([1., 2.])`` means: a default-dtype tensor."""
-    place = kwargs.pop("device", None)
-    if kwargs:
-        raise TypeError(f"new() received an invalid combination of arguments: {sorted(kwargs)}")
-    if len(args) == 1 and isinstance(args[0], TensorBase):
-        out = wrap(args[0].array, None, storage_of(args[0]))
-    elif len(args) == 1 and not isinstance(args[0], int) and not isinstance(args[0], Size):
-        out = create.tensor(args[0], dtype=dtypes.default(), device=place)
-    else:
-        out = create.empty(*args, device=place)
-    if cls is not Tensor:
-        out.__class__ = cls
-    return out
-
-
-class Tensor(TensorBase, metaclass=_TensorMeta):
+class Tensor(TensorBase):
     """An array of numbers that records what is computed from it.
 
     Examples
@@ -62,8 +62,27 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
     tensor(8.)
     """
 
+    __module__ = "adjoint"
+
     __slots__ = ("__dict__",)
     __array_priority__ = 1000.0
+
+    def __new__(cls, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        """Make a tensor of the default dtype: ``Tensor(2, 3)`` unset, ``Tensor([1.0, 2.0])`` of values."""
+        if cls is Tensor and kwargs:
+            raise TypeError(f"new() received an invalid combination of arguments: {sorted(kwargs)}")
+        if len(args) == 1 and isinstance(args[0], TensorBase):
+            out = wrap(args[0].array, None, storage_of(args[0]))
+        else:
+            out = create.constructed(dtypes.default(), device, args)
+        return out if cls is Tensor else copies.as_kind(out, cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: `__new__` has made the tensor."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        subclasses.prepare(cls, Tensor)
 
     # --- Identity, shape, memory -------------------------------------------------------------------
 
@@ -119,9 +138,10 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
         """Whether the memory is the host's."""
         return self.device.type == "cpu"
 
-    is_meta = is_mps = is_sparse = is_quantized = is_mkldnn = is_nested = is_xpu = False
-    layout = "strided"
-    names = property(lambda self: (None,) * self.array.ndim)
+    is_meta = is_mps = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_xpu = False
+    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = False
+    layout = layouts.strided
+    name = None
 
     @property
     def itemsize(self) -> int:
@@ -139,26 +159,26 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
 
     def stride(self, dim: int | None = None) -> Any:
         """Return how many elements apart neighbours along each (or one) dimension lie."""
-        strides = convert.strides_of(self.array)
-        return strides if dim is None else strides[dim]
+        strides = layouts.strides_of(self.array)
+        return strides if dim is None else strides[dim_in(dim, self.array.ndim)]
 
     def storage_offset(self) -> int:
         """Return where the first element lies in the storage, in elements."""
-        return convert.offset_of(self)
+        return memories.offset_of(self)
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
-        return convert.address_of(self.array)
+        return memories.address_of(self.array) if self.array.size else 0
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Return whether the elements lie in row-major order without gaps."""
-        return bool(self.array.flags.c_contiguous)
+    def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
+        """Return whether the elements lie without gaps, in row-major order or that of a memory format."""
+        return layouts.is_contiguous(self.array, memory_format)
 
-    def untyped_storage(self) -> convert.StorageView:
-        """Return a view of the memory that this tensor and its views share."""
-        return convert.StorageView(self)
-
-    storage = typed_storage = untyped_storage
+    untyped_storage, storage = memories.untyped_storage, memories.storage
+    _typed_storage = memories.typed_storage
+    dim_order, is_set_to = memories.dim_order, memories.is_set_to
+    pin_memory, share_memory_ = memories.pin_memory, memories.share_memory_
+    is_same_size = questions.is_same_size
 
     def is_floating_point(self) -> bool:
         """Return whether the dtype is a real floating type."""
@@ -176,7 +196,24 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
         """Return False: conjugation is never lazy here."""
         return False
 
-    is_neg = is_pinned = is_shared = is_coalesced = is_conj
+    is_neg = is_pinned = is_shared = is_distributed = is_conj
+    is_nonzero = questions.truth_of
+
+    def dense_dim(self) -> int:
+        """Return the number of dimensions: all are dense."""
+        return self.array.ndim  # type: ignore[no-any-return]
+
+    def sparse_dim(self) -> int:
+        """Return 0: no dimension is sparse."""
+        return 0
+
+    def is_coalesced(self) -> NoReturn:
+        """Raise: only a sparse tensor can be coalesced."""
+        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
+        """Return the tensor, which is dense already, converted to `dtype`."""
+        return convert.converted(self, dtype, None, False, None)
 
     def get_device(self) -> int:
         """Return the GPU's index, -1 for the host."""
@@ -192,12 +229,17 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Start (or stop) recording what is computed from this leaf."""
         if not isinstance(requires_grad, bool):
-            raise TypeError(f"requires_grad must be a bool, not {type(requires_grad).__name__}")
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{requires_grad.__class__.__name__}"
+            )
         if requires_grad == (self.node is not None):
             return self
         if not requires_grad:
@@ -329,9 +371,7 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
     @property
     def data(self) -> Tensor:
         """The value without history; writes to it are not counted as writes to this tensor."""
-        out = wrap(self.array)
-        out.memory = convert.same_memory(self)
-        return out
+        return wrap(self.array, None, memories.same_memory(self))
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -340,7 +380,7 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
         if self.node is not None and not primitive.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self.array = value.array
-        self.memory = convert.same_memory(self)
+        self.memory = None
         if is_leaf_node(self.node):
             self.node.follow(self)
 
@@ -363,41 +403,42 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = convert.as_numpy(self, False)
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"cannot give {array.dtype} elements as {dtype} without a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
-        return convert.to_dlpack(self, *args, **kwargs)
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return create.from_numpy(np.asarray(array))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return interop.from_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return interop.from_function(func, args, kwargs)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return interop.export(self, **kwargs)
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return convert.from_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return convert.from_function(func, args, kwargs)
-
-    def __bool__(self) -> bool:
-        if self.numel() != 1:
-            if self.numel() == 0:
-                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
-        return bool(convert.concrete(self, "bool()").item())
+    def __bool__(self) -> Any:
+        return questions.truth_of(self)
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(questions.real_number_of(self, "int()"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(questions.real_number_of(self, "float()"))
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(questions.number_of(self, "complex()"))
 
     def __index__(self) -> int:
-        if self.numel() != 1 or self.dtype.category > 1:
+        if self.numel() != 1 or dtypes.of(self.array.dtype).category > 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
+        return int(questions.number_of(self, "an index"))
 
     def __len__(self) -> int:
         if self.array.ndim == 0:
@@ -407,45 +448,53 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
     def __iter__(self) -> Any:
         if self.array.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(shapes.unbind(self, 0))
+        return iter(self.unbind(0))
+
+    def __reversed__(self) -> Tensor:
+        return self if self.array.ndim == 0 else arranging.flip(self, tuple(range(self.array.ndim)))
 
     def __contains__(self, element: Any) -> bool:
-        return bool((self == element).any())
+        if not isinstance(element, TensorBase | complex | float | int):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
+            )
+        return questions.truth_of((self == element).any())
 
     def __hash__(self) -> int:
         return id(self)
 
-    def __format__(self, spec: str) -> str:
-        if self.array.ndim == 0 and not isinstance(self.array, Payload):
-            return format(self.item(), spec)
-        return object.__format__(self, spec)
+    def __format__(self, format_spec: str) -> str:
+        if self.array.ndim == 0 and self.__class__ is Tensor and not isinstance(self.array, Payload):
+            return format(self.item(), format_spec)
+        return object.__format__(self, format_spec)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return convert.text_of(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return convert.reduce_tensor(self)
+        return copies.reduce_tensor(self)
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return convert.deep_copy(self, memo)
+        return copies.deep_copy(self, memo)
 
     def __dir__(self) -> list[str]:
-        return sorted(set(object.__dir__(self)))
+        return sorted({*object.__dir__(self.__class__), *self.__dict__})
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
+        return overrides.default_torch_function(cls, func, types, args, kwargs)
 
     def as_subclass(self, cls: Any) -> Any:
         """Return this tensor as an instance of a subclass, sharing memory and history."""
-        out = shapes.alias(self)
-        out.__class__ = cls
-        return out
+        with overrides.SubclassesOff():
+            return copies.as_kind(shapes.alias(self), cls)
 
     @staticmethod
-    def _make_subclass(cls: Any, data: Any, require_grad: bool = False) -> Any:
-        out = wrap(data.array, None, storage_of(data))
-        out.__class__ = cls
+    def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
+        out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
         if require_grad:
             create.require_grad(out)
         return out
@@ -457,42 +506,272 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
     __rsub__ = elementwise.rsub
     __mul__ = __rmul__ = elementwise.mul_p
     __truediv__ = elementwise.div_p
-    __neg__ = neg = elementwise.neg_p
+    __rtruediv__ = __rdiv__ = elementwise.rdiv
+    __floordiv__, __rfloordiv__ = elementwise.div_floor_p, elementwise.rfloordiv
+    __mod__, __rmod__ = elementwise.remainder_p, elementwise.rremainder
+    __pow__, __rpow__ = elementwise.power, elementwise.rpow
+    __neg__ = neg = negative = elementwise.neg_p
+    __pos__ = positive = elementwise.positive
     __iadd__ = add_ = elementwise.add_
-    __isub__ = sub_ = elementwise.sub_
-    __imul__ = mul_ = elementwise.mul_
-    __itruediv__ = div_ = elementwise.div_
+    __isub__ = sub_ = subtract_ = elementwise.sub_
+    __imul__ = mul_ = multiply_ = elementwise.mul_
+    __itruediv__ = __idiv__ = div_ = divide_ = true_divide_ = elementwise.div_
+    __ifloordiv__ = floor_divide_ = elementwise.floor_divide_
+    __imod__ = remainder_ = elementwise.remainder_
+    __ipow__ = pow_ = elementwise.pow_
+    neg_ = negative_ = elementwise.neg_
     add = elementwise.add
-    sub = elementwise.sub
-    mul = elementwise.mul
-    div = elementwise.div
+    sub = subtract = elementwise.sub
+    mul = multiply = elementwise.mul
+    div = divide = true_divide = elementwise.div
+    floor_divide = elementwise.floor_divide
+    remainder = elementwise.remainder
+    fmod, fmod_ = elementwise.fmod, elementwise.fmod_
+    pow = elementwise.pow
+    float_power, float_power_ = elementwise.float_power, elementwise.float_power_
+    square, square_ = elementwise.square, elementwise.square_
+    addcmul, addcmul_ = elementwise.addcmul, elementwise.addcmul_
+    addcdiv, addcdiv_ = elementwise.addcdiv, elementwise.addcdiv_
+    lerp, lerp_ = elementwise.lerp, elementwise.lerp_
+    sqrt, sqrt_ = elementwise.sqrt_p, elementwise.sqrt_
+    rsqrt, rsqrt_ = elementwise.rsqrt_p, elementwise.rsqrt_
+    reciprocal, reciprocal_ = elementwise.reciprocal_p, elementwise.reciprocal_
     exp, exp_ = elementwise.exp_p, elementwise.exp_
+    exp2, exp2_ = elementwise.exp2_p, elementwise.exp2_
+    expm1, expm1_ = elementwise.expm1_p, elementwise.expm1_
     log, log_ = elementwise.log_p, elementwise.log_
+    log2, log2_ = elementwise.log2_p, elementwise.log2_
+    log10, log10_ = elementwise.log10_p, elementwise.log10_
+    log1p, log1p_ = elementwise.log1p_p, elementwise.log1p_
+    sigmoid, sigmoid_ = elementwise.sigmoid_p, elementwise.sigmoid_
     sin, sin_ = elementwise.sin_p, elementwise.sin_
     cos, cos_ = elementwise.cos_p, elementwise.cos_
+    tan, tan_ = elementwise.tan_p, elementwise.tan_
+    sinh, sinh_ = elementwise.sinh_p, elementwise.sinh_
+    cosh, cosh_ = elementwise.cosh_p, elementwise.cosh_
     tanh, tanh_ = elementwise.tanh_p, elementwise.tanh_
+    asin = arcsin = elementwise.asin_p
+    asin_ = arcsin_ = elementwise.asin_
+    acos = arccos = elementwise.acos_p
+    acos_ = arccos_ = elementwise.acos_
+    atan = arctan = elementwise.atan_p
+    atan_ = arctan_ = elementwise.atan_
+    asinh = arcsinh = elementwise.asinh_p
+    asinh_ = arcsinh_ = elementwise.asinh_
+    acosh = arccosh = elementwise.acosh_p
+    acosh_ = arccosh_ = elementwise.acosh_
+    atanh = arctanh = elementwise.atanh_p
+    atanh_ = arctanh_ = elementwise.atanh_
+    atan2 = arctan2 = elementwise.atan2
+    atan2_ = arctan2_ = elementwise.atan2_
+    hypot, hypot_ = elementwise.hypot, elementwise.hypot_
+    deg2rad, deg2rad_ = elementwise.deg2rad_p, elementwise.deg2rad_
+    rad2deg, rad2deg_ = elementwise.rad2deg_p, elementwise.rad2deg_
+    angle = elementwise.angle_p
+    conj_physical_ = elementwise.conj_physical_
     zero_ = elementwise.zero_
     fill_ = elementwise.fill_
 
+    # piecewise
+    where = piecewise.where_method
+    masked_fill, masked_fill_ = piecewise.masked_fill, piecewise.masked_fill_
+    maximum, minimum = piecewise.maximum, piecewise.minimum
+    fmax, fmin = piecewise.fmax, piecewise.fmin
+    clamp = clip = piecewise.clamp
+    clamp_ = clip_ = piecewise.clamp_
+    clamp_min, clamp_min_ = piecewise.clamp_min, piecewise.clamp_min_
+    clamp_max, clamp_max_ = piecewise.clamp_max, piecewise.clamp_max_
+    __abs__ = abs = absolute = piecewise.abs_p
+    abs_ = absolute_ = piecewise.abs_
+    sign, sign_ = piecewise.sign, piecewise.sign_
+    sgn, sgn_ = piecewise.sgn_p, piecewise.sgn_
+    floor, floor_ = piecewise.floor_p, piecewise.floor_
+    ceil, ceil_ = piecewise.ceil_p, piecewise.ceil_
+    trunc = fix = piecewise.trunc_p
+    trunc_ = fix_ = piecewise.trunc_
+    round, round_ = piecewise.round, piecewise.round_
+    frac, frac_ = piecewise.frac_p, piecewise.frac_
+    nan_to_num, nan_to_num_ = piecewise.nan_to_num, piecewise.nan_to_num_
+
+    # compare
+    __eq__, __ne__ = compare.eq_operator, compare.ne_operator  # type: ignore[assignment]
+    __lt__, __le__, __gt__, __ge__ = compare.lt_p, compare.le_p, compare.gt_p, compare.ge_p
+    eq, ne, lt, le, gt, ge = compare.eq, compare.ne, compare.lt, compare.le, compare.gt, compare.ge
+    eq_, ne_, lt_, le_, gt_, ge_ = compare.eq_, compare.ne_, compare.lt_, compare.le_, compare.gt_, compare.ge_
+    not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
+    not_equal_, less_, less_equal_, greater_, greater_equal_ = ne_, lt_, le_, gt_, ge_
+    __and__ = __rand__ = compare.bitwise_and_p
+    __or__ = __ror__ = compare.bitwise_or_p
+    __xor__ = __rxor__ = compare.bitwise_xor_p
+    __invert__ = bitwise_not = compare.bitwise_not_p
+    __lshift__, __rlshift__ = compare.bitwise_left_shift_p, compare.rlshift
+    __rshift__, __rrshift__ = compare.bitwise_right_shift_p, compare.rrshift
+    __iand__ = bitwise_and_ = compare.bitwise_and_
+    __ior__ = bitwise_or_ = compare.bitwise_or_
+    __ixor__ = bitwise_xor_ = compare.bitwise_xor_
+    __ilshift__ = bitwise_left_shift_ = compare.bitwise_left_shift_
+    __irshift__ = bitwise_right_shift_ = compare.bitwise_right_shift_
+    bitwise_not_ = compare.bitwise_not_
+    bitwise_and, bitwise_or, bitwise_xor = compare.bitwise_and, compare.bitwise_or, compare.bitwise_xor
+    bitwise_left_shift, bitwise_right_shift = compare.bitwise_left_shift, compare.bitwise_right_shift
+    logical_and, logical_and_ = compare.logical_and, compare.logical_and_
+    logical_or, logical_or_ = compare.logical_or, compare.logical_or_
+    logical_xor, logical_xor_ = compare.logical_xor, compare.logical_xor_
+    logical_not, logical_not_ = compare.logical_not_p, compare.logical_not_
+    isnan, isinf, isfinite, signbit = compare.isnan_p, compare.isinf_p, compare.isfinite_p, compare.signbit
+    isposinf, isneginf, isreal = compare.isposinf, compare.isneginf, compare.isreal
+    isclose, allclose, equal = compare.isclose, compare.allclose, compare.equal
+
+    # activation and special
+    relu, relu_ = activation.relu_p, activation.relu_
+    prelu, hardshrink = activation.prelu, activation.hardshrink
+    erf, erf_ = special.erf_p, special.erf_
+    erfc, erfc_ = special.erfc_p, special.erfc_
+    erfinv, erfinv_ = special.erfinv_p, special.erfinv_
+    lgamma, lgamma_ = special.lgamma_p, special.lgamma_
+    digamma, digamma_ = special.digamma_p, special.digamma_
+    polygamma, polygamma_ = special.polygamma_method, special.polygamma_
+    mvlgamma, mvlgamma_ = special.mvlgamma, special.mvlgamma_
+    igamma, igamma_ = special.igamma, special.igamma_
+    igammac, igammac_ = special.igammac, special.igammac_
+    i0, i0_ = special.i0_p, special.i0_
+    sinc, sinc_ = special.sinc_p, special.sinc_
+    logit, logit_ = special.logit, special.logit_
+    xlogy, xlogy_ = special.xlogy, special.xlogy_
+    logaddexp, logaddexp2 = special.logaddexp, special.logaddexp2
+    copysign, copysign_ = special.copysign, special.copysign_
+    nextafter, nextafter_ = special.nextafter, special.nextafter_
+    heaviside, heaviside_ = special.heaviside, special.heaviside_
+    gcd, gcd_ = special.gcd, special.gcd_
+    lcm, lcm_ = special.lcm, special.lcm_
+    ldexp, ldexp_ = special.ldexp, special.ldexp_
+    frexp = special.frexp
+
     # reductions
-    sum = reductions.sum
-    mean = reductions.mean
+    sum, nansum = reductions.sum, reductions.nansum
+    mean, nanmean = reductions.mean, reductions.nanmean
+    prod = reductions.prod
+    var, std = reductions.var, reductions.std
+    logsumexp = reductions.logsumexp
+    softmax, log_softmax = reductions.softmax, reductions.log_softmax
+    all, any = reductions.all, reductions.any
+    count_nonzero = reductions.count_nonzero
+    amax, amin, aminmax = extremes.amax, extremes.amin, extremes.aminmax
+    max, min = extremes.max, extremes.min
+    argmax, argmin = extremes.argmax, extremes.argmin
+    median, nanmedian, mode = extremes.median, extremes.nanmedian, extremes.mode
+    quantile, nanquantile = extremes.quantile, extremes.nanquantile
+    cumsum, cumsum_ = scan.cumsum, scan.cumsum_
+    cumprod, cumprod_ = scan.cumprod, scan.cumprod_
+    logcumsumexp = scan.logcumsumexp
+    cummax, cummin = scan.cummax, scan.cummin
+    diff, histc, bincount, histogram = scan.diff, scan.histc, scan.bincount, scan.histogram
+    norm, dist = measure.norm, measure.dist
+    renorm, renorm_ = measure.renorm, measure.renorm_
+    cov, corrcoef = measure.cov, measure.corrcoef
 
     # shapes
     clone = shapes.clone
     contiguous = shapes.contiguous
+    conj, conj_physical = shapes.conj, shapes.conj_physical
+    resolve_conj, resolve_neg = shapes.resolve_conj, shapes.resolve_neg
+    view, view_as = shapes.view, shapes.view_as
+    reshape, reshape_as = shapes.reshape, shapes.reshape_as
+    flatten, unflatten, ravel = shapes.flatten, shapes.unflatten, shapes.ravel
+    squeeze, squeeze_ = shapes.squeeze, shapes.squeeze_
+    unsqueeze, unsqueeze_ = shapes.unsqueeze, shapes.unsqueeze_
+    expand, expand_as, broadcast_to = shapes.expand, shapes.expand_as, shapes.broadcast_to
+    permute = shapes.permute
+    transpose, transpose_ = shapes.transpose, shapes.transpose_
+    swapaxes, swapaxes_ = shapes.swapaxes, shapes.swapaxes_
+    swapdims, swapdims_ = shapes.swapdims, shapes.swapdims_
+    t, t_ = shapes.t, shapes.t_
+    T = property(shapes.numpy_transpose)
+    mT = property(shapes.matrix_transpose)
+    H = property(shapes.conjugate_transpose)
+    mH = property(shapes.adjoint)
+    adjoint = shapes.adjoint
+    movedim, moveaxis = shapes.movedim, shapes.moveaxis
+    diagonal, diag_embed, diag = shapes.diagonal, shapes.diag_embed, shapes.diag
+    diagflat, trace = shapes.diagflat, shapes.trace
+    unfold = shapes.unfold
+    real = property(shapes.real)
+    imag = property(shapes.imag)
+
+    # arranging
+    repeat, tile, repeat_interleave = arranging.repeat, arranging.tile, arranging.repeat_interleave
+    flip, fliplr, flipud = arranging.flip, arranging.fliplr, arranging.flipud
+    roll, rot90 = arranging.roll, arranging.rot90
+    tril, tril_ = arranging.tril, arranging.tril_
+    triu, triu_ = arranging.triu, arranging.triu_
+    as_strided, as_strided_ = arranging.as_strided, arranging.as_strided_
+
+    # joining and splitting
+    split, split_with_sizes, chunk = joining.split, joining.split_with_sizes, joining.chunk
+    unsafe_split, unsafe_chunk = joining.unsafe_split, joining.unsafe_chunk
+    tensor_split = joining.tensor_split
+    hsplit, vsplit, dsplit = joining.hsplit, joining.vsplit, joining.dsplit
+    unbind = joining.unbind
 
     # indexing
+    __getitem__ = indexing.getitem
+    __setitem__ = indexing.setitem
+    select, narrow, narrow_copy = indexing.select, indexing.narrow, indexing.narrow_copy
+    select_scatter, slice_scatter = indexing.select_scatter, indexing.slice_scatter
+    diagonal_scatter, as_strided_scatter = copied.diagonal_scatter, copied.as_strided_scatter
+    index_put, index_put_ = indexing.index_put, indexing.index_put_
+    gather, take_along_dim = gathering.gather, gathering.take_along_dim
+    scatter, scatter_ = gathering.scatter, gathering.scatter_
+    scatter_add, scatter_add_ = gathering.scatter_add, gathering.scatter_add_
+    scatter_reduce, scatter_reduce_ = gathering.scatter_reduce, gathering.scatter_reduce_
+    index_select = gathering.index_select
+    index_add, index_add_ = gathering.index_add, gathering.index_add_
+    index_copy, index_copy_ = gathering.index_copy, gathering.index_copy_
+    index_fill, index_fill_ = gathering.index_fill, gathering.index_fill_
+    index_reduce, index_reduce_ = gathering.index_reduce, gathering.index_reduce_
+    take, put, put_ = gathering.take, gathering.put, gathering.put_
+    masked_select = gathering.masked_select
+    masked_scatter, masked_scatter_ = gathering.masked_scatter, gathering.masked_scatter_
+
+    # sorting
+    sort, argsort, msort = sorting.sort, sorting.argsort, sorting.msort
+    topk, kthvalue = sorting.topk, sorting.kthvalue
+    unique, unique_consecutive = sorting.unique, sorting.unique_consecutive
+    nonzero, argwhere = sorting.nonzero, sorting.argwhere
+    isin, nonzero_static = sorting.isin, sorting.nonzero_static
 
     # linalg
-    __matmul__ = matmul = linalg.matmul
+    __matmul__ = contraction.matmul_operator
+    __rmatmul__ = contraction.rmatmul_operator
+    matmul = contraction.matmul
+    mm, bmm, mv = contraction.mm, contraction.bmm, contraction.mv
+    dot, vdot, inner = contraction.dot, contraction.vdot, contraction.inner
+    outer, ger, kron, cross = contraction.outer, contraction.ger, contraction.kron, contraction.cross
+    addmm, addmm_ = contraction.addmm, contraction.addmm_
+    addmv, addmv_ = contraction.addmv, contraction.addmv_
+    addbmm, addbmm_ = contraction.addbmm, contraction.addbmm_
+    baddbmm, baddbmm_ = contraction.baddbmm, contraction.baddbmm_
+    addr, addr_ = contraction.addr, contraction.addr_
+    inverse, pinverse = matrix.inverse, matrix.pinverse
+    det, logdet, slogdet = matrix.det, matrix.logdet, matrix.slogdet
+    matrix_power, matrix_exp = matrix.matrix_power, matrix.matrix_exp
+    cholesky, cholesky_solve = matrix.cholesky, matrix.cholesky_solve
+    cholesky_inverse = matrix.cholesky_inverse
+    qr, svd, lu, lu_solve = matrix.qr, matrix.svd, matrix.lu, matrix.lu_solve
+    triangular_solve, orgqr = matrix.triangular_solve, matrix.orgqr
+    geqrf, ormqr = decomposition.geqrf, decomposition.ormqr
+
+    # create
+    new, new_tensor = create.new, create.new_tensor
+    new_zeros, new_ones, new_full = create.new_zeros, create.new_ones, create.new_full
+    new_empty, new_empty_strided = create.new_empty, create.new_empty_strided
 
     # random
-    uniform_ = random.uniform_
-    normal_ = random.normal_
-    random_ = random.random_
-    bernoulli_ = random.bernoulli_
-    bernoulli = random.bernoulli
+    uniform_, normal_, random_ = random.uniform_, random.normal_, random.random_
+    bernoulli, bernoulli_ = random.bernoulli, random.bernoulli_
+    exponential_, geometric_ = random.exponential_, random.geometric_
+    cauchy_, log_normal_ = random.cauchy_, random.log_normal_
+    multinomial = random.multinomial
 
     # convert
     copy_ = convert.copy_
@@ -502,20 +781,19 @@ class Tensor(TensorBase, metaclass=_TensorMeta):
     type_as = convert.type_as
     cpu = convert.cpu
     cuda = convert.cuda
-    resize_ = convert.resize_
-    set_ = convert.set_
-    float = convert.caster(dtypes.float32)
-    double = convert.caster(dtypes.float64)
-    half = convert.caster(dtypes.float16)
+    resize_, resize_as_, set_ = memories.resize_, memories.resize_as_, memories.set_
+    float = convert.caster(dtypes.float32, "float")
+    double = convert.caster(dtypes.float64, "double")
+    half = convert.caster(dtypes.float16, "half")
     bfloat16 = convert.caster(dtypes.bfloat16)
-    long = convert.caster(dtypes.int64)
-    int = convert.caster(dtypes.int32)
-    short = convert.caster(dtypes.int16)
-    char = convert.caster(dtypes.int8)
-    byte = convert.caster(dtypes.uint8)
+    long = convert.caster(dtypes.int64, "long")
+    int = convert.caster(dtypes.int32, "int")
+    short = convert.caster(dtypes.int16, "short")
+    char = convert.caster(dtypes.int8, "char")
+    byte = convert.caster(dtypes.uint8, "byte")
     bool = convert.caster(dtypes.bool_)
-    cfloat = convert.caster(dtypes.complex64)
-    cdouble = convert.caster(dtypes.complex128)
+    cfloat = convert.caster(dtypes.complex64, "cfloat")
+    cdouble = convert.caster(dtypes.complex128, "cdouble")
 
 
 _warned_lines: set[Any] = set()
@@ -559,5 +837,6 @@ def _check_grad(x: Any, value: Any) -> None:
         )
 
 
+overrides.plain.add(Tensor)
 primitive.tensor_type = recorders.Tensor = Tensor
 primitive.make = recorders.make = partial(object.__new__, Tensor)

@@ -27,6 +27,8 @@ class device:  # noqa: N801 - torch's name
     device(type='cpu')
     """
 
+    __module__ = "adjoint"
+
     __slots__ = ("index", "type")
 
     type: str

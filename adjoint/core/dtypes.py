@@ -24,6 +24,8 @@ class dtype:  # noqa: N801 - torch's name
     (4, True)
     """
 
+    __module__ = "adjoint"
+
     __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "np", "title")
 
     name: str
@@ -252,7 +254,10 @@ def result_of(operands: list[tuple[dtype, int]]) -> dtype:
         if chosen is None:
             chosen = level
         elif level.category > chosen.category:
-            chosen = promote_types(chosen, level)
+            if level.is_complex and chosen.is_floating_point:
+                chosen = chosen.to_complex()  # the tensor's own precision
+            else:
+                chosen = promote_types(chosen, level)
     assert chosen is not None
     return chosen
 
@@ -276,6 +281,8 @@ class finfo:  # noqa: N801 - torch's name
     >>> adjoint.finfo(adjoint.float32).eps
     1.1920928955078125e-07
     """
+
+    __module__ = "adjoint"
 
     def __init__(self, type: Any = None) -> None:  # noqa: A002 - torch's name
         chosen = default() if type is None else as_dtype(type)
@@ -314,6 +321,8 @@ class iinfo:  # noqa: N801 - torch's name
     >>> adjoint.iinfo(adjoint.int8).max
     127
     """
+
+    __module__ = "adjoint"
 
     def __init__(self, type: Any) -> None:  # noqa: A002 - torch's name
         chosen = as_dtype(type)

@@ -71,13 +71,32 @@ def _of_shapes(op: Any, arrays: list[Any]) -> Exception | None:
     return None
 
 
+_TITLES = {
+    "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
+    "uint8": "Byte", "bool": "Bool", "float16": "Half", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def title_of(dtype: Any) -> str:
+    """Return what torch's messages call a dtype."""
+    return _TITLES.get(dtype.name, dtype.name)
+
+
+def not_implemented(name: str, x: Any) -> NotImplementedError:
+    """Return the error for an op that does not take the dtype of `x`."""
+    return NotImplementedError(
+        f"\"{name}\" not implemented for '{title_of(x.dtype)}': convert with .to(dtype) first"
+    )
+
+
 def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None:
     if not isinstance(error, TypeError):
         return None
     if not ("ufunc" in str(error) or "boolean" in str(error)):
         return None
-    kinds = [str(a.dtype).capitalize() for a in arrays if hasattr(a, "dtype")]
-    return RuntimeError(
+    kinds = [title_of(a.dtype) for a in arrays if hasattr(a, "dtype")]
+    return NotImplementedError(
         f"\"{op.name}\" not implemented for '{kinds[0] if kinds else '?'}': the op does not take "
         f"{', '.join(kinds) or 'these operands'}; convert with .to(dtype)"
     )

@@ -6,6 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from .device import module_of
+
 
 class _Named:
     """A constant that is known by its name."""
@@ -33,11 +37,15 @@ class _Named:
 class layout(_Named):  # noqa: N801 - torch's name
     """How a tensor stores its elements; all are `strided` here."""
 
+    __module__ = "adjoint"
+
     __slots__ = ()
 
 
 class memory_format(_Named):  # noqa: N801 - torch's name
     """In which order a tensor's dimensions lie in memory."""
+
+    __module__ = "adjoint"
 
     __slots__ = ()
 
@@ -187,4 +195,15 @@ def empty_strided(module: Any, shape: Sequence[int], strides: Sequence[int], dty
         return module.empty(tuple(shape), dtype)
     reach = sum(s * (n - 1) for s, n in zip(strides, shape, strict=True)) + 1
     memory = module.empty(reach, dtype)
-    return module.lib.stride_tricks.as_strided(memory, tuple(shape), tuple(s * memory.itemsize for s in strides))
+    return looking_into(memory, memory.dtype, 0, shape, [s * memory.itemsize for s in strides])
+
+
+def looking_into(memory: Any, dtype: Any, offset: int, shape: Sequence[int], strides: Sequence[int]) -> Any:
+    """Return an array that looks into the memory of a flat one; offset and strides count bytes."""
+    if type(memory) is np.ndarray:
+        return np.ndarray(tuple(shape), dtype, memory, offset, tuple(strides))
+    # CuPy has no constructor from another array; its stride tricks do the same.
+    module = module_of(memory)
+    elements = memory.view(np.uint8)[offset:]
+    elements = elements[: elements.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    return module.lib.stride_tricks.as_strided(elements, tuple(shape), tuple(strides))

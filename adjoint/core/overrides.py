@@ -80,7 +80,7 @@ def convert(result: Any, kind: Any) -> Any:
         return result if isinstance(result, kind) else result.as_subclass(kind)  # type: ignore[attr-defined]
     if isinstance(result, tuple | list) and any(isinstance(r, TensorBase) for r in result):
         parts = [convert(r, kind) for r in result]
-        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+        return result._make(parts) if hasattr(result, "_make") else type(result)(parts)
     return result
 
 

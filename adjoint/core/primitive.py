@@ -50,6 +50,7 @@ tensor_type: type[TensorBase] = TensorBase
 make: Callable[[], Any] = TensorBase
 sum_to: Callable[[Any, tuple[int, ...]], Any]
 cast: Callable[[Any, Any], Any]
+into: Callable[[Any, Any], Any]  # puts a result into the tensor given as ``out=``
 
 registry: dict[str, Op] = {}
 by_ufunc: dict[Any, Callable[..., Any]] = {}
@@ -726,7 +727,7 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
             raise
         c = quietly(op.kernel, *values, *params)
     except Exception as error:
-        raise explained(op, error, inputs) from error.__cause__
+        raise explained(op, error, (*inputs, *params)) from error.__cause__
     if modes.unusual and modes.local.anomaly_forward and top is None:
         _refuse_new_nan(op, values, c, inputs)
     if not any(mine):
@@ -741,7 +742,7 @@ def _run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     except RuntimeWarning:
         return quietly(op.kernel, *inputs, *params)
     except Exception as error:
-        raise explained(op, error, inputs) from error.__cause__
+        raise explained(op, error, (*inputs, *params)) from error.__cause__
 
 
 def _refuse_new_nan(op: Op, values: tuple[Any, ...], c: Any, inputs: tuple[Any, ...]) -> None:
@@ -977,7 +978,7 @@ def differentiable(dtype: Any) -> bool:
 
 def as_floating(value: Any) -> Any:
     """Return the value converted to a floating dtype, for ops that make floats of integers."""
-    dtype = getattr(value, "dtype", None)
+    dtype = value.array.dtype if isinstance(value, TensorBase) else getattr(value, "dtype", None)
     if dtype is None:
         return value if isinstance(value, float | complex) else np.asarray(value, default().np)
     wanted = floating(dtype)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from . import modes, primitive
+from .overrides import plain
 from .primitive import (
     Node,
     Op,
@@ -65,9 +66,10 @@ def unary(
     if op.derived:
         return _publish(op, _named(op))
 
-    def call(x: Any) -> Any:
-        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
-            return general(op, (x,), ())
+    def call(input: Any, *, out: Any = None) -> Any:
+        x = input
+        if modes.unusual or out is not None or (type(x) is not Tensor and type(x) not in plain):
+            return _into(out, general(op, (x,), ()))
         a = x.array
         usual = a.dtype is f32 or a.dtype is f64
         if floating and not usual:
@@ -135,13 +137,15 @@ def binary(
     if x is None or y is None or op.derived or not promote:
         return _publish(op, _named(op))
 
-    def call(x: Any, y: Any) -> Any:
-        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
-            return general(op, (x, y), ())
+    def call(input: Any, other: Any, *, out: Any = None) -> Any:
+        x, y = input, other
+        if modes.unusual or out is not None or (type(x) is not Tensor and type(x) not in plain):
+            return _into(out, general(op, (x, y), ()))
         a = x.array
         d = a.dtype
         mixed = False
-        if type(y) is Tensor or type(y) in plain:
+        t = type(y)
+        if t is Tensor or (t is not float and t is not int and t in plain):
             b = y.array
             ey = y.node
             sized = True
@@ -150,12 +154,13 @@ def binary(
                 mixed = True
         else:
             ey = None
-            t = type(y)
             sized = False
             if d is f32 and (t is float or t is int):
                 b = float32_constants[y]
             elif d is f64 and (t is float or t is int):
                 b = float64_constants[y]
+            elif isinstance(y, TensorBase):  # of a subclass that must be asked
+                return general(op, (x, y), ())
             else:
                 a, b = promote_pair(a, y)
                 mixed = True
@@ -214,9 +219,10 @@ def binary(
 def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any]:
     """Return the function of a primitive of two inputs that has no gradient, such as a comparison."""
 
-    def call(x: Any, y: Any) -> Any:
-        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
-            return general(op, (x, y), ())
+    def call(input: Any, other: Any, *, out: Any = None) -> Any:
+        x, y = input, other
+        if modes.unusual or out is not None or (type(x) is not Tensor and type(x) not in plain):
+            return _into(out, general(op, (x, y), ()))
         a = x.array
         d = a.dtype
         if type(y) is Tensor or type(y) in plain:
@@ -229,6 +235,8 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
                 b = float32_constants[y]
             elif d is f64 and (t is float or t is int):
                 b = float64_constants[y]
+            elif isinstance(y, TensorBase):  # of a subclass that must be asked
+                return general(op, (x, y), ())
             else:
                 a, b = promote_pair(a, y)
         if floating and a.dtype is not f32 and a.dtype is not f64:
@@ -245,6 +253,31 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
         return out
 
     return call
+
+
+def _into(out: Any, result: Any) -> Any:
+    return result if out is None else primitive.into(out, result)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def public(primitive: Callable[..., Any]) -> Callable[[F], F]:
+    """Make a primitive itself the public function that the decorated signature and docstring describe.
+
+    The body of the decorated function is only its docstring: calls go to the recorder, with no frame in
+    between. Type checkers, `help` and `inspect.signature` see what is written.
+    """
+
+    def bind(described: F) -> F:
+        primitive.__doc__ = described.__doc__
+        primitive.__name__ = primitive.__qualname__ = described.__name__
+        primitive.__module__ = described.__module__
+        primitive.__annotations__ = described.__annotations__
+        primitive.__signature__ = inspect.signature(described)  # type: ignore[attr-defined]
+        return primitive  # type: ignore[return-value]
+
+    return bind
 
 
 def _publish(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -341,14 +374,86 @@ def nary(
     names, params = _split_names(kernel, inputs)
     named = {k: options.pop(k) for k in names if k in options}
     op = Op(name or _name_of(kernel), kernel, names, params, named, joint=joint, **options)
-    return _publish(op, _named(op))
+    if op.outputs or op.promotes or op.floating or op.view:
+        return _publish(op, _named(op))
+    return _publish(op, _fixed(op, kernel))
+
+
+def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
+    """Return the recorder of an op of several inputs that takes them as they are and has one output."""
+    arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
+    keeps = any(op.keeps)
+
+    def call(*args: Any, out: Any = None) -> Any:
+        if modes.unusual or out is not None:
+            return _into(out, general(op, args[:arity], args[arity:]))
+        values, edges = [], []
+        mine = live = False
+        for x, rule in zip(args, rules):
+            t = type(x)
+            if t is Tensor or t in plain:
+                values.append(x.array)
+                mine = True
+                e = None if rule is None else x.node
+                if e is not None:
+                    live = True
+                    if e is STALE:
+                        e = refresh(x)
+                edges.append(e)
+            elif isinstance(x, TensorBase):
+                return general(op, args[:arity], args[arity:])
+            else:
+                values.append(x)
+                edges.append(None)
+        if not mine:
+            return general(op, args[:arity], args[arity:])
+        params = args[arity:]
+        try:
+            c = kernel(*values, *params)
+        except RuntimeWarning:
+            c = quietly(kernel, *values, *params)
+        except Exception as error:
+            raise explained(op, error, args[:arity]) from error.__cause__
+        if type(c) is not ndarray:
+            c = settle(c)
+        out = make()
+        out.array = c
+        out._grad = out.lineage = out.memory = out.node = None
+        d = c.dtype
+        if not live or (modes.off and not modes.local.grad) or not (d is f32 or d is f64 or differentiable(d)):
+            return out
+        out.node = n = Node()
+        n.op = op.variant(d) if op.holomorphic else op
+        n.edges = tuple(edges)
+        n.stamp = tick()
+        n.targets = n.extra = None
+        if keeps:
+            env = (*values, c, *params, *[getattr(values[i], what) for i, what in derived])
+            if joint:
+                n.saved = (pickers[0](env),)
+            else:
+                n.saved = tuple([None if e is None or pick is None else pick(env) for e, pick in zip(edges, pickers)])
+            if modes.inferred:
+                refuse_inference(n, args)
+        else:
+            n.saved = None
+        f = getframe(1)
+        code = f.f_code
+        while code.co_filename in ours:
+            f = f.f_back
+            code = f.f_code
+        n.code = code
+        n.lasti = f.f_lasti
+        return out
+
+    return call
 
 
 def _named(op: Op) -> Callable[..., Any]:
     arity = len(op.inputs)
 
-    def call(*args: Any) -> Any:
-        return general(op, args[:arity], args[arity:])
+    def call(*args: Any, out: Any = None) -> Any:
+        return _into(out, general(op, args[:arity], args[arity:]))
 
     return call
 

@@ -19,6 +19,8 @@ class Size(tuple[int, ...]):
     6
     """
 
+    __module__ = "adjoint"
+
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:

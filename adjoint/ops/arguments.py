@@ -65,3 +65,20 @@ def require_tensor(value: Any, name: str, op: str) -> None:
     """Raise TypeError unless `value` is a tensor."""
     if not isinstance(value, TensorBase):
         raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")
+
+
+def require_pair(input: Any, other: Any, op: str) -> None:
+    """Raise TypeError unless both operands are tensors."""
+    if not isinstance(input, TensorBase):
+        raise TypeError(f"{op}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if not isinstance(other, TensorBase):
+        raise TypeError(f"{op}(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+
+
+def require_any(input: Any, other: Any, op: str) -> None:
+    """Raise TypeError unless at least one operand is a tensor."""
+    if not isinstance(input, TensorBase) and not isinstance(other, TensorBase):
+        raise TypeError(
+            f"{op}() received an invalid combination of arguments - got ({type(input).__name__}, "
+            f"{type(other).__name__}); at least one must be a Tensor"
+        )

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core import device as devices
-from ..core import dtypes
+from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
 from ..core.engine import AccumulateGrad
 from ..core.payload import Payload
 from ..core.primitive import wrap
-from ..core.tensor import Storage, TensorBase
+from ..core.tensor import InferenceStorage, Storage, TensorBase
 from .arguments import shape_from
+from .literals import depth_outside, array_from, check_array, number_as, of_python, scalar_of
 
 Tensor = Any
+
+__all__ = [
+    "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided", "from_numpy", "frombuffer", "full",
+    "full_like", "ones", "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 def finish(array: Any, requires_grad: bool = False) -> Tensor:
     """Return a leaf tensor that holds `array`."""
     out = wrap(array)
+    if modes.unusual and modes.local.inference:
+        out.memory = InferenceStorage()
+        out.memory.ledger = None
     if requires_grad:
         require_grad(out)
     return out
@@ -37,6 +47,12 @@ def require_grad(x: TensorBase) -> None:
             f"{dtype.name}: convert it with .float()"
         )
     x.node = AccumulateGrad(x)
+
+
+def _wants_grad(requires_grad: Any, op: str) -> bool:
+    if not isinstance(requires_grad, bool):
+        raise TypeError(f"{op}(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
+    return requires_grad
 
 
 # --- From values ------------------------------------------------------------------------------------
@@ -58,115 +74,45 @@ def tensor(
     tensor([[1., 2.],
             [3., 4.]])
     """
+    if isinstance(data, TensorBase):
+        _warn_of_copy()
+    return _copied(data, dtype, device, _wants_grad(requires_grad, "tensor"))
+
+
+def _copied(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     array = array_from(data, None if dtype is None else as_dtype(dtype), copy=True)
-    if device is not None or len(devices._stack) > 1 or devices._stack[0].type != "cpu":
-        place = devices.as_device(device) if device is not None or not isinstance(data, TensorBase) else devices.of(array)
-        array = devices.place_array(array, place)
+    if device is not None or not (isinstance(data, TensorBase) or type(array) is np.ndarray and _at_home()):
+        array = devices.place_array(array, devices.as_device(device))
     return finish(array, requires_grad)
 
 
-def array_from(data: Any, dtype: dtypes.dtype | None, copy: bool) -> Any:
-    """Return `data` as an array of `dtype`, or of the dtype torch would infer."""
-    if isinstance(data, TensorBase):
-        data = data.array
-    if isinstance(data, Payload):
-        return data
-    if isinstance(data, np.ndarray | np.generic) or hasattr(data, "__cuda_array_interface__"):
-        wanted = dtypes.of(data.dtype).np if dtype is None else dtype.np
-        if isinstance(data, np.generic):
-            return np.array(data, wanted)
-        return _convert(data, wanted, copy)
-    if isinstance(data, bool | int | float | complex):
-        return _from_number(data, dtypes.of_number(data) if dtype is None else dtype)
-    if isinstance(data, str | bytes) or data is None:
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    if not isinstance(data, list | tuple) and hasattr(data, "__array__"):
-        return array_from(np.asarray(data), dtype, copy)
-    return _from_sequence(data, dtype)
+def _at_home() -> bool:
+    return devices.current() is devices.CPU
 
 
-def _convert(array: Any, wanted: Any, copy: bool) -> Any:
-    if array.dtype.kind == "c" and wanted.kind != "c":
-        array = array.real
-    return array.astype(wanted, copy=copy)
+def _warn_of_copy() -> None:
+    warnings.warn(
+        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+        "sourceTensor.detach().clone().requires_grad_(True), rather than adjoint.tensor(sourceTensor).",
+        UserWarning,
+        stacklevel=depth_outside(),
+    )
 
 
-def _from_number(value: Any, dtype: dtypes.dtype) -> Any:
-    if isinstance(value, float) and dtype.category < 2 and not math.isfinite(value) and dtype.category:
-        raise ValueError(f"cannot convert float {value} to integer")
-    if dtype.category == 1 and isinstance(value, int) and not isinstance(value, bool):
-        info = np.iinfo(dtype.np)
-        if not info.min <= value <= info.max and not (dtype.is_signed is False and -(info.max + 1) < value < 0):
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-        return np.array(value & info.max if value < 0 and not dtype.is_signed else value, dtype.np)
-    return np.array(value, dtype.np)
-
-
-def _from_sequence(data: Any, dtype: dtypes.dtype | None) -> Any:
-    data, has_tensors = _plain(data)
-    try:
-        found = np.array(data)
-    except ValueError as error:
-        raise ValueError(f"expected sequences of equal length at every depth: {error}") from None
-    if found.dtype == object or found.dtype.kind in "US":
-        raise _bad_sequence(data, found)
-    if dtype is None:
-        dtype = _inferred(found, has_tensors)
-    if found.dtype.kind == "c" and dtype.category < 3:
-        raise TypeError("can't convert complex to a real dtype; take .real first")
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.ascontiguousarray(found.astype(dtype.np)) if found.ndim else found.astype(dtype.np)
-
-
-def _plain(data: Any) -> tuple[Any, Any]:
-    """Return nested sequences with tensors and arrays inside replaced by lists; and a dtype met there."""
-    met: Any = None
-
-    def strip(item: Any) -> Any:
-        nonlocal met
-        if isinstance(item, TensorBase):
-            met = item.array.dtype if met is None else met
-            return item.array.tolist()
-        if isinstance(item, np.ndarray | np.generic):
-            met = item.dtype if met is None else met
-            return item.tolist()
-        if isinstance(item, list | tuple) and item and isinstance(item[0], list | tuple | TensorBase | np.ndarray | np.generic):
-            return [strip(i) for i in item]
-        return item
-
-    if not isinstance(data, list | tuple):
-        data = list(data)
-    if any(isinstance(i, list | tuple | TensorBase | np.ndarray | np.generic) for i in data):
-        return [strip(i) for i in data], met
-    return data, None
-
-
-def _inferred(found: Any, met: Any) -> dtypes.dtype:
-    kind = found.dtype.kind
-    if found.size == 0 or (kind == "f" and met is None):
-        return default()
-    if kind == "c":
-        return default().to_complex()
-    if met is not None:
-        return dtypes.of(met)
-    return dtypes.bool_ if kind == "b" else dtypes.int64
-
-
-def _bad_sequence(data: Any, found: Any) -> Exception:
-    flat = found.ravel()
-    for item in flat.tolist():
-        if isinstance(item, list | tuple):
-            return ValueError(
-                f"expected sequence of length {len(data[0]) if hasattr(data[0], '__len__') else '?'} at dim 1 "
-                f"(got {len(item)}): sequences must have equal length at every depth"
-            )
-        if not isinstance(item, bool | int | float | complex):
-            return TypeError(f"new(): invalid data type '{type(item).__name__}'")
-    return RuntimeError("Overflow when unpacking long: an integer does not fit into 64 bits")
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make a 0-d tensor of the default dtype from one number."""
+    value = scalar_of(s, "s", "scalar_tensor")
+    array = number_as(value, default() if dtype is None else as_dtype(dtype))
+    return finish(devices.place_array(array, devices.as_device(device)), requires_grad)
 
 
 def from_numpy(ndarray: Any) -> Tensor:
     """Make a tensor that shares memory with a NumPy array.
+
+    A read-only array makes a tensor that refuses to be written to.
 
     Examples
     --------
@@ -178,72 +124,187 @@ def from_numpy(ndarray: Any) -> Tensor:
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    dtypes.of(ndarray.dtype)
-    if any(s < 0 for s in ndarray.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides "
-            "are not currently supported. (You can probably work around this by making a copy of your "
-            "array with array.copy().)"
-        )
-    if not ndarray.dtype.isnative:
-        raise ValueError(
-            "given numpy array has byte order different from the native byte order. Conversion between byte "
-            "orders is currently not supported."
-        )
+    check_array(ndarray)
     return from_memory(ndarray.view(np.ndarray))
 
 
-def from_memory(array: Any) -> Tensor:
+def from_memory(array: Any, requires_grad: bool = False) -> Tensor:
     """Return a tensor that looks at `array`, whose first element is offset 0 of its storage."""
     out = wrap(array)
-    storage = Storage()
+    storage = InferenceStorage() if modes.unusual and modes.local.inference else Storage()
     storage.ledger = None
     if isinstance(array, np.ndarray):
         storage.origin = array.__array_interface__["data"][0]
     out.memory = storage
+    if requires_grad:
+        require_grad(out)
     return out
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """Return `data` as a tensor, without a copy where dtype and device allow."""
+    """Return `data` as a tensor, without a copy where dtype and device allow.
+
+    Examples
+    --------
+    >>> adjoint.as_tensor([1, 2], dtype=adjoint.float32)
+    tensor([1., 2.])
+    """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, TensorBase):
         x: Any = data
-        if wanted is None and device is None:
-            return x
-        return x.to(device=device, dtype=wanted)
-    if isinstance(data, np.ndarray) and (wanted is None or wanted.np == data.dtype) and data.dtype.isnative:
+        return x if wanted is None and device is None else x.to(device=device, dtype=wanted)
+    if isinstance(data, np.ndarray):
         out = from_numpy(data)
-        return out if device is None else out.to(device=device)
-    return tensor(data, dtype=wanted, device=device)
+        return out if wanted is None and device is None and _at_home() else out.to(
+            device=devices.as_device(device), dtype=wanted
+        )  # fmt: skip
+    if hasattr(data, "__cuda_array_interface__"):
+        return from_memory(data).to(device=device, dtype=wanted)
+    return _copied(data, wanted, device, False)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return any object as a tensor: tensors, arrays, DLPack and buffer objects are shared unless `copy`.
+
+    Examples
+    --------
+    >>> a = np.zeros(2)
+    >>> adjoint.asarray(a).numpy() is a or np.shares_memory(adjoint.asarray(a).numpy(), a)
+    True
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    alias = _alias_of(obj, wanted)
+    if alias is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        return _copied(obj, wanted, device, requires_grad)
+    out = alias if wanted is None and device is None else alias.to(device=device, dtype=wanted)
+    if out is not alias and copy is False:
+        raise ValueError(
+            f"can't alias tensor of {dtypes.of(alias.array.dtype)} on {devices.of(alias.array)} into dtype {wanted}, "
+            f"device {device}: that takes a copy."
+        )
+    if copy and out is alias:
+        out = finish(out.array.copy(order="K")) if out.node is None else out.clone()
+    if requires_grad and out.node is None:
+        require_grad(out)
+    elif not requires_grad and out.node is not None:
+        out = out.detach()
+    return out
+
+
+def _alias_of(obj: Any, wanted: dtypes.dtype | None) -> Any:
+    """Return a tensor that looks at the object's memory, or None if it has none to share."""
+    if isinstance(obj, TensorBase):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return from_numpy(obj)
+    if isinstance(obj, np.generic):
+        return None
+    if hasattr(obj, "__dlpack__"):
+        # interop stands on this file
+        from .interop import from_dlpack
+
+        return from_dlpack(obj)
+    if isinstance(obj, bytes | bytearray | memoryview) or type(obj).__module__ == "array":
+        return frombuffer(obj, dtype=default() if wanted is None else wanted)
+    return None
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """Make a 1-d tensor that shares memory with an object that speaks the buffer protocol.
+
+    Examples
+    --------
+    >>> adjoint.frombuffer(bytearray([1, 0, 2, 0]), dtype=adjoint.int16)
+    tensor([1, 2], dtype=adjoint.int16)
+    """
+    wanted = as_dtype(dtype)
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    length, size = view.nbytes, wanted.itemsize
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
+        )
+    if count < 0:
+        if (length - offset) % size:
+            raise ValueError(
+                f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
+                f"size ({size})"
+            )
+        count = (length - offset) // size
+    elif offset + count * size > length:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({length} bytes)"
+        )
+    return from_memory(np.frombuffer(buffer, wanted.np, count, offset), requires_grad)
 
 
 # --- Filled -----------------------------------------------------------------------------------------
 
 
-def _filled(value: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    wanted = default() if dtype is None else as_dtype(dtype)
-    if any(n < 0 for n in shape):
+def _new_array(shape: tuple[int, ...], dtype: dtypes.dtype, device: Any, order: Any = None) -> Any:
+    """Return an unset array."""
+    if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    if math.prod(shape) * wanted.itemsize >= 2**62:
+    if math.prod(shape) * dtype.itemsize >= 2**62:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
-    xp = devices.array_module(devices.as_device(device))
-    if value is None:
-        array = xp.empty(shape, wanted.np)
-    elif value == 0 and not isinstance(value, complex):
-        array = xp.zeros(shape, wanted.np)
+    module = devices.array_module(devices.as_device(device))
+    return layout.empty_ordered(module, shape, dtype.np, order)
+
+
+def _filled(
+    value: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, order: Any = None
+) -> Tensor:
+    """Return a tensor filled with a number, or unset for None."""
+    wanted = default() if dtype is None else as_dtype(dtype)
+    if value == 0 and order is None and 0 <= min(shape, default=0) and math.prod(shape) < 2**40:
+        array = devices.array_module(devices.as_device(device)).zeros(shape, wanted.np)
     else:
-        array = xp.full(shape, value, wanted.np)
+        array = _new_array(shape, wanted, device, order)
+        if value is not None:
+            array[...] = number_as(value, wanted) if type(array) is np.ndarray else value
     return finish(array, requires_grad)
 
 
-def _size_of(args: tuple[Any, ...], size: Any) -> tuple[int, ...]:
+def _size_of(args: tuple[Any, ...], size: Any, op: str) -> tuple[int, ...]:
+    if not args and size is None:
+        raise TypeError(f'{op}() missing 1 required positional arguments: "size"')
     return shape_from((size,) if size is not None and not args else args)
+
+
+def _as_out(out: Any, dtype: Any) -> Any:
+    """Return the dtype of a factory's result: that of `out` where there is one."""
+    if out is None:
+        return dtype
+    mine = dtypes.of(out.array.dtype)
+    if dtype is not None and as_dtype(dtype) is not mine:
+        raise RuntimeError(f"dtype {as_dtype(dtype).title} does not match dtype of out parameter ({mine.title})")
+    return mine
+
+
+def _put(out: Any, result: Tensor) -> Tensor:
+    """Put a factory's result into ``out=``, resized without a word."""
+    if out is None:
+        return result
+    if out.array.shape != result.array.shape:
+        out.resize_(tuple(result.array.shape))
+    return out.copy_(result)
 
 
 def zeros(
     *args: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False, names: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor of zeros.
 
@@ -253,15 +314,17 @@ def zeros(
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return into(out, _filled(0, _size_of(args, size), dtype, device, requires_grad))
+    _check_layout(layout)
+    return _put(out, _filled(0, _size_of(args, size, "zeros"), _as_out(out, dtype), device, requires_grad))
 
 
 def ones(
     *args: Any, size: Any = None, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False, names: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor of ones."""
-    return into(out, _filled(1, _size_of(args, size), dtype, device, requires_grad))
+    _check_layout(layout)
+    return _put(out, _filled(1, _size_of(args, size, "ones"), _as_out(out, dtype), device, requires_grad))
 
 
 def empty(
@@ -269,33 +332,91 @@ def empty(
     requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
     """Make a tensor whose elements are whatever the memory held."""
-    return into(out, _filled(None, _size_of(args, size), dtype, device, requires_grad))
+    _check_layout(layout)
+    shape = _size_of(args, size, "empty")
+    order = _order_of(memory_format, len(shape))
+    return _put(out, _filled(None, shape, _as_out(out, dtype), device, requires_grad, order))
 
 
 def full(
     size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor filled with one value."""
-    if isinstance(fill_value, TensorBase):
-        fill_value = fill_value.array.item()
-    wanted = dtypes.of_number(fill_value) if dtype is None else dtype
-    return into(out, _filled(fill_value, shape_from((size,)), wanted, device, requires_grad))
+    """Make a tensor filled with one value, whose type is the dtype's if none is given.
+
+    Examples
+    --------
+    >>> adjoint.full((2,), 3)
+    tensor([3, 3])
+    """
+    _check_layout(layout)
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    value = scalar_of(fill_value, "fill_value", "full")
+    wanted = _as_out(out, dtype)
+    return _put(out, _filled(value, shape_from((size,)), wanted or of_python(type(value)), device, requires_grad))
+
+
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make an unset tensor with the given strides, in elements."""
+    _check_layout(layout)
+    wanted = default() if dtype is None else as_dtype(dtype)
+    module = devices.array_module(devices.as_device(device))
+    array = _strided(module, shape_from((size,)), shape_from((stride,)), wanted.np)
+    return finish(array, requires_grad)
+
+
+def empty_permuted(
+    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make an unset tensor whose dimensions lie in memory in the given order, outermost first."""
+    _check_layout(layout)
+    shape, order = shape_from((size,)), shape_from((physical_layout,))
+    if sorted(order) != list(range(len(shape))):
+        raise RuntimeError(f"empty_permuted: {list(order)} is not an order of {len(shape)} dimensions")
+    return _filled(None, shape, dtype, device, requires_grad, order)
+
+
+# Names that parameters of the factories hide.
+_check_layout, _order_of, _strided = layout.check_layout, layout.order_of, layout.empty_strided
 
 
 def into(out: Any, result: Tensor) -> Tensor:
     """Put a result into the tensor given as ``out=``, resized if it does not fit; or return it."""
     if out is None:
         return result
-    if result.node is not None or out.node is not None:
-        raise RuntimeError(
-            "functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    if out.array.shape != result.array.shape:
-        out.resize_(result.array.shape)
-    out.copy_checked_(result)
-    return out
+    if not isinstance(out, TensorBase):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    target: Any = out
+    if result.node is not None or target.node is not None:
+        if modes.is_grad_enabled():
+            raise RuntimeError(
+                "functions with out=... arguments don't support automatic differentiation, but one of the "
+                "arguments requires grad."
+            )
+    shape = tuple(result.array.shape)
+    if target.array.shape != shape:
+        if target.array.size:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which "
+                f"does not match the required output shape {list(shape)}. This behavior is deprecated, and in a future "
+                "release outputs will not be resized unless they have zero elements; out.resize_(0) first, or pass no out.",
+                UserWarning,
+                stacklevel=depth_outside(),
+            )
+        target.resize_(shape)
+    target.copy_checked_(result)
+    return target
+
+
+primitive.into = into
+
+
+# --- Like another tensor ----------------------------------------------------------------------------
 
 
 def like(input: Tensor, dtype: Any, device: Any) -> tuple[Any, Any]:
@@ -304,101 +425,138 @@ def like(input: Tensor, dtype: Any, device: Any) -> tuple[Any, Any]:
     return dtypes.of(input.array.dtype) if dtype is None else dtype, place
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def order_like(input: Tensor, memory_format: Any) -> tuple[int, ...] | None:
+    """Return the order of dimensions in memory of a tensor made like `input`."""
+    array = input.array
+    if memory_format is not None and memory_format is not layout.preserve_format:
+        return _order_of(memory_format, array.ndim)
+    if isinstance(array, Payload) or array.flags.c_contiguous:
+        return None
+    return layout.dense_order(array.shape, layout.strides_of(array))
+
+
+def _filled_like(
+    value: Any, input: Tensor, dtype: Any, device: Any, requires_grad: bool, memory_format: Any, layout: Any
+) -> Tensor:
+    if not isinstance(input, TensorBase):
+        raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    _check_layout(layout)
+    wanted, place = like(input, dtype, device)
+    return _filled(value, tuple(input.array.shape), wanted, place, requires_grad, order_like(input, memory_format))
+
+
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Make zeros in the shape of `input`."""
-    wanted, place = like(input, dtype, device)
-    return _filled(0, tuple(input.array.shape), wanted, place, requires_grad)
+    return _filled_like(0, input, dtype, device, requires_grad, memory_format, layout)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Make ones in the shape of `input`."""
-    wanted, place = like(input, dtype, device)
-    return _filled(1, tuple(input.array.shape), wanted, place, requires_grad)
+    return _filled_like(1, input, dtype, device, requires_grad, memory_format, layout)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Make a tensor in the shape of `input`, its elements unset."""
-    wanted, place = like(input, dtype, device)
-    return _filled(None, tuple(input.array.shape), wanted, place, requires_grad)
+    return _filled_like(None, input, dtype, device, requires_grad, memory_format, layout)
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Make a tensor in the shape of `input`, filled with one value."""
+    value = scalar_of(fill_value, "fill_value", "full_like")
+    return _filled_like(value, input, dtype, device, requires_grad, memory_format, layout)
+
+
+def new_tensor(
+    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make a tensor by copying `data`, of the dtype and on the device of `input`."""
+    if isinstance(data, TensorBase):
+        _warn_of_copy()
+        dtype = dtypes.of(data.array.dtype) if dtype is None else dtype
     wanted, place = like(input, dtype, device)
-    return _filled(fill_value, tuple(input.array.shape), wanted, place, requires_grad)
+    return _copied(data, wanted, place, _wants_grad(requires_grad, "new_tensor"))
 
 
-# --- Ranges -----------------------------------------------------------------------------------------
-
-
-def _scalar(value: Any) -> Any:
-    return value.array.item() if isinstance(value, TensorBase) else value
-
-
-def arange(
-    start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+def new_zeros(
+    input: Tensor, *args: Any, size: Any = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make the numbers from `start` up to, not including, `end`.
-
-    Examples
-    --------
-    >>> adjoint.arange(3)
-    tensor([0, 1, 2])
-    """
-    if end is None:
-        start, end = 0, start
-    start, end, step = _scalar(start), _scalar(end), _scalar(step)
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    whole = all(isinstance(v, int | np.integer) for v in (start, end, step))
-    wanted = as_dtype(dtype) if dtype is not None else dtypes.int64 if whole else default()
-    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    xp = devices.array_module(devices.as_device(device))
-    if whole and wanted.category == 1:
-        array = xp.arange(start, end, step, dtype=np.int64).astype(wanted.np, copy=False)
-    else:
-        array = (start + xp.arange(count, dtype=np.float64) * step).astype(wanted.np)
-    return into(out, finish(array, requires_grad))
+    """Make zeros of the dtype and on the device of `input`."""
+    wanted, place = like(input, dtype, device)
+    return _filled(0, _size_of(args, size, "new_zeros"), wanted, place, requires_grad)
 
 
-def linspace(
-    start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False,
+def new_ones(
+    input: Tensor, *args: Any, size: Any = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make `steps` numbers evenly spaced from `start` to `end`, both included."""
-    if steps < 0:
-        raise RuntimeError(f"number of steps must be non-negative, not {steps}")
-    start, end = _scalar(start), _scalar(end)
-    is_complex = isinstance(start, complex) or isinstance(end, complex)
-    wanted = as_dtype(dtype) if dtype is not None else default().to_complex() if is_complex else default()
-    xp = devices.array_module(devices.as_device(device))
-    if steps == 1:
-        array = xp.full(1, start, wanted.np)
-    elif wanted.category == 1:
-        step = (end - start) / max(steps - 1, 1)
-        i = np.arange(steps)
-        values = np.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
-        array = xp.asarray(np.trunc(values).astype(wanted.np))
-    else:
-        array = xp.asarray(np.linspace(start, end, steps, dtype=np.complex128 if is_complex else np.float64).astype(wanted.np))
-    return into(out, finish(array, requires_grad))
+    """Make ones of the dtype and on the device of `input`."""
+    wanted, place = like(input, dtype, device)
+    return _filled(1, _size_of(args, size, "new_ones"), wanted, place, requires_grad)
 
 
-def eye(
-    n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False,
+def new_empty(
+    input: Tensor, *args: Any, size: Any = None, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a matrix with ones on the diagonal."""
-    if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"n must be greater or equal to 0, got {n if n < 0 else m}")
-    wanted = default() if dtype is None else as_dtype(dtype)
-    xp = devices.array_module(devices.as_device(device))
-    return into(out, finish(xp.eye(n, m, dtype=wanted.np), requires_grad))
+    """Make an unset tensor of the dtype and on the device of `input`."""
+    wanted, place = like(input, dtype, device)
+    return _filled(None, _size_of(args, size, "new_empty"), wanted, place, requires_grad)
 
 
-def sizes_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return a shape as a plain tuple."""
-    return tuple(shape)
+def new_full(
+    input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make a tensor filled with one value, of the dtype and on the device of `input`."""
+    wanted, place = like(input, dtype, device)
+    value = scalar_of(fill_value, "fill_value", "new_full")
+    return _filled(value, shape_from((size,)), wanted, place, requires_grad)
+
+
+def new_empty_strided(
+    input: Tensor, size: Any, stride: Any, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make an unset tensor with the given strides, of the dtype and on the device of `input`."""
+    wanted, place = like(input, dtype, device)
+    return empty_strided(size, stride, dtype=wanted, device=place, requires_grad=requires_grad)
+
+
+def new(input: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """Make a tensor as its type's constructor would: from sizes or from data."""
+    place = devices.of(input.array) if device is None else device
+    return constructed(dtypes.of(input.array.dtype), place, args)
+
+
+def constructed(dtype: dtypes.dtype, device: Any, args: Sequence[Any]) -> Tensor:
+    """Return what ``FloatTensor(2, 3)`` or ``FloatTensor([1.0, 2.0])`` means: sizes or data."""
+    if not args:
+        return _filled(None, (0,), dtype, device, False)
+    first = args[0]
+    if len(args) == 1:
+        if isinstance(first, TensorBase):
+            if dtypes.of(first.array.dtype) is not dtype:
+                raise TypeError(f"expected a tensor of {dtype}, not of {dtypes.of(first.array.dtype)}; convert it with .to()")
+            return wrap(first.array, None, first.memory)
+        if isinstance(first, str | bytes):
+            raise TypeError(f"new(): invalid data type '{type(first).__name__}'")
+        is_size = type(first).__name__ == "Size"
+        if hasattr(first, "__len__") and not is_size and not isinstance(first, np.generic):
+            return _copied(first, dtype, device, False)
+        if isinstance(first, bool | float | complex) or first is None:
+            raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
+    return _filled(None, shape_from(tuple(args)), dtype, device, False)

@@ -1,19 +1,33 @@
-"""Elementwise ops: value, gradient and public function of each, side by side.
+"""Smooth elementwise ops: value, gradient and public function of each, side by side.
 
 A rule states the derivative times `g`; conjugation for complex values is the recorder's business
-(see `Op.variant`). In-place forms come from the same declaration through `inplace`.
+(see `Op.variant`). In-place forms come from the same declaration through `inplace`. Ops that are made of
+pieces (where, clamp, round, abs) are in `piecewise`, comparisons in `compare`.
 """
 
 from __future__ import annotations
 
+import cmath
+import math
+from builtins import complex as Complex  # noqa: N812 - `complex` is an op here
 from typing import Any
 
 import numpy as np
 
+from ..core import dtypes
+from ..core.device import module_of
+from ..core.failures import not_implemented
 from ..core.inplace import inplace
-from ..core.recorders import binary, nary, unary
+from ..core.primitive import by_ufunc
+from ..core.promotion import number_array, result_type
+from ..core.recorders import binary, nary, parametric, unary
 from ..core.tensor import TensorBase
+from ..kernels import special
+from .arguments import require_any, require_pair, require_tensor
+from .compare import zeros_p
 from .create import into
+from .piecewise import where_p
+from .shape import cast_p, conj_p
 
 Tensor = Any
 Number = Any
@@ -27,6 +41,24 @@ div_p = binary(
     np.divide, x=lambda g, y: g / y, y=lambda g, y, out: -g * out / y, floating=True, name="div"
 )
 neg_p = unary(np.negative, x=lambda g: -g, holomorphic=False, name="neg")
+
+rsub_p = binary(
+    lambda x, y: np.subtract(y, x), x=lambda g: -g, y=lambda g: g, holomorphic=False, name="rsub",
+    node_name="RsubBackward1",
+)  # fmt: skip
+
+
+def _explain_bool(error: Exception, *arrays: Any) -> Exception | None:
+    if not isinstance(error, TypeError) or any(getattr(a, "dtype", None) != np.bool_ for a in arrays):
+        return None
+    what = "Negation, the `-` operator, on a bool tensor" if len(arrays) == 1 else (
+        "Subtraction, the `-` operator, with two bool tensors"
+    )  # fmt: skip
+    return RuntimeError(f"{what} is not supported. To invert a mask use `~` or logical_not(), to compare two `^`.")
+
+
+for _op in (sub_p, rsub_p, neg_p):
+    _op.op.explain = _explain_bool  # type: ignore[attr-defined]
 
 _add_, _sub_ = inplace(add_p), inplace(sub_p)
 mul_, _div_, neg_ = inplace(mul_p), inplace(div_p), inplace(neg_p)
@@ -64,7 +96,8 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """Subtract `alpha` times `input` from `other`."""
-    return sub_p(other, input if alpha == 1 else mul_p(input, alpha))
+    require_tensor(input, "input", "rsub")
+    return rsub_p(input if alpha == 1 else mul_p(input, alpha), other)
 
 
 def mul(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
@@ -73,13 +106,24 @@ def mul(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
 
 
 def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
-    """Divide `input` by `other`; `rounding_mode` is None, "trunc" or "floor"."""
-    return into(out, div_p(input, other))
+    """Divide `input` by `other`; `rounding_mode` is None, "trunc" or "floor".
+
+    Examples
+    --------
+    >>> adjoint.div(adjoint.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+    tensor([ 3., -4.])
+    """
+    return into(out, (div_p if rounding_mode is None else _rounded(rounding_mode)[0])(input, other))
 
 
 def div_(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
     """Divide `input` by `other`, in place."""
-    return _div_(input, other)
+    return (_div_ if rounding_mode is None else _rounded(rounding_mode)[1])(input, other)
+
+
+def rdiv(input: Tensor, other: Tensor | Number) -> Tensor:
+    """Answer ``other / input``."""
+    return mul_p(reciprocal_p(input), other)
 
 
 def neg(input: Tensor, *, out: Any = None) -> Tensor:
@@ -87,13 +131,448 @@ def neg(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, neg_p(input))
 
 
-# --- Exponentials, trigonometry -----------------------------------------------------------------------
+def positive(input: Tensor) -> Tensor:
+    """Return `input` itself."""
+    if input.array.dtype.kind == "b":
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+subtract, multiply, divide, true_divide, negative = sub, mul, div, div, neg
+subtract_, multiply_, divide_, negative_ = sub_, mul_, div_, neg_
+by_ufunc[np.positive] = positive
+
+# --- Division with a rest -----------------------------------------------------------------------------
+
+
+def _refuse_zero(x: Any, y: Any) -> None:
+    if x.dtype.kind in "bc":
+        raise not_implemented("division with a rest", x)
+    if x.dtype.kind in "iu" and not y.all():
+        raise RuntimeError("ZeroDivisionError: an integer tensor is divided by zero")
+
+
+def _div_floor(x: Any, y: Any) -> Any:
+    _refuse_zero(x, y)
+    return np.floor_divide(x, y)
+
+
+def _div_trunc(x: Any, y: Any) -> Any:
+    _refuse_zero(x, y)
+    if x.dtype.kind in "iu":
+        quotient = np.floor_divide(x, y)
+        return quotient + ((quotient < 0) & (quotient * y != x))
+    return np.trunc(x / y)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    _refuse_zero(x, y)
+    return np.remainder(x, y)
+
+
+def _fmod(x: Any, y: Any) -> Any:
+    _refuse_zero(x, y)
+    return np.fmod(x, y)
+
+
+def _zero_rule(g: Any) -> Any:
+    return zeros_p(g)
+
+
+div_floor_p = binary(_div_floor, x=_zero_rule, y=_zero_rule, node_name="DivBackward2", holomorphic=False)
+div_trunc_p = binary(_div_trunc, x=_zero_rule, y=_zero_rule, node_name="DivBackward2", holomorphic=False)
+remainder_p = binary(
+    _remainder, x=lambda g, y: g, y=lambda g, x, y: -g * div_floor_p(x, y), node_name="RemainderBackward1"
+)
+fmod_p = binary(_fmod, x=lambda g, y: g, y=lambda g, x, y: -g * div_trunc_p(x, y), node_name="FmodBackward1")
+by_ufunc.update({np.floor_divide: div_floor_p, np.remainder: remainder_p, np.fmod: fmod_p})
+floor_divide_, remainder_, fmod_ = inplace(div_floor_p), inplace(remainder_p), inplace(fmod_p)
+_ROUNDED = {"floor": (div_floor_p, floor_divide_), "trunc": (div_trunc_p, inplace(div_trunc_p))}
+
+
+def _rounded(mode: Any) -> Any:
+    if mode not in _ROUNDED:
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
+        )
+    return _ROUNDED[mode]
+
+
+def floor_divide(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Divide and round down."""
+    return into(out, div_floor_p(input, other))
+
+
+def rfloordiv(input: Tensor, other: Tensor | Number) -> Tensor:
+    """Answer ``other // input``."""
+    return div_floor_p(other, input)
+
+
+def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Return the rest of the division that rounds down: it has the sign of `other`, as Python's ``%``."""
+    require_any(input, other, "remainder")
+    return into(out, remainder_p(input, other))
+
+
+def rremainder(input: Tensor, other: Tensor | Number) -> Tensor:
+    """Answer ``other % input``."""
+    return remainder_p(other, input)
+
+
+def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Return the rest of the division that rounds towards zero: it has the sign of `input`, as C's fmod."""
+    require_tensor(input, "input", "fmod")
+    return into(out, fmod_p(input, other))
+
+
+# --- Powers -------------------------------------------------------------------------------------------
+
+
+def _power(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "i" and (y < 0).any():
+        # NumPy refuses; the value is the exact one rounded towards zero.
+        sign = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0)).astype(x.dtype)
+        return np.where(y < 0, sign, np.power(x, np.maximum(y, 0)))
+    if x.dtype.kind == "b":
+        raise not_implemented("pow", x)
+    return np.power(x, y)
+
+
+def _power_y(g: Any, x: Any, y: Any, out: Any) -> Any:
+    return where_p((x == 0) & _nonnegative(y), 0, g * out * np.log(x))
+
+
+def _nonnegative(y: Any) -> Any:
+    dtype = (y.array if isinstance(y, TensorBase) else y).dtype
+    if dtype.kind != "c":
+        return y >= 0
+    real = cast_p(y, dtypes.of(dtype).to_real().np)
+    return (y == real) & (real >= 0)
+
+
+pow_p = binary(
+    _power,
+    x=lambda g, x, y: where_p(y == 0, 0, g * (y * pow_p(x, y - 1))),
+    y=_power_y,
+    name="pow",
+    node_name="PowBackward1",
+    saved={"y": "exponent"},
+)
+
+
+def _power_of(x: Any, exponent: Any) -> Any:
+    if exponent == 2:
+        return np.multiply(x, x)
+    if x.dtype.kind == "b":
+        return x | (not exponent)
+    if x.dtype.kind in "iu" and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if exponent == 0.5:
+        return np.sqrt(x)
+    if exponent == 3:
+        return x * x * x
+    if exponent == -1:
+        return np.reciprocal(x)
+    if exponent == -0.5:
+        return 1 / np.sqrt(x)
+    if exponent == -2:
+        return 1 / (x * x)
+    return np.power(x, number_array(exponent, dtypes.of(x.dtype)))
+
+
+def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
+    if exponent == 2:
+        return g * (2 * x)
+    if exponent == 0:
+        return zeros_p(g)
+    return g * (exponent * power_p(x, exponent - 1))
+
+
+power_p = parametric(
+    _power_of, x=_power_of_x, holomorphic=True, jvp="elementwise", batch="same", name="power",
+    node_name="PowBackward0",
+)  # fmt: skip
+
+
+def _power_from(x: Any, base: Any) -> Any:
+    return _power(number_array(base, dtypes.of(x.dtype)), x)
+
+
+def _power_from_x(g: Any, x: Any, out: Any, base: Any) -> Any:
+    if base == 0:
+        return where_p(_nonnegative(x), 0, g * out * -math.inf)
+    return g * (out * _log(base))
+
+
+def _log(base: Any) -> Any:
+    if isinstance(base, TensorBase):
+        return np.log(base)
+    return cmath.log(base) if isinstance(base, Complex) else math.log(base) if base > 0 else math.nan
+
+
+exponential_p = parametric(
+    _power_from, x=_power_from_x, holomorphic=True, jvp="elementwise", batch="same", name="exponential",
+    node_name="PowBackward2", saved={"x": "exponent", "base": "self"},
+)  # fmt: skip
+_pow_, _power_ = inplace(pow_p), inplace(power_p)
+
+
+def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Raise `input` to the power of `exponent`; either may be a number.
+
+    Examples
+    --------
+    >>> adjoint.pow(adjoint.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    require_any(input, exponent, "pow")
+    if isinstance(exponent, TensorBase):
+        result = pow_p(input, exponent) if isinstance(input, TensorBase) else rpow(exponent, input)
+    else:
+        result = power(input, exponent)
+    return result if out is None else into(out, result)
+
+
+def power(input: Tensor, exponent: Any) -> Tensor:
+    """Answer ``input**exponent``."""
+    if isinstance(exponent, TensorBase):
+        return pow_p(input, exponent)
+    kind = type(exponent)
+    if (kind is int or kind is float) and input.array.dtype.kind == "f":
+        return power_p(input, exponent)
+    if not isinstance(exponent, int | float | Complex):
+        return pow_p(input, exponent)
+    dtype = result_type((input, exponent)).np
+    return power_p(input if input.array.dtype == dtype else cast_p(input, dtype), exponent)
+
+
+def rpow(input: Tensor, other: Number) -> Tensor:
+    """Answer ``other**input``."""
+    if isinstance(other, TensorBase):
+        return pow_p(other, input)
+    dtype = result_type((input, other)).np
+    return exponential_p(input if input.array.dtype == dtype else cast_p(input, dtype), other)
+
+
+def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
+    """Raise `input` to the power of `exponent`, in place."""
+    if isinstance(exponent, TensorBase):
+        return _pow_(input, exponent)
+    dtype = result_type((input, exponent))
+    if dtype.np != input.array.dtype:
+        raise RuntimeError(
+            f"result type {dtype.name} can't be cast to the desired output type {dtypes.of(input.array.dtype).name}"
+        )
+    return _power_(input, exponent)
+
+
+def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Raise `input` to the power of `exponent` in double precision."""
+    require_any(input, exponent, "float_power")
+    wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
+    if isinstance(input, TensorBase) and input.array.dtype != wanted:
+        input = cast_p(input, wanted)
+    if isinstance(exponent, TensorBase) and exponent.array.dtype != wanted:
+        exponent = cast_p(exponent, wanted)
+    return into(out, pow(input, exponent))
+
+
+def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
+    """Raise a double-precision `input` to the power of `exponent`, in place."""
+    wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
+    if input.array.dtype != wanted:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {dtypes.of(input.array.dtype).name} but the operation's "
+            f"result requires dtype {dtypes.of(wanted).name}"
+        )
+    return pow_(input, exponent)
+
+
+def square(input: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply each element by itself."""
+    return power(input, 2) if out is None else into(out, power(input, 2))
+
+
+def square_(input: Tensor) -> Tensor:
+    """Multiply each element by itself, in place."""
+    return pow_(input, 2)
+
+
+by_ufunc.update({np.power: pow, np.float_power: float_power, np.square: square})
+
+sqrt_p = unary(np.sqrt, x=lambda g, out: g / (2 * out), floating=True)
+rsqrt_p = unary(
+    lambda x: np.reciprocal(np.sqrt(x)), x=lambda g, out: -0.5 * g * (out * out * out), floating=True, name="rsqrt"
+)
+reciprocal_p = unary(np.reciprocal, x=lambda g, out: -g * (out * out), floating=True)
+sqrt_, rsqrt_, reciprocal_ = inplace(sqrt_p), inplace(rsqrt_p), inplace(reciprocal_p)
+
+
+def sqrt(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the square root."""
+    return into(out, sqrt_p(input))
+
+
+def rsqrt(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take one over the square root."""
+    return into(out, rsqrt_p(input))
+
+
+def reciprocal(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take one over each element."""
+    return into(out, reciprocal_p(input))
+
+
+# --- Products with a sum ------------------------------------------------------------------------------
+
+
+def _addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    product = tensor1 * tensor2
+    return x + (product if value == 1 else product * _as(value, product))
+
+
+def _as(value: Any, like: Any) -> Any:
+    return number_array(value, dtypes.of(like.dtype))
+
+
+addcmul_p = nary(
+    _addcmul,
+    inputs=3,
+    x=lambda g: g,
+    tensor1=lambda g, tensor2, value: g * (tensor2 * value),
+    tensor2=lambda g, tensor1, value: g * (tensor1 * value),
+    promotes=True,
+    holomorphic=True,
+    jvp="elementwise",
+    batch="elementwise",
+)
+
+
+def _addcdiv(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    quotient = tensor1 / tensor2
+    return x + (quotient if value == 1 else quotient * _as(value, quotient))
+
+
+addcdiv_p = nary(
+    _addcdiv,
+    inputs=3,
+    x=lambda g: g,
+    tensor1=lambda g, tensor2, value: g * (value / tensor2),
+    tensor2=lambda g, tensor1, tensor2, value: -g * (value * tensor1 / (tensor2 * tensor2)),
+    promotes=True,
+    holomorphic=True,
+    jvp="elementwise",
+    batch="elementwise",
+)
+_addcmul_, _addcdiv_ = inplace(addcmul_p), inplace(addcdiv_p)
+
+
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None) -> Tensor:
+    """Add ``value * tensor1 * tensor2`` to `input`."""
+    return into(out, addcmul_p(input, tensor1, tensor2, value))
+
+
+def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """Add ``value * tensor1 * tensor2`` to `input`, in place."""
+    return _addcmul_(input, tensor1, tensor2, value)
+
+
+def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
+    if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported; convert one operand to a float first, or use "
+            "addcmul with div(rounding_mode='trunc')"
+        )
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None) -> Tensor:
+    """Add ``value * tensor1 / tensor2`` to `input`."""
+    _refuse_integers(tensor1, tensor2)
+    return into(out, addcdiv_p(input, tensor1, tensor2, value))
+
+
+def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """Add ``value * tensor1 / tensor2`` to `input`, in place."""
+    _refuse_integers(tensor1, tensor2)
+    return _addcdiv_(input, tensor1, tensor2, value)
+
+
+def _lerp(x: Any, end: Any, weight: Any) -> Any:
+    # From the nearer end, so that both ends are exact.
+    step = end - x
+    return np.where(np.abs(weight) < 0.5, x + weight * step, end - step * (1 - weight))
+
+
+def _lerp_by(x: Any, end: Any, weight: Any) -> Any:
+    step = end - x
+    near = (weight if not isinstance(weight, Complex) else np.abs(weight)) < 0.5
+    return x + _as(weight, step) * step if near else end - step * _as(1 - weight, step)
+
+
+lerp_p = nary(
+    _lerp,
+    inputs=3,
+    x=lambda g, weight: g * (1 - weight),
+    end=lambda g, weight: g * weight,
+    weight=lambda g, x, end: g * (end - x),
+    promotes=True,
+    holomorphic=True,
+    jvp="elementwise",
+    batch="elementwise",
+    node_name="LerpBackward1",
+)
+lerp_by_p = nary(
+    _lerp_by,
+    inputs=2,
+    x=lambda g, weight: g * (1 - weight),
+    end=lambda g, weight: g * weight,
+    promotes=True,
+    holomorphic=True,
+    jvp="elementwise",
+    batch="elementwise",
+    node_name="LerpBackward0",
+)
+_lerp_, _lerp_by_ = inplace(lerp_p), inplace(lerp_by_p)
+
+
+def _check_lerp(input: Tensor, *others: Any) -> None:
+    for other in others:
+        if isinstance(other, TensorBase) and other.array.dtype != input.array.dtype:
+            raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {dtypes.of(other.array.dtype)}")
+
+
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Go from `input` to `end` by the fraction `weight`.
+
+    Examples
+    --------
+    >>> adjoint.lerp(adjoint.zeros(2), adjoint.ones(2), 0.25)
+    tensor([0.2500, 0.2500])
+    """
+    _check_lerp(input, end, weight)
+    return into(out, (lerp_p if isinstance(weight, TensorBase) else lerp_by_p)(input, end, weight))
+
+
+def lerp_(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
+    """Go from `input` to `end` by the fraction `weight`, in place."""
+    _check_lerp(input, end, weight)
+    return (_lerp_ if isinstance(weight, TensorBase) else _lerp_by_)(input, end, weight)
+
+
+# --- Exponentials and logarithms -----------------------------------------------------------------------
+
+_LN_2, _LN_10 = math.log(2), math.log(10)
 
 exp_p = unary(np.exp, x=lambda g, out: g * out, floating=True)
 log_p = unary(np.log, x=lambda g, x: g / x, floating=True)
-sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), floating=True)
-cos_p = unary(np.cos, x=lambda g, x: -g * np.sin(x), floating=True)
-tanh_p = unary(np.tanh, x=lambda g, out: g - g * out * out, floating=True)
+exp2_p = unary(np.exp2, x=lambda g, out: g * (out * _LN_2), floating=True)
+expm1_p = unary(np.expm1, x=lambda g, out: g * (out + 1), floating=True)
+log2_p = unary(np.log2, x=lambda g, x: g / (x * _LN_2), floating=True)
+log10_p = unary(np.log10, x=lambda g, x: g / (x * _LN_10), floating=True)
+log1p_p = unary(np.log1p, x=lambda g, x: g / (x + 1), floating=True)
+sigmoid_p = unary(special.sigmoid, x=lambda g, out: g * (out * (1 - out)), floating=True)
+exp_, log_, exp2_, expm1_ = inplace(exp_p), inplace(log_p), inplace(exp2_p), inplace(expm1_p)
+log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log1p_p), inplace(sigmoid_p)
 
 
 def exp(input: Tensor, *, out: Any = None) -> Tensor:
@@ -106,6 +585,62 @@ def log(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, log_p(input))
 
 
+def exp2(input: Tensor, *, out: Any = None) -> Tensor:
+    """Raise 2 to each element."""
+    return into(out, exp2_p(input))
+
+
+def expm1(input: Tensor, *, out: Any = None) -> Tensor:
+    """Raise e to each element and subtract 1, exactly near 0."""
+    return into(out, expm1_p(input))
+
+
+def log2(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the logarithm to base 2."""
+    return into(out, log2_p(input))
+
+
+def log10(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the logarithm to base 10."""
+    return into(out, log10_p(input))
+
+
+def log1p(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the logarithm of 1 plus each element, exactly near 0."""
+    return into(out, log1p_p(input))
+
+
+def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the logistic function 1 / (1 + exp(-x))."""
+    return into(out, sigmoid_p(input))
+
+
+# --- Trigonometry --------------------------------------------------------------------------------------
+
+
+
+def _acosh_root(x: Any) -> Any:
+    dtype = (x.array if isinstance(x, TensorBase) else x).dtype
+    return np.sqrt(x - 1) * np.sqrt(x + 1) if dtype.kind == "c" else np.sqrt(x * x - 1)
+
+
+sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), floating=True)
+cos_p = unary(np.cos, x=lambda g, x: -g * np.sin(x), floating=True)
+tan_p = unary(np.tan, x=lambda g, out: g * (out * out + 1), floating=True)
+asin_p = unary(np.arcsin, x=lambda g, x: g / np.sqrt(1 - x * x), floating=True, name="asin")
+acos_p = unary(np.arccos, x=lambda g, x: -g / np.sqrt(1 - x * x), floating=True, name="acos")
+atan_p = unary(np.arctan, x=lambda g, x: g / (x * x + 1), floating=True, name="atan")
+sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
+cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
+tanh_p = unary(np.tanh, x=lambda g, out: g - g * out * out, floating=True)
+asinh_p = unary(np.arcsinh, x=lambda g, x: g / np.sqrt(x * x + 1), floating=True, name="asinh")
+acosh_p = unary(np.arccosh, x=lambda g, x: g / _acosh_root(x), floating=True, name="acosh")
+atanh_p = unary(np.arctanh, x=lambda g, x: g / (1 - x * x), floating=True, name="atanh")
+sin_, cos_, tan_, asin_ = inplace(sin_p), inplace(cos_p), inplace(tan_p), inplace(asin_p)
+acos_, atan_, sinh_, cosh_ = inplace(acos_p), inplace(atan_p), inplace(sinh_p), inplace(cosh_p)
+tanh_, asinh_, acosh_, atanh_ = inplace(tanh_p), inplace(asinh_p), inplace(acosh_p), inplace(atanh_p)
+
+
 def sin(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the sine."""
     return into(out, sin_p(input))
@@ -116,32 +651,235 @@ def cos(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, cos_p(input))
 
 
+def tan(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the tangent."""
+    return into(out, tan_p(input))
+
+
+def asin(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the inverse sine."""
+    return into(out, asin_p(input))
+
+
+def acos(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the inverse cosine."""
+    return into(out, acos_p(input))
+
+
+def atan(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the inverse tangent."""
+    return into(out, atan_p(input))
+
+
+def sinh(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the hyperbolic sine."""
+    return into(out, sinh_p(input))
+
+
+def cosh(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the hyperbolic cosine."""
+    return into(out, cosh_p(input))
+
+
 def tanh(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the hyperbolic tangent."""
     return into(out, tanh_p(input))
 
 
-exp_, log_, sin_, cos_, tanh_ = inplace(exp_p), inplace(log_p), inplace(sin_p), inplace(cos_p), inplace(tanh_p)
+def asinh(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the inverse hyperbolic sine."""
+    return into(out, asinh_p(input))
+
+
+def acosh(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the inverse hyperbolic cosine."""
+    return into(out, acosh_p(input))
+
+
+def atanh(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the inverse hyperbolic tangent."""
+    return into(out, atanh_p(input))
+
+
+arcsin, arccos, arctan = asin, acos, atan
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
+arcsin_, arccos_, arctan_ = asin_, acos_, atan_
+arcsinh_, arccosh_, arctanh_ = asinh_, acosh_, atanh_
+
+
+def _squares(x: Any, y: Any) -> Any:
+    """Return the squared distance from the origin, where it is 1, so that gradients are 0 there."""
+    d = x * x + y * y
+    return d + (d == 0)
+
+
+atan2_p = binary(
+    np.arctan2,
+    x=lambda g, x, y: g * (y / _squares(x, y)),
+    y=lambda g, x, y: -g * (x / _squares(x, y)),
+    floating=True,
+    name="atan2",
+)
+hypot_p = binary(np.hypot, x=lambda g, x, out: g * (x / out), y=lambda g, y, out: g * (y / out))
+deg2rad_p = unary(np.deg2rad, x=lambda g: g * (math.pi / 180), floating=True, node_name="Deg2RadBackward0")
+rad2deg_p = unary(np.rad2deg, x=lambda g: g * (180 / math.pi), floating=True, node_name="Rad2DegBackward0")
+by_ufunc.update({np.radians: deg2rad_p, np.degrees: rad2deg_p})
+atan2_, hypot_, deg2rad_, rad2deg_ = inplace(atan2_p), inplace(hypot_p), inplace(deg2rad_p), inplace(rad2deg_p)
+
+
+def atan2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Take the angle of the point with ordinate `input` and abscissa `other`."""
+    require_pair(input, other, "atan2")
+    return into(out, atan2_p(input, other))
+
+
+arctan2, arctan2_ = atan2, atan2_
+
+
+def hypot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Take the length of the hypotenuse over legs `input` and `other`."""
+    require_pair(input, other, "hypot")
+    return into(out, hypot_p(input, other))
+
+
+def deg2rad(input: Tensor, *, out: Any = None) -> Tensor:
+    """Convert degrees to radians."""
+    return into(out, deg2rad_p(input))
+
+
+def rad2deg(input: Tensor, *, out: Any = None) -> Tensor:
+    """Convert radians to degrees."""
+    return into(out, rad2deg_p(input))
+
+
+# --- Complex numbers ----------------------------------------------------------------------------------
+
+
+def _angle(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return np.arctan2(x.imag, x.real)
+    return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(math.pi), x.dtype.type(0)))
+
+
+def _angle_x(g: Any, x: Any, x_dtype: Any) -> Any:
+    if x_dtype.kind != "c":
+        return zeros_p(g)
+    size = np.abs(x)
+    return where_p(x == 0, 0, g * (x / (size * size)) * 1j)
+
+
+def _complex_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return complex_p(*(zeros_p(x) if t is None else t for t, x in zip(tangents, inputs, strict=True)))
+
+
+angle_p = unary(_angle, x=_angle_x, floating=True, name="angle", holomorphic=False)
+complex_p = binary(
+    lambda x, y: _joined(x, y), x=lambda g, x_dtype: cast_p(g, x_dtype),
+    y=lambda g, y_dtype: cast_p(g * -1j, y_dtype), name="complex", holomorphic=False, jvp=_complex_jvp,
+)  # fmt: skip
+conj_physical_ = inplace(conj_p)
+
+
+def _joined(x: Any, y: Any) -> Any:
+    if x.dtype.kind != "f" or x.dtype.itemsize < 4:
+        raise RuntimeError(
+            f"Expected both inputs to be Half, Float or Double tensors but got {x.dtype.name} and {y.dtype.name}"
+        )
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    out = np.empty_like(x, shape=shape, dtype=np.complex64 if x.dtype == np.float32 else np.complex128)
+    out.real, out.imag = x, y
+    return out
+
+
+def angle(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the angle of complex numbers; of real ones, 0 or pi."""
+    return into(out, angle_p(input))
+
+
+def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
+    """Make complex numbers of real and imaginary parts.
+
+    Examples
+    --------
+    >>> adjoint.complex(adjoint.tensor([1.0]), adjoint.tensor([2.0]))
+    tensor([1.+2.j])
+    """
+    require_pair(real, imag, "complex")
+    if real.array.dtype != imag.array.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {real.dtype} but got scalar type {imag.dtype} for second argument"
+        )
+    result = complex_p(real, imag)
+    if out is not None and out.array.dtype != result.array.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {result.dtype} but got scalar type {out.dtype} for argument 'out'"
+        )
+    return into(out, result)
+
+
+def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
+    """Make complex numbers of absolute values and angles."""
+    require_pair(abs, angle, "polar")
+    return complex(mul_p(abs, cos_p(angle)), mul_p(abs, sin_p(angle)), out=out)
+
 
 # --- Filling ------------------------------------------------------------------------------------------
 
 
-def _zero(x: Any) -> Any:
-    return 0 * x if hasattr(x, "level") else np.zeros((), x.dtype)
 
 
-zero_p = unary(lambda x: x.dtype.type(0), x=lambda g: 0 * g, name="zero", holomorphic=False)
-fill_p = nary(lambda x, y: y, inputs=2, x=lambda g: 0 * g, y=lambda g: g.sum(), name="fill")
+def _fill(x: Any, y: Any) -> Any:
+    out = module_of(x).empty_like(x)
+    _fill_into(out, y)
+    return out
+
+
+def _fill_into(x: Any, y: Any) -> None:
+    x[...] = y
+
+
+def _fill_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return zeros_p(out) if tangents[1] is None else add_p(zeros_p(out), tangents[1])
+
+
+zero_p = unary(
+    lambda x: module_of(x).zeros_like(x), x=_zero_rule, name="zero", holomorphic=False, into=lambda x: x.fill(0)
+)
+fill_p = nary(
+    _fill, inputs=2, x=_zero_rule, y=lambda g: g.sum(), name="fill", into=_fill_into, jvp=_fill_jvp, batch="elementwise"
+)
 zero_ = inplace(zero_p)
 _fill_ = inplace(fill_p)
 
 
+def fill(input: Tensor, value: Tensor | Number) -> Tensor:
+    """Make a tensor like `input` that holds one value."""
+    _refuse_many(value)
+    return fill_p(input, value)
+
+
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Overwrite every element with one value."""
+    _refuse_many(value)
+    return _fill_(input, value)
+
+
+def _refuse_many(value: Any) -> None:
     if isinstance(value, TensorBase) and value.array.ndim:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value.array.ndim} dimensions."
         )
-    return _fill_(input, value)
 
 
+__all__ = [
+    "acos", "acos_", "acosh", "acosh_", "add", "addcdiv", "addcmul", "angle", "arccos", "arccos_", "arccosh",
+    "arccosh_", "arcsin", "arcsin_", "arcsinh", "arcsinh_", "arctan", "arctan2", "arctan_", "arctanh",
+    "arctanh_", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan_", "atanh", "atanh_", "complex",
+    "conj_physical_", "cos", "cos_", "cosh", "cosh_", "deg2rad", "deg2rad_", "div", "divide", "exp", "exp2",
+    "exp2_", "exp_", "expm1", "expm1_", "fill", "fill_", "float_power", "floor_divide", "fmod", "hypot",
+    "lerp", "log", "log10", "log10_", "log1p", "log1p_", "log2", "log2_", "log_", "mul", "multiply", "neg",
+    "neg_", "negative", "negative_", "polar", "positive", "pow", "rad2deg", "rad2deg_", "reciprocal",
+    "reciprocal_", "remainder", "rsqrt", "rsqrt_", "rsub", "sigmoid", "sigmoid_", "sin", "sin_", "sinh",
+    "sinh_", "sqrt", "sqrt_", "square", "square_", "sub", "subtract", "tan", "tan_", "tanh", "tanh_",
+    "true_divide", "zero_",
+]  # fmt: skip

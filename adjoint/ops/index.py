@@ -1,3 +1,861 @@
-"""Indexing: reading and writing parts of tensors."""
+"""Indexing: reading and writing parts of tensors.
+
+Numbers, slices, None and `...` give views (`select_p`, `slice_p`). Tensors in an index give copies
+(`index_p`), whose gradient is added up where an element was read (`unindex_p`). As in torch, and unlike
+NumPy, a number in an index is applied first: it takes no part in where the indexed dimensions end up.
+"""
 
 from __future__ import annotations
+
+import math
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core import modes, primitive
+from ..core.device import module_of, place_array
+from ..core.device import of as device_of
+from ..core.dtypes import of
+from ..core.inplace import check_writable, write
+from ..core.payload import Payload
+from ..core.primitive import wrap
+from ..core.recorders import nary, parametric, variadic
+from ..core.tensor import TensorBase, note_write
+from . import create
+from .arguments import dim_in, require_tensor
+from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
+
+Tensor = Any
+ndarray = np.ndarray
+_ALL = slice(None)
+_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
+
+# --- Views ------------------------------------------------------------------------------------------
+
+
+def _getitem(x: Any, index: Any) -> Any:
+    return x[index]
+
+
+def _getitem_x(g: Any, x_shape: Any, index: Any) -> Any:
+    if math.prod(g.shape) == math.prod(x_shape):  # nothing was left out, and order never changes
+        return g.reshape(x_shape)
+    return place_p(g, x_shape, index)
+
+
+def _getitem_batch(x: Any, index: Any) -> Any:
+    return slice_p(x, (_ALL, *index))
+
+
+# An index is a tuple of ints, slices, None and one `...` (with which a single element stays an array).
+slice_p = parametric(
+    _getitem, x=_getitem_x, view=True, name="slice", jvp="linear", batch=_getitem_batch,
+    saved={"x_shape": "self_sym_sizes"},
+)  # fmt: skip
+# The same, for an index whose last step is a number or None, so that nodes have torch's names.
+_ending_in_number_p = parametric(
+    _getitem, x=_getitem_x, view=True, name="getitem", node_name="SelectBackward0", jvp="linear",
+    batch=_getitem_batch,
+)  # fmt: skip
+_ending_in_none_p = parametric(
+    _getitem, x=_getitem_x, view=True, name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
+    batch=_getitem_batch,
+)  # fmt: skip
+
+
+def _select(x: Any, axis: Any, index: Any) -> Any:
+    return x[index, ...] if axis == 0 else x[(_ALL,) * axis + (index, ...)]
+
+
+select_p = parametric(
+    _select,
+    x=lambda g, x_shape, axis, index: place_p(g, x_shape, (_ALL,) * axis + (index, ...)),
+    view=True,
+    jvp="linear",
+    batch=lambda x, axis, index: select_p(x, axis + 1, index),
+    saved={"x_shape": "self_sym_sizes", "axis": "dim"},
+)
+
+
+def _place(x: Any, shape: Any, index: Any) -> Any:
+    out = module_of(x).zeros(shape, x.dtype)
+    out[index] = x
+    return out
+
+
+# Zeros of a shape with `x` at an index: what a view's gradient is.
+place_p = parametric(
+    _place,
+    x=lambda g, index: slice_p(g, index),
+    jvp="linear",
+    batch=lambda x, shape, index: place_p(x, (x.shape[0], *shape), (_ALL, *index)),
+    node_name="SliceBackwardBackward0",
+)
+
+
+def _explain_number(error: Exception, x: Any, axis: Any, index: Any) -> Exception | None:
+    return _explain_index(error, x, (*(_ALL,) * axis, index))
+
+
+def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
+    """Return torch's error for an index of numbers and slices that NumPy refused."""
+    if not isinstance(error, IndexError):
+        return None
+    rank = x.ndim
+    consumed = sum(i is not None and i is not Ellipsis for i in index)
+    if consumed > rank:
+        if rank == 0:
+            return IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
+        return IndexError(f"too many indices for tensor of dimension {rank}")
+    dim = 0
+    for i in index:
+        if i is Ellipsis:
+            dim += rank - consumed
+        elif isinstance(i, int) and not -x.shape[dim] <= i < x.shape[dim]:
+            return IndexError(f"index {i} is out of bounds for dimension {dim} with size {x.shape[dim]}")
+        elif i is not None:
+            dim += 1
+    return None
+
+
+for _op in (slice_p, _ending_in_number_p, _ending_in_none_p):
+    _op.op.explain = _explain_index  # type: ignore[attr-defined]
+select_p.op.explain = _explain_number  # type: ignore[attr-defined]
+
+
+# --- Copies by tensors of indices -------------------------------------------------------------------
+# `spec` says what stands at each dimension of the indexed tensor: -1 for all of it, or the number of an
+# index tensor; a mask of k dimensions stands once, for the first of its k.
+
+
+def _numpy_index(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(_ALL if k < 0 else indexes[k] for k in spec)
+
+
+def _index(xs: Any, spec: Any) -> Any:
+    x, *indexes = xs
+    if len(indexes) == 1 and indexes[0].dtype != bool:
+        return x.take(indexes[0], axis=spec.index(0))
+    out = x[_numpy_index(indexes, spec)]
+    if type(out) is ndarray and not out.flags.c_contiguous:
+        out = out.copy()
+    return out
+
+
+def _unindex(xs: Any, shape: Any, spec: Any) -> Any:
+    x, *indexes = xs
+    out = module_of(x).zeros(shape, x.dtype)
+    add_at(out, tuple(indexes), spec, x)
+    return out
+
+
+index_p = variadic(
+    _index,
+    xs=lambda g, x0_shape, xs_from_1, spec: (
+        unindex_p((g, *xs_from_1), x0_shape, spec),
+        *(None,) * len(xs_from_1),
+    ),
+    jvp=lambda tangents, inputs, out, params: index_p((tangents[0], *inputs[1:]), *params),
+    batch=lambda *args: _index_batch(args[:-1], args[-1]),
+)
+# Zeros of a shape to which `x` is added at indices: what the gradient of indexing is.
+unindex_p = variadic(
+    _unindex,
+    xs=lambda g, xs_from_1, spec: (index_p((g, *xs_from_1), spec), *(None,) * len(xs_from_1)),
+    jvp=lambda tangents, inputs, out, params: unindex_p((tangents[0], *inputs[1:]), *params),
+    batch=lambda *args: _unindex_batch(args[:-2], *args[-2:]),
+    node_name="IndexPutBackward0",
+)
+
+
+def _index_batch(xs: tuple[Any, ...], spec: tuple[int, ...]) -> Any:
+    indexes, batched, first = _batched_indexes(xs[1:], spec)
+    out = index_p((xs[0], *indexes), batched)
+    return _move_indexed(out, first, indexes[0].ndim - 1)
+
+
+def _unindex_batch(xs: tuple[Any, ...], shape: Any, spec: tuple[int, ...]) -> Any:
+    indexes, batched, first = _batched_indexes(xs[1:], spec)
+    x = _move_indexed(xs[0], first, indexes[0].ndim - 1, back=True)
+    return unindex_p((x, *indexes), (xs[0].shape[0], *shape), batched)
+
+
+def _batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
+    """Return index tensors with one more for the batch axis, and where the indexed dimensions belong."""
+    rank = max(i.ndim for i in indexes)
+    size = indexes[0].shape[0]
+    lead = np.arange(size).reshape(size, *(1,) * (rank - 1))
+    aligned = tuple(reshape_p(i, (size, *(1,) * (rank - i.ndim), *i.shape[1:])) for i in indexes)
+    return (lead, *aligned), (0, *(k + 1 if k >= 0 else -1 for k in spec)), indexed_at(spec)
+
+
+def _move_indexed(x: Any, first: int, count: int, back: bool = False) -> Any:
+    """Move `count` dimensions that follow the batch axis to where they are without a batch, or back."""
+    from .shape import permute_p
+
+    if first <= 0 or count == 0:
+        return x
+    indexed = [*range(1, 1 + count)]
+    others = [*range(1 + count, x.ndim)]
+    axes = [0, *others[:first], *indexed, *others[first:]]
+    return permute_p(x, tuple(np.argsort(axes).tolist()) if back else tuple(axes))
+
+
+def indexed_at(spec: tuple[int, ...]) -> int:
+    """Return before which dimension the indexed ones stand in the result: 0 if they lie apart."""
+    places = [i for i, k in enumerate(spec) if k >= 0]
+    return places[0] if places[-1] - places[0] == len(places) - 1 else 0
+
+
+def add_at(out: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], x: Any) -> None:
+    """Add `x` to the elements of `out` at an index, again for each time an element occurs."""
+    xp = module_of(out)
+    if len(indexes) == 1 and indexes[0].dtype == bool:
+        out[_numpy_index(indexes, spec)] += x
+        return
+    if xp is not np or any(i.dtype == bool for i in indexes):
+        xp.add.at(out, _numpy_index(indexes, spec), x)
+        return
+    # Bring the indexed dimensions to the front, where one number per element says which row it is in.
+    places = [i for i, k in enumerate(spec) if k >= 0]
+    others = [i for i in range(out.ndim) if i not in places]
+    sizes = [out.shape[i] for i in places]
+    row: Any = 0
+    for size, place in zip(sizes, places, strict=True):
+        row = row * size + _wrapped(indexes[spec[place]], size, place)
+    rank = row.ndim
+    first = indexed_at(spec)
+    x = np.broadcast_to(x, (*(out.shape[i] for i in others[:first]), *row.shape, *(out.shape[i] for i in others[first:])))
+    values = x.transpose(*range(first, first + rank), *range(first), *range(first + rank, x.ndim))
+    width = math.prod(out.shape[i] for i in others)
+    values = values.reshape(row.size, width)
+    front = out.transpose(*places, *others)
+    rows = front.reshape(math.prod(sizes), width)
+    add_rows(rows, row.reshape(-1), values)
+    if not np.may_share_memory(rows, out):
+        front[...] = rows.reshape(front.shape)
+
+
+def _wrapped(index: Any, size: int, dim: int) -> Any:
+    if index.size:
+        low, high = index.min(), index.max()
+        if low < -size or high >= size:
+            raise IndexError(
+                f"index {low if low < -size else high} is out of bounds for dimension {dim} with size {size}"
+            )
+        if low < 0:
+            return np.where(index < 0, index + size, index)
+    return index
+
+
+def add_rows(rows: Any, numbers: Any, values: Any) -> None:
+    """Add each row of `values` to the row of `rows` that `numbers` names; names may repeat."""
+    count, width = values.shape
+    if not count or not width:
+        return
+    if width == 1 and rows.flags.c_contiguous:
+        np.add.at(rows.reshape(-1), numbers, values.reshape(-1))
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    if len(starts) == count:
+        rows[numbers] += values
+    else:
+        rows[ordered[starts]] += np.add.reduceat(values[order], starts, axis=0)
+
+
+# --- Reading an index as users write it -------------------------------------------------------------
+
+
+def getitem(input: Tensor, index: Any) -> Tensor:
+    """Return the part of `input` at an index, as ``input[index]`` does."""
+    kind = type(index)
+    if kind is int:
+        return select_p(input, 0, index)
+    if kind is slice and index.step is None:
+        return slice_p(input, (_static(index), ...))
+    if kind is tuple:
+        items = _basic(index)
+        if items is not None:
+            return _view(input, items)
+    elif index is None:
+        return unsqueeze_p(input, 0)
+    elif index is Ellipsis:
+        return alias_p(input)
+    basic, indexes, spec = _parsed(input, index)
+    if basic is not None:
+        input = _view(input, basic)
+    return index_p((input, *indexes), spec) if indexes else input
+
+
+def _basic(index: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return the index with a `...`, if it is made of numbers, slices, None and `...` only."""
+    dots = False
+    for item in index:
+        kind = type(item)
+        if kind is slice:
+            if item.step is not None or type(item.start) not in _PLAIN or type(item.stop) not in _PLAIN:
+                return None
+        elif item is Ellipsis:
+            if dots:
+                return None
+            dots = True
+        elif kind is not int and item is not None:
+            return None
+    return index if dots else (*index, ...)
+
+
+_PLAIN = (int, type(None))
+
+
+def _view(input: Tensor, items: tuple[Any, ...]) -> Tensor:
+    """Return the view at an index of numbers, slices, None and one `...`."""
+    for item in reversed(items):
+        if item is not Ellipsis and item != _ALL:
+            if item is None:
+                return _ending_in_none_p(input, items)
+            return slice_p(input, items) if type(item) is slice else _ending_in_number_p(input, items)
+    return alias_p(input) if len(items) < 2 else slice_p(input, items)
+
+
+def _static(item: slice) -> slice:
+    """Return a slice of plain ints, with torch's refusal of steps that go backwards."""
+    start, stop, step = item.start, item.stop, item.step
+    if type(start) in _PLAIN and type(stop) in _PLAIN and step is None:
+        return item
+    start, stop, step = (None if v is None else _number(v) for v in (start, stop, step))
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero: a view cannot go backwards; use flip() to reverse")
+    return slice(start, stop, step)
+
+
+def _number(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+
+
+def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, ...], tuple[int, ...]]:
+    """Return an index as a view to take first (None for none), then index tensors and their places."""
+    items = [_item(i) for i in _as_tuple(index)]
+    rank = x.array.ndim
+    consumed = sum(_consumes(i) for i in items)
+    if consumed > rank:
+        if rank == 0 and not any(isinstance(i, TensorBase) for i in items):
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
+        raise IndexError(f"too many indices for tensor of dimension {rank}")
+    basic: list[Any] = []
+    indexes: list[Any] = []
+    spec: list[int] = []
+    trivial, dim, dots = True, 0, False
+    for item in items:
+        if item is Ellipsis:
+            spread = 0 if dots else rank - consumed
+            dots = True
+            basic += [_ALL] * spread
+            spec += [-1] * spread
+            dim += spread
+        elif item is None:
+            basic.append(None)
+            spec.append(-1)
+            trivial = False
+        elif isinstance(item, slice):
+            basic.append(item)
+            spec.append(-1)
+            dim += 1
+            trivial = trivial and item == _ALL
+        elif isinstance(item, int):
+            size = x.array.shape[dim]
+            if not -size <= item < size:
+                raise IndexError(f"index {item} is out of bounds for dimension {dim} with size {size}")
+            basic.append(item)
+            dim += 1
+            trivial = False
+        else:
+            taken = _consumes(item)
+            if taken == 0:
+                # A number-like truth value: a new dimension of which one element is taken, or none.
+                basic.append(None)
+                trivial = False
+                item = reshape_p(item, (1,))
+            elif item.array.dtype == bool:
+                _check_mask(x, item, dim)
+            basic += [_ALL] * taken
+            dim += taken
+            spec.append(len(indexes))
+            indexes.append(item)
+    _check_together(indexes)
+    return (None if trivial and indexes else (*basic, ...)), tuple(indexes), tuple(spec)
+
+
+def _as_tuple(index: Any) -> tuple[Any, ...]:
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, list) and len(index) < 32:
+        if any(i is None or i is Ellipsis or isinstance(i, slice | list | tuple | TensorBase | ndarray) for i in index):
+            warnings.warn(
+                "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead "
+                "of x[seq]",
+                stacklevel=4,
+            )
+            return tuple(index)
+    return (index,)
+
+
+def _item(item: Any) -> Any:
+    """Return one item of an index as int, plain slice, None, `...` or an index tensor."""
+    if item is None or item is Ellipsis:
+        return item
+    if isinstance(item, slice):
+        return _static(item)
+    if isinstance(item, bool | np.bool_):
+        return wrap(np.array(bool(item)))
+    if isinstance(item, int | np.integer):
+        return int(item)
+    if isinstance(item, TensorBase):
+        return _index_tensor(item)
+    if isinstance(item, ndarray | list | tuple | range):
+        found = create.tensor(list(item) if isinstance(item, range) else item)
+        if not found.array.size and isinstance(item, list | tuple):
+            found = wrap(found.array.astype(np.int64))
+        return _index_tensor(found)
+    if hasattr(item, "__index__"):
+        return operator.index(item)
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+        f"(got {type(item).__name__})"
+    )
+
+
+def _index_tensor(item: Any) -> Any:
+    array = item.array
+    name = array.dtype.name
+    if name == "uint8":
+        warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=5)
+        from .shape import cast_p
+
+        return cast_p(item, np.dtype(bool))
+    if name not in ("int64", "int32", "bool"):
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if array.ndim == 0 and name != "bool" and not isinstance(array, Payload):
+        return int(array)
+    return item
+
+
+def _consumes(item: Any) -> int:
+    """Return how many dimensions an item of an index stands for."""
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, int | slice):
+        return 1
+    array = item.array
+    return array.ndim if array.dtype == bool else 1
+
+
+def _check_mask(x: Tensor, mask: Tensor, dim: int) -> None:
+    wanted, given = x.array.shape[dim : dim + mask.array.ndim], mask.array.shape
+    for i, (a, b) in enumerate(zip(given, wanted, strict=True)):
+        if a != b:
+            raise IndexError(
+                f"The shape of the mask {list(given)} at index {i} does not match the shape of the indexed tensor "
+                f"{list(x.array.shape)} at index {dim + i}"
+            )
+
+
+def _check_together(indexes: list[Any]) -> None:
+    if len(indexes) < 2:
+        return
+    shapes = [_picked_shape(i) for i in indexes]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise IndexError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes "
+            + ", ".join(str(list(s)) for s in shapes)
+        ) from None
+
+
+def _picked_shape(index: Any) -> tuple[int, ...]:
+    array = index.array
+    return (int(np.count_nonzero(array)),) if array.dtype == bool else tuple(array.shape)
+
+
+def _result_shape(shape: tuple[int, ...], indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of ``x[index]`` for an `x` of `shape`."""
+    picked = np.broadcast_shapes(*(_picked_shape(i) for i in indexes))
+    others: list[int] = []
+    dim = 0
+    for k in spec:
+        if k < 0:
+            others.append(shape[dim])
+        dim += 1 if k < 0 else _consumes(indexes[k])
+    others += shape[dim:]
+    first = indexed_at(spec)
+    return (*others[:first], *picked, *others[first:])
+
+
+# --- Writing ----------------------------------------------------------------------------------------
+
+
+def _set_slice(x: Any, y: Any, index: Any) -> Any:
+    out = x.copy()
+    out[index] = y
+    return out
+
+
+def _assign_slice(x: Any, y: Any, index: Any) -> None:
+    x[index] = y
+
+
+set_slice_p = nary(
+    _set_slice,
+    inputs=2,
+    x=lambda g, index: set_slice_p(g, _ZERO, index),
+    y=lambda g, y_shape, y_dtype, index: primitive.fit(slice_p(g, index), y_shape, y_dtype),
+    jvp=lambda tangents, inputs, out, params: _set_slice_jvp(tangents, inputs, *params),
+    batch=lambda x, y, index: set_slice_p(x, _unit_axes(y, _rank_of(x, index)), (_ALL, *index)),
+    into=_assign_slice,
+    node_name="SliceScatterBackward0",
+)
+
+
+def _rank_of(x: Any, index: Any) -> int:
+    """Return the rank of one element's part at `index`, for a batched `x`."""
+    consumed = sum(i is not None and i is not Ellipsis for i in index)
+    return int(x.ndim) - 1 - consumed + sum(not isinstance(i, int) and i is not Ellipsis for i in index)
+
+
+def _unit_axes(y: Any, rank: int) -> Any:
+    missing = rank - (y.ndim - 1)
+    return y if missing <= 0 else reshape_p(y, (y.shape[0], *(1,) * missing, *y.shape[1:]))
+
+
+def _set_slice_jvp(tangents: Any, inputs: Any, index: Any) -> Any:
+    tx, ty = tangents
+    x = inputs[0]
+    return set_slice_p(_zeros_like(x) if tx is None else tx, _ZERO if ty is None else ty, index)
+
+
+def _zeros_like(x: Any) -> Any:
+    raw = x.array if isinstance(x, TensorBase) else x
+    return np.zeros(raw.shape, raw.dtype) if isinstance(raw, ndarray) else x * 0
+
+
+def _index_put(xs: Any, spec: Any, accumulate: Any) -> Any:
+    out = xs[0].copy()
+    _assign(out, *xs[1:], spec, accumulate)
+    return out
+
+
+def _assign(x: Any, y: Any, *rest: Any) -> None:
+    *indexes, spec, accumulate = rest
+    if accumulate:
+        add_at(x, tuple(indexes), spec, y)
+    else:
+        x[_numpy_index(tuple(indexes), spec)] = y
+
+
+def _index_put_xs(g: Any, xs_from_2: Any, spec: Any, accumulate: Any, needs: Any = None) -> Any:
+    gx = gy = None
+    if needs[0]:
+        gx = g if accumulate else index_put_p((g, _ZERO, *xs_from_2), spec, False)
+    if needs[1]:
+        gy = index_p((g, *xs_from_2), spec)
+    return (gx, gy, *(None,) * len(xs_from_2))
+
+
+# Inputs: the tensor, the values at the shape of the indexed part, the index tensors.
+index_put_p = variadic(
+    _index_put,
+    xs=_index_put_xs,
+    jvp=lambda tangents, inputs, out, params: _index_put_jvp(tangents, inputs, *params),
+    batch=lambda *args: _index_put_batch(args[:-2], *args[-2:]),
+    into=_assign,
+)
+
+
+def _index_put_jvp(tangents: Any, inputs: Any, spec: Any, accumulate: Any) -> Any:
+    tx, ty = tangents[:2]
+    tx = _zeros_like(inputs[0]) if tx is None else tx
+    return index_put_p((tx, _ZERO if ty is None else ty, *inputs[2:]), spec, accumulate)
+
+
+def _index_put_batch(xs: tuple[Any, ...], spec: tuple[int, ...], accumulate: Any) -> Any:
+    indexes, batched, first = _batched_indexes(xs[2:], spec)
+    y = xs[1]
+    if y.ndim > 1:
+        y = _move_indexed(y, first, indexes[0].ndim - 1, back=True)
+    else:
+        y = _unit_axes(y, max(i.ndim for i in indexes) - 1 + sum(k < 0 for k in spec))
+    return index_put_p((xs[0], y, *indexes), batched, accumulate)
+
+
+def setitem(input: Tensor, index: Any, value: Any) -> None:
+    """Write into the part of `input` at an index, as ``input[index] = value`` does."""
+    if index is False:
+        return
+    items = _basic(index if type(index) is tuple else (index,))
+    indexes: tuple[Any, ...] = ()
+    if items is None:
+        basic, indexes, spec = _parsed(input, index)
+        if indexes:
+            _put(input if basic is None else _view(input, basic), indexes, spec, _value_for(input, value), False)
+            return
+        items = basic or (...,)
+    if not isinstance(value, TensorBase):
+        value = _number_for(input, value)
+    recording = (input.node is not None or (isinstance(value, TensorBase) and value.node is not None)) and (
+        not modes.off or modes.local.grad
+    )
+    if recording or modes.unusual:
+        _write_view(input, items, value)
+        return
+    check_writable(input, False)
+    array = input.array
+    raw = value.array if isinstance(value, TensorBase) else value
+    try:
+        array[items] = raw if type(raw) is type(array) or not hasattr(raw, "dtype") else place_array(raw, device_of(array))
+    except (ValueError, IndexError) as error:
+        raise _setitem_error(error, input, items, raw) from None
+    note_write(input, "copy_")
+
+
+def _number_for(x: Tensor, value: Any) -> Any:
+    """Return a value that is no tensor as what an array takes, or raise torch's errors."""
+    if isinstance(value, ndarray):
+        return wrap(value)
+    dtype = of(x.array.dtype)
+    if isinstance(value, complex) and not isinstance(value, np.generic):
+        if dtype.category < 3 and value.imag:
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        return value if dtype.category == 3 else value.real
+    if not isinstance(value, bool | int | float | np.generic):
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a {dtype.name} tensor; make it a tensor first: "
+            "adjoint.tensor(value)"
+        )
+    if dtype.category == 1 and not isinstance(value, np.generic | bool):
+        info = np.iinfo(dtype.np)
+        if not info.min <= value <= info.max:
+            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    return value
+
+
+def _value_for(x: Tensor, value: Any) -> Tensor:
+    """Return a value to write by index tensors as a tensor of the dtype of `x`."""
+    if not isinstance(value, TensorBase):
+        value = _number_for(x, value)
+        if not isinstance(value, TensorBase):
+            return wrap(place_array(np.array(value, x.array.dtype), device_of(x.array)))
+    if value.array.dtype != x.array.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{of(x.array.dtype).name} for the destination and {of(value.array.dtype).name} for the source. Convert "
+            "the source with .to(dtype)."
+        )
+    return value
+
+
+def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
+    """Write a value into the view at an index, with history."""
+    from .convert import copy_
+
+    if not isinstance(value, TensorBase):
+        value = wrap(place_array(np.array(value, input.array.dtype), device_of(input.array)))
+    if isinstance(input.array, Payload) or (isinstance(value.array, Payload) and input.lineage is None):
+        write(set_slice_p.op, input, (value,), (items,))  # type: ignore[attr-defined]
+        return
+    whole = all(i is Ellipsis or (type(i) is slice and i == _ALL) for i in items)
+    part = input if whole else _view(input, items)
+    copy_(part, _fitted(value, part.array.shape))
+
+
+def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return a value that broadcasts to `shape`, without leading dimensions that it does not have."""
+    given = tuple(value.array.shape)
+    extra = len(given) - len(shape)
+    if extra > 0 and all(n == 1 for n in given[:extra]):
+        given = given[extra:]
+        value = reshape_p(value, given)
+    error = _expansion_error(given, shape)
+    if error is not None:
+        raise error
+    return value
+
+
+def _expansion_error(given: tuple[int, ...], shape: tuple[int, ...]) -> RuntimeError | None:
+    if len(given) > len(shape):
+        return RuntimeError(
+            f"expand(Tensor{{{list(given)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be "
+            f"greater or equal to the number of dimensions in the tensor ({len(given)})"
+        )
+    lead = len(shape) - len(given)
+    for i, (n, m) in enumerate(zip(given, shape[lead:], strict=True)):
+        if n not in (1, m):
+            return RuntimeError(
+                f"The expanded size of the tensor ({m}) must match the existing size ({n}) at non-singleton dimension "
+                f"{lead + i}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
+            )
+    return None
+
+
+def _setitem_error(error: Exception, x: Tensor, items: tuple[Any, ...], raw: Any) -> Exception:
+    if isinstance(error, IndexError):
+        return _explain_index(error, x.array, items) or error
+    shape = x.array[items].shape
+    given = tuple(getattr(raw, "shape", ()))
+    extra = len(given) - len(shape)
+    if extra > 0 and all(n == 1 for n in given[:extra]):
+        given = given[extra:]
+    return _expansion_error(given, shape) or error
+
+
+def _put(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor, accumulate: bool) -> Tensor:
+    """Write values at index tensors, in place."""
+    op = index_put_p.of_arity(len(indexes) + 2)  # type: ignore[attr-defined]
+    return write(op, x, (_put_value(x, indexes, spec, value), *indexes), (spec, accumulate))
+
+
+def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor) -> Tensor:
+    """Return the values to write at the shape of the indexed part, where their gradient needs it."""
+    if any(isinstance(i.array, Payload) for i in indexes):
+        return value
+    shape = _result_shape(tuple(x.array.shape), indexes, spec)
+    given = tuple(value.array.shape)
+    extra = len(given) - len(shape)
+    if extra > 0 and all(n == 1 for n in given[:extra]):
+        given = given[extra:]
+        value = reshape_p(value, given)
+    if _expansion_error(given, shape) is not None:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
+            f"{list(shape)}"
+        )
+    if given != shape and (value.node is not None or isinstance(value.array, Payload)):
+        value = expand_p(value, shape)
+    return value
+
+
+def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tuple[int, ...]]:
+    """Return what a sequence of index tensors (None for all of a dimension) means."""
+    if isinstance(indices, TensorBase):
+        raise TypeError("indices must be a tuple of tensors, not one Tensor; write (index,)")
+    basic, indexes, spec = _parsed(x, tuple(_ALL if i is None else i for i in indices))
+    if not indexes:
+        # Numbers only: index by them as tensors, since a copy is wanted.
+        arrays = tuple(wrap(np.array(int(i))) if isinstance(i, int | TensorBase) else i for i in indices)
+        return x, arrays, tuple(range(len(arrays)))
+    return (x if basic is None else _view(x, basic)), indexes, spec
+
+
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Return `input` with `values` written (or added) at index tensors.
+
+    Examples
+    --------
+    >>> adjoint.index_put(adjoint.zeros(3), (adjoint.tensor([0, 0]),), adjoint.ones(2), accumulate=True)
+    tensor([2., 0., 0.])
+    """
+    part, indexes, spec = _all_indexes(input, indices)
+    if part is not input:
+        return index_put_(input.clone(), indices, values, accumulate)
+    value = _put_value(input, indexes, spec, _value_for(input, values))
+    return index_put_p((input, value, *indexes), spec, accumulate)
+
+
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write (or add) `values` at index tensors, in place."""
+    part, indexes, spec = _all_indexes(input, indices)
+    _put(part, indexes, spec, _value_for(input, values), accumulate)
+    return input
+
+
+# --- Named forms of a view --------------------------------------------------------------------------
+
+
+def select(input: Tensor, dim: int, index: Any) -> Tensor:
+    """View the part of `input` at one place along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.arange(6).reshape(2, 3).select(1, 2)
+    tensor([2, 5])
+    """
+    rank = input.array.ndim
+    if rank == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    axis, at = dim_in(dim, rank), operator.index(index)
+    size = input.array.shape[axis]
+    if not -size <= at < size:
+        raise IndexError(
+            f"select(): index {at} out of range for tensor of size {list(input.array.shape)} at dimension {axis}"
+        )
+    return select_p(input, axis, at)
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """View `length` places along `dim`, from `start` on.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).narrow(0, 1, 3)
+    tensor([1, 2, 3])
+    """
+    rank = input.array.ndim
+    if rank == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    axis = dim_in(dim, rank)
+    size = input.array.shape[axis]
+    if isinstance(start, TensorBase) and (start.array.ndim or start.array.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    first = operator.index(start)
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= first <= size:
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {first})")
+    first = first + size if first < 0 else first
+    if first + length > size:
+        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
+    return slice_p(input, (*(_ALL,) * axis, slice(first, first + length), ...))
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Any = None) -> Tensor:
+    """Copy `length` places along `dim`, from `start` on."""
+    return create.into(out, narrow(input, dim, start, length).clone())
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int, *, out: Any = None) -> Tensor:
+    """Return `input` with `src` at one place along `dim`."""
+    part = select(input, dim, index)
+    _check_same_shape(part, src, "select_scatter")
+    return create.into(out, set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...)))
+
+
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return `input` with `src` in a slice along `dim`."""
+    item = _static(slice(start, end, step))
+    index = (*(_ALL,) * dim_in(dim, input.array.ndim), item, ...)
+    _check_same_shape(slice_p(input, index), src, "slice_scatter")
+    return create.into(out, set_slice_p(input, src, index))
+
+
+def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
+    require_tensor(src, "src", op)
+    if part.array.shape != src.array.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size "
+            f"= {list(part.array.shape)}"
+        )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import convert, create, elementwise, index, linalg, random, reduce, shape
+from . import questions, ranges, interop, activation, arrange, compare, contraction, convert, copied, create, elementwise, extremes, decomposition, gather, index, join, linalg, matrix, measure, piecewise, random, reduce, scan, shape, sorting, special
 
-_ROOMS = (create, random, elementwise, reduce, shape, index, linalg)
+_ROOMS = (create, ranges, random, questions, interop, elementwise, piecewise, compare, activation, special, reduce, extremes, scan, measure, shape, index, join, arrange, gather, sorting, copied, contraction, decomposition, matrix)
 
 
 def _is_public(room: Any, name: str) -> bool:
     value = getattr(room, name)
-    return not name.startswith("_") and not name.endswith("_p") and getattr(value, "__module__", None) == room.__name__
+    if name.startswith("_") or name.endswith("_p"):
+        return False
+    # A room that lists what it offers means it, even where the thing is made elsewhere (an in-place form).
+    return hasattr(room, "__all__") or getattr(value, "__module__", None) == room.__name__
 
 
-_names = {name: getattr(room, name) for room in _ROOMS for name in vars(room) if _is_public(room, name)}
+_names = {name: getattr(room, name) for room in _ROOMS for name in getattr(room, "__all__", vars(room)) if _is_public(room, name)}
 globals().update(_names)
 __all__ = list(_names)
-from_dlpack = convert.from_dlpack

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,13 +13,24 @@ import numpy as np
 from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import as_dtype, default
-from ..core.inplace import check_writable
-from ..core.tensor import TensorBase, note_write
+from ..core.inplace import write
+from ..core.layout import check_layout, empty_ordered
+from ..core.primitive import registry
+from ..core.recorders import nary
+from ..core.tensor import TensorBase
 from ..kernels.random import Stream
-from .arguments import shape_from
-from .create import finish, into, like
+from .arguments import require_tensor, shape_from
+from .compare import zeros_p
+from .create import finish, into, like, order_like
+from .shape import expand_p
 
 Tensor = Any
+
+__all__ = [
+    "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial",
+    "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
+    "set_rng_state",
+]  # fmt: skip
 
 
 class Generator:
@@ -29,13 +43,15 @@ class Generator:
     tensor([0.4963, 0.7682])
     """
 
+    __module__ = "adjoint"
+
     def __init__(self, device: Any = "cpu") -> None:
         self.device = devices.as_device(device)
         self.stream = Stream(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start over from `seed`."""
-        self.stream.seed(int(seed))
+        self.stream.seed(_as_seed(seed))
         return self
 
     def seed(self) -> int:
@@ -56,7 +72,7 @@ class Generator:
         """Go on from a state that `get_state` returned."""
         if not isinstance(new_state, TensorBase) or new_state.array.dtype != np.uint8:
             raise TypeError("expected a ByteTensor with the state, as get_state returns it")
-        self.stream.set_state(new_state.array)
+        self.stream.set_state(np.ascontiguousarray(new_state.array))
 
     def clone_state(self) -> Generator:
         """Return a generator that will give the same numbers."""
@@ -66,6 +82,12 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore_generator, (str(self.device), self.stream.state().tobytes()))
+
+
+def _as_seed(seed: Any) -> int:
+    if isinstance(seed, TensorBase):
+        return int(seed.array)
+    return int(seed)
 
 
 def _restore_generator(device: str, state: bytes) -> Generator:
@@ -110,17 +132,62 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
+@contextmanager
+def fork_rng(
+    devices: Iterable[Any] | None = None, enabled: bool = True, device_type: str = "cuda", **kwargs: Any
+) -> Iterator[None]:
+    """Draw random numbers inside the context without those after it noticing.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> with adjoint.random.fork_rng():
+    ...     _ = adjoint.rand(10)
+    >>> adjoint.rand(1)
+    tensor([0.4963])
+    """
+    # All devices draw from the one generator of the host.
+    before = default_generator.stream.state() if enabled else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            default_generator.stream.set_state(before)
+
+
 def stream_of(generator: Generator | None) -> Stream:
     """Return the stream to draw from."""
     return default_generator.stream if generator is None else generator.stream
 
 
+# --- Fresh tensors ----------------------------------------------------------------------------------
+
+
 def _made(array: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
-    return into(out, finish(devices.place_array(array, devices.as_device(device)), requires_grad))
+    place = devices.as_device(device)
+    return into(out, finish(array if place is devices.CPU else devices.place_array(array, place), requires_grad))
 
 
-def _floating(dtype: Any) -> dtypes.dtype:
-    return default() if dtype is None else as_dtype(dtype)
+def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, generator: Any, *params: Any) -> Any:
+    """Return an array of random numbers of one kind."""
+    if shape and min(shape) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    return getattr(stream_of(generator), kind)(shape, _floating(dtype, kind).np, *params)
+
+
+def _floating(dtype: Any, kind: str) -> dtypes.dtype:
+    wanted = default() if dtype is None else as_dtype(dtype)
+    if wanted.category < 2:
+        raise NotImplementedError(f"\"{kind}_cpu\" not implemented for '{wanted.title}': it draws floating-point numbers")
+    return wanted
+
+
+def _size_of(args: tuple[Any, ...], size: Any) -> tuple[int, ...]:
+    return shape_from(args if size is None else (size,))
+
+
+def _dtype_of(out: Any, dtype: Any) -> Any:
+    return dtypes.of(out.array.dtype) if dtype is None and out is not None else dtype
 
 
 def rand(
@@ -128,8 +195,9 @@ def rand(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw from the uniform distribution on [0, 1)."""
-    shape = shape_from(args if size is None else (size,))
-    return _made(stream_of(generator).uniform(shape, _floating(dtype).np), device, requires_grad, out)
+    check_layout(layout)
+    values = _drawn("uniform", _size_of(args, size), _dtype_of(out, dtype), generator)
+    return _made(values, device, requires_grad, out)
 
 
 def randn(
@@ -137,8 +205,9 @@ def randn(
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw from the normal distribution of mean 0 and variance 1."""
-    shape = shape_from(args if size is None else (size,))
-    return _made(stream_of(generator).normal(shape, _floating(dtype).np), device, requires_grad, out)
+    check_layout(layout)
+    values = _drawn("normal", _size_of(args, size), _dtype_of(out, dtype), generator)
+    return _made(values, device, requires_grad, out)
 
 
 def randint(
@@ -146,20 +215,52 @@ def randint(
     generator: Generator | None = None, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Draw integers from [low, high); called as ``randint(high, size)`` or ``randint(low, high, size)``."""
-    rest = list(args)
+    """Draw integers from [low, high); called as ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.randint(10, (4,))
+    tensor([4, 9, 3, 0])
+    """
+    check_layout(layout)
+    begin, end, rest = _range(args, low, high)
     if size is None:
-        size = rest.pop()
-    bounds = [*rest, *(b for b in (low, high) if b is not None)]
-    if low is not None and rest:
-        bounds = [low, *rest]
-    begin, end = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+        if len(rest) != 1 or not isinstance(rest[0], list | tuple):
+            raise TypeError("randint() received an invalid combination of arguments: expected (low, high, size)")
+        size = rest[0]
+    wanted = as_dtype(_dtype_of(out, dtype) or dtypes.int64)
+    return _made(_integers(begin, end, shape_from((size,)), wanted, generator), device, requires_grad, out)
+
+
+def _range(args: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int, tuple[Any, ...]]:
+    """Return the bounds, given by position or name, and what else was given by position."""
+    bounds, rest = [], list(args)
+    while rest and not isinstance(rest[0], list | tuple):
+        bounds.append(_index(rest.pop(0)))
+    if high is not None:
+        begin = low if low is not None else bounds[0] if bounds else 0
+        return _index(begin), _index(high), tuple(rest)
+    if low is not None and bounds:
+        return _index(low), bounds[0], tuple(rest)
+    if not bounds or len(bounds) > 2:
+        raise TypeError("expected the bounds as (high) or (low, high)")
+    return (0, bounds[0], tuple(rest)) if len(bounds) == 1 else (bounds[0], bounds[1], tuple(rest))
+
+
+def _index(value: Any) -> int:
+    return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
+
+
+def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype, generator: Any) -> Any:
     if begin >= end:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={begin} >= to={end}")
-    wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
-    return _made(
-        stream_of(generator).integers(shape_from((size,)), wanted.np, int(begin), int(end)), device, requires_grad, out
-    )
+    if dtype.category == 1:
+        info = np.iinfo(dtype.np)
+        for name, value in (("from", begin), ("to - 1", end - 1)):
+            if not info.min <= value <= info.max:
+                raise RuntimeError(f"{name} is out of bounds for {dtype.name}: {value}")
+    return stream_of(generator).integers(shape, dtype.np, begin, end)
 
 
 def randperm(
@@ -167,70 +268,278 @@ def randperm(
     device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw a permutation of 0 to n-1."""
-    wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
+    check_layout(layout)
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    wanted = as_dtype(_dtype_of(out, dtype) or dtypes.int64)
+    if wanted.category == 1 and n - 1 > np.iinfo(wanted.np).max:
+        raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow")
     return _made(stream_of(generator).permutation(n, wanted.np), device, requires_grad, out)
 
 
-def rand_like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def _laid_out(array: Any, input: Tensor, memory_format: Any) -> Any:
+    """Return the numbers in the memory order of a tensor made like `input`."""
+    order = order_like(input, memory_format)
+    if order is None:
+        return array
+    laid = empty_ordered(np, array.shape, array.dtype, order)
+    laid[...] = array
+    return laid
+
+
+def rand_like(
+    input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Draw uniform numbers in the shape of `input`."""
+    require_tensor(input, "input", "rand_like")
     wanted, place = like(input, dtype, device)
-    return rand(tuple(input.array.shape), generator=generator, dtype=wanted, device=place, requires_grad=requires_grad)
+    values = _drawn("uniform", tuple(input.array.shape), wanted, generator)
+    return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
 
 
-def randn_like(input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def randn_like(
+    input: Tensor, *, generator: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """Draw normal numbers in the shape of `input`."""
+    require_tensor(input, "input", "randn_like")
     wanted, place = like(input, dtype, device)
-    return randn(tuple(input.array.shape), generator=generator, dtype=wanted, device=place, requires_grad=requires_grad)
+    values = _drawn("normal", tuple(input.array.shape), wanted, generator)
+    return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
 
 
-def randint_like(input: Tensor, *bounds: int, low: int | None = None, high: int | None = None, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
-    """Draw integers in the shape of `input`."""
+def randint_like(
+    input: Tensor, *bounds: Any, low: int | None = None, high: int | None = None, generator: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Draw integers in the shape of `input`; called with (high) or (low, high)."""
+    require_tensor(input, "input", "randint_like")
     wanted, place = like(input, dtype, device)
-    return randint(*bounds, low=low, high=high, size=tuple(input.array.shape), dtype=wanted, device=place, requires_grad=requires_grad)
+    begin, end, _ = _range(bounds, low, high)
+    values = _integers(begin, end, tuple(input.array.shape), as_dtype(wanted), generator)
+    return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
+
+
+# --- Drawn with parameters that are tensors ---------------------------------------------------------
+
+
+def _zero_if(g: Any, needs: tuple[bool, ...]) -> tuple[Any, ...]:
+    return tuple(zeros_p(g) if need else None for need in needs)
+
+
+def _sampler(name: str, title: str, inputs: int) -> Any:
+    """Declare the op of a draw: its value was drawn before, and its inputs get zero gradients."""
+    kernels = {1: lambda x, sample: sample, 2: lambda x, y, sample: sample}
+    batches = {
+        1: lambda x, sample: expand_p(sample, tuple(x.shape)),
+        2: lambda x, y, sample: expand_p(sample, tuple(x.shape)),
+    }
+    return nary(
+        kernels[inputs],
+        inputs=inputs,
+        joint=lambda g, needs: _zero_if(g, needs),
+        name=name,
+        node_name=title,
+        jvp=lambda tangents, inputs, out, params: zeros_p(out),
+        batch=batches[inputs],
+    )
+
+
+bernoulli_p = _sampler("bernoulli", "BernoulliBackward0", 1)
+poisson_p = _sampler("poisson", "PoissonBackward0", 1)
+_normal_of_mean_p = _sampler("normal_of_mean", "NormalBackward1", 1)
+_normal_of_std_p = _sampler("normal_of_std", "NormalBackward2", 1)
+_normal_of_both_p = _sampler("normal_of_both", "NormalBackward3", 2)
+
+
+def _host(x: Any) -> Any:
+    """Return the parameters of a draw, which is made on the host."""
+    return devices.place_array(x.array, devices.CPU)
+
+
+def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
+    """Draw zeros and ones, with the probabilities in `input`, or with one probability `p`.
+
+    Examples
+    --------
+    >>> adjoint.bernoulli(adjoint.tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    chance = _host(input) if p is None else p
+    _check_probability(chance)
+    if p is None and dtypes.of(input.array.dtype).category != 2:
+        raise NotImplementedError(
+            f"\"bernoulli_tensor_cpu_p_\" not implemented for '{dtypes.of(input.array.dtype).title}'"
+        )
+    sample = stream_of(generator).bernoulli(chance, input.array.shape, input.array.dtype)
+    return into(out, bernoulli_p(input, devices.place_array(sample, devices.of(input.array))))
+
+
+def _check_probability(p: Any) -> None:
+    if not bool(np.all((p >= 0) & (p <= 1))):
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: a probability lies outside [0, 1]")
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Draw from Poisson distributions with the rates in `input`."""
+    rates = _host(input)
+    if bool((rates < 0).any()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    sample = devices.place_array(stream_of(generator).poisson(rates), devices.of(input.array))
+    return poisson_p(input, sample)
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
+) -> Tensor:
+    """Draw indices along the last dimension, with probabilities in proportion to `input`.
+
+    Examples
+    --------
+    >>> adjoint.multinomial(adjoint.tensor([0.0, 3.0]), 2, replacement=True)
+    tensor([1, 1])
+    """
+    weights = _host(input)
+    if dtypes.of(weights.dtype).category != 2:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {dtypes.of(weights.dtype).title}"
+        )
+    if weights.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > weights.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    drawn = stream_of(generator).multinomial(weights, num_samples, replacement)
+    return into(out, finish(devices.place_array(drawn, devices.of(input.array))))
+
+
+def normal(
+    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Draw from normal distributions; mean and standard deviation are numbers (with `size`) or tensors."""
+    of_mean, of_std = isinstance(mean, TensorBase), isinstance(std, TensorBase)
+    if not of_mean and not of_std:
+        if size is None:
+            raise TypeError("normal() received an invalid combination of arguments: give size=, or mean or std as a Tensor")
+        _check_std(std)
+        values = _drawn("normal", shape_from((size,)), _dtype_of(out, dtype), generator, float(mean), float(std))
+        return _made(values, device, requires_grad, out)
+    return into(out, _normal_around(mean, std, of_mean, of_std, generator))
+
+
+def _check_std(std: Any) -> None:
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+
+
+def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: Any) -> Tensor:
+    """Draw with a mean or a standard deviation per element."""
+    centre, width = _host(mean) if of_mean else mean, _host(std) if of_std else std
+    if of_std and bool((width < 0).any()):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    if not of_std:
+        _check_std(std)
+    leading = mean if of_mean else std
+    shape = np.broadcast_shapes(*(v.shape for v in (centre, width) if hasattr(v, "shape")))
+    standard = _drawn("normal", shape, dtypes.of(leading.array.dtype), generator)
+    sample = (standard * width + centre).astype(standard.dtype, copy=False)
+    sample = devices.place_array(sample, devices.of(leading.array))
+    if of_mean and of_std:
+        return _normal_of_both_p(_spread(mean, shape), _spread(std, shape), sample)
+    return (_normal_of_mean_p if of_mean else _normal_of_std_p)(leading, sample)
+
+
+def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if tuple(x.array.shape) == shape else expand_p(x, shape)
 
 
 # --- In place ---------------------------------------------------------------------------------------
 
+_WRITES = {
+    name: _sampler(name, f"{''.join(part.capitalize() for part in name.split('_'))}Backward0", 1)
+    for name in ("uniform", "normal", "random", "exponential", "geometric", "cauchy", "log_normal")
+}
+_WRITES["bernoulli"] = bernoulli_p
 
-def _fill(x: Tensor, draw: Any, name: str) -> Tensor:
+
+def _fill(x: Tensor, kind: str, sample: Any) -> Tensor:
     """Overwrite a tensor with fresh numbers; what it was computed from no longer matters."""
-    from .elementwise import zero_
-
-    if x.node is not None:
-        zero_(x)  # records that the old value is gone; raises where a write is refused
-    else:
-        check_writable(x, False)
-    x.array[...] = devices.place_array(draw, devices.of(x.array))
-    note_write(x, name)
-    return x
+    return write(registry[kind], x, (), (devices.place_array(sample, devices.of(x.array)),))
 
 
-def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **kwargs: float) -> Tensor:
+def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
+    require_tensor(x, "self", f"{kind}_")
+    return _fill(x, kind, _drawn(kind, tuple(x.array.shape), dtypes.of(x.array.dtype), generator, *params))
+
+
+def uniform_(
+    input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **kwargs: float
+) -> Tensor:
     """Fill with uniform numbers from [from, to)."""
     low = kwargs.get("from", from_)
-    return _fill(input, stream_of(generator).uniform(input.array.shape, input.array.dtype, low, to), "uniform_")
+    if low > to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
+    return _filled(input, "uniform", generator, low, to)
 
 
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
-    if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    return _fill(input, stream_of(generator).normal(input.array.shape, input.array.dtype, mean, std), "normal_")
+    _check_std(std)
+    return _filled(input, "normal", generator, mean, std)
 
 
-def random_(input: Tensor, from_: int | None = None, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Fill with integers."""
-    low, high = (None, from_) if to is None and from_ is not None else (from_, to)
-    return _fill(input, stream_of(generator).random(input.array.shape, input.array.dtype, low, high), "random_")
+def log_normal_(
+    input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with numbers whose logarithm is normal."""
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    return _filled(input, "log_normal", generator, mean, std)
+
+
+def cauchy_(
+    input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with numbers from a Cauchy distribution."""
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    return _filled(input, "cauchy", generator, median, sigma)
+
+
+def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers from an exponential distribution."""
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    return _filled(input, "exponential", generator, lambd)
+
+
+def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with the number of trials up to the first success, of probability `p`."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    array = input.array
+    return _fill(input, "geometric", stream_of(generator).geometric(array.shape, array.dtype, p))
+
+
+def random_(
+    input: Tensor, from_: int | None = None, to: int | None = None, *, generator: Generator | None = None,
+    **kwargs: int,
+) -> Tensor:  # fmt: skip
+    """Fill with integers: all that the dtype holds exactly, or those in [0, to) or [from, to)."""
+    from_ = kwargs.get("from", from_)
+    low, high = (None, from_) if to is None and from_ is not None and "from" not in kwargs else (from_, to)
+    array = input.array
+    if high is not None and (low or 0) >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low or 0} >= to={high}")
+    return _fill(input, "random", stream_of(generator).random(array.shape, array.dtype, low, high))
 
 
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with ones drawn with probability `p`, zeros otherwise."""
-    chance = p.array if isinstance(p, TensorBase) else p
-    return _fill(input, stream_of(generator).bernoulli(chance, input.array.shape, input.array.dtype), "bernoulli_")
-
-
-def bernoulli(input: Tensor, *, generator: Generator | None = None, out: Any = None) -> Tensor:
-    """Draw zeros and ones, with the probabilities in `input`."""
-    array = stream_of(generator).bernoulli(input.array, input.array.shape, input.array.dtype)
-    return into(out, finish(array))
+    chance = _host(p) if isinstance(p, TensorBase) else p
+    _check_probability(chance)
+    return _fill(input, "bernoulli", stream_of(generator).bernoulli(chance, input.array.shape, input.array.dtype))

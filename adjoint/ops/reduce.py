@@ -1,4 +1,4 @@
-"""Reductions: sums, means, extremes."""
+"""Reductions that add or multiply up: sums, means, products, variances, softmax, and truth of many."""
 
 from __future__ import annotations
 
@@ -7,84 +7,690 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import as_dtype, of
-from ..core.recorders import nary, parametric
+from ..core.device import module_of
+from ..core.dtypes import as_dtype, default, dtype, of
+from ..core.recorders import parametric
+from ..core.tensor import TensorBase
 from .arguments import dim_in, dims_in
 from .create import into
-from .shape import cast_p, expand_p, reshape_p
+from .shape import cast_p, expand_p, permute_p, reshape_p
 
 Tensor = Any
+Dims = Any
+
+ndarray = np.ndarray
+f32, f64 = np.dtype("float32"), np.dtype("float64")
+_int64 = np.dtype("int64")
+_LARGE = 16384  # elements above which a repeated gradient is a view instead of a copy
+
+__all__ = [
+    "all", "any", "count_nonzero", "log_softmax", "logsumexp", "mean", "nanmean", "nansum", "prod", "softmax", "std",
+    "std_mean", "sum", "var", "var_mean",
+]  # fmt: skip
+
+# --- What reductions share ------------------------------------------------------------------------------
 
 
-def _keepdims_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(1 if i in axes else n for i, n in enumerate(shape))
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape with the reduced axes left in, at size 1."""
+    return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+
+
+def spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """Return a reduction's gradient repeated to the shape of its input."""
+    if type(g) is ndarray:
+        kept = g.reshape(kept_shape(shape, axes)) if g.ndim else g
+        if math.prod(shape) <= _LARGE:
+            out = np.empty(shape, g.dtype)
+            out[...] = kept
+            return out
+        return np.broadcast_to(kept, shape)
+    return expand_p(reshape_p(g, kept_shape(shape, axes)), shape)
+
+
+def kept(value: Any, rank: int, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Return a reduction's result, or its gradient, with the reduced axes in place, at size 1."""
+    if keepdims:
+        return value
+    left = iter(value.shape)
+    return value.reshape(tuple([1 if i in axes else next(left) for i in range(rank)]))
+
+
+def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return axes as they are once a batch axis stands in front."""
+    return tuple([i + 1 for i in axes])
+
+
+def count_of(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    """Return how many elements each result of a reduction is made of."""
+    return math.prod([shape[i] for i in axes])
+
+
+def dtype_of(x: Any) -> Any:
+    """Return the NumPy dtype of a value of any kind."""
+    return (x.array if isinstance(x, TensorBase) else x).dtype
+
+
+def is_half(d: Any) -> bool:
+    """Return whether a NumPy dtype has 16 bits: such values are summed in float32."""
+    return d is not f32 and d is not f64 and d.itemsize == 2 and d.kind not in "iu"
+
+
+def as_given(input: Tensor, wanted: Any) -> Tensor:
+    """Return `input` in the dtype given as ``dtype=``."""
+    if wanted is None:
+        return input
+    target = as_dtype(wanted).np
+    return input if input.array.dtype == target else cast_p(input, target)
+
+
+_TITLES = {
+    "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
+    "uint8": "Byte", "bool": "Bool", "float16": "Half", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def title_of(d: Any) -> str:
+    """Return the name by which torch's errors call a NumPy dtype."""
+    name = of(d).name
+    return _TITLES.get(name, name)
+
+
+# --- Sums -------------------------------------------------------------------------------------------------
 
 
 def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
-    return x.sum(axis=axes, keepdims=keepdims)
-
-
-def _spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """Return a reduction's gradient at the shape of its input."""
-    return expand_p(reshape_p(g, _keepdims_shape(shape, axes)), shape)
+    d = x.dtype
+    if type(x) is ndarray:
+        if d is f32 or d is f64:
+            return np.add.reduce(x, axes, None, None, keepdims)
+        if d.kind in "biu":
+            return np.add.reduce(x, axes, _int64, None, keepdims)
+        if is_half(d):
+            return np.add.reduce(x, axes, f32, None, keepdims).astype(d)
+        return np.add.reduce(x, axes, None, None, keepdims)
+    return x.sum(axis=axes, dtype=_int64 if d.kind in "biu" else None, keepdims=keepdims)
 
 
 sum_p = parametric(
     _sum,
-    x=lambda g, x_shape, axes: _spread(g, x_shape, axes),
+    x=lambda g, x_shape, axes: spread(g, x_shape, axes),
     jvp="linear",
-    batch=lambda x, axes, keepdims: sum_p(x, tuple(i + 1 for i in axes), keepdims),
+    batch=lambda x, axes, keepdims: sum_p(x, shifted(axes), keepdims),
+    node_name="SumBackward1",
+    saved={"x_shape": "self_sym_sizes", "axes": "dim", "keepdims": "keepdim"},
+)
+
+
+def _sum_all(x: Any) -> Any:
+    return _sum(x, None, False)
+
+
+def _spread_all(g: Any, x_shape: Any) -> Any:
+    return spread(g, x_shape, tuple(range(len(x_shape))))
+
+
+sum_all_p = parametric(
+    _sum_all,
+    x=_spread_all,
+    jvp="linear",
+    batch=lambda x: sum_p(x, tuple(range(1, x.ndim)), False),
     node_name="SumBackward0",
-    saved={"x_shape": "self_sym_sizes", "axes": "dim"},
+    saved={"x_shape": "self_sym_sizes"},
 )
 
 
 def sum(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Any = None, keepdims: bool = False,
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Add up all elements, or those along `dim`.
+    """Add up all elements, or those along `dim`; integers and bools add up to int64.
 
     Examples
     --------
     >>> adjoint.ones(2, 3).sum(dim=1)
     tensor([3., 3.])
     """
-    dim = axis if dim is None else dim
-    raw = input.array
+    wanted = None
     if dtype is not None:
-        input = cast_p(input, as_dtype(dtype).np) if raw.dtype != as_dtype(dtype).np else input
-    elif raw.dtype.kind in "biu" and raw.dtype != np.int64:
-        input = cast_p(input, np.dtype(np.int64))
-    return into(out, sum_p(input, dims_in(dim, raw.ndim), keepdim or keepdims))
+        wanted = as_dtype(dtype)
+        input = as_given(input, wanted)
+    if dim is None:
+        if axis is None and not keepdim and not keepdims:
+            result = sum_all_p(input)
+            if wanted is not None and result.array.dtype != wanted.np:
+                result = cast_p(result, wanted.np)
+            return result if out is None else into(out, result)
+        dim = axis
+    result = sum_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+    if wanted is not None and result.array.dtype != wanted.np:  # int32 asked for explicitly
+        result = cast_p(result, wanted.np)
+    return result if out is None else into(out, result)
 
 
-def mean(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Any = None, keepdims: bool = False,
+def _nansum(x: Any, axes: Any, keepdims: Any) -> Any:
+    return _sum(module_of(x).where(x == x, x, x.dtype.type(0)), axes, keepdims)  # noqa: PLR0124 - not NaN
+
+
+nansum_p = parametric(
+    _nansum,
+    x=lambda g, x, axes, keepdims: kept(g, x.ndim, axes, keepdims) * (x == x),  # noqa: PLR0124
+    jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * (inputs[0] == inputs[0]), *params),  # noqa: PLR0124
+    batch=lambda x, axes, keepdims: nansum_p(x, shifted(axes), keepdims),
+)
+
+
+def nansum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Average all elements, or those along `dim`."""
-    dim = axis if dim is None else dim
-    if dtype is not None and input.array.dtype != as_dtype(dtype).np:
-        input = cast_p(input, as_dtype(dtype).np)
-    if of(input.array.dtype).category < 2:
-        raise RuntimeError(
-            f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
-            f"dtype. Got: {of(input.array.dtype).name.capitalize()}; convert with .float()"
-        )
-    axes = dims_in(dim, input.array.ndim)
-    return into(out, mean_p(input, axes, keepdim or keepdims))
+    """Add up all elements, or those along `dim`, as if NaNs were zeros."""
+    input = as_given(input, dtype)
+    if input.array.dtype.kind in "biu":
+        return sum(input, dim, keepdim, out=out, axis=axis, keepdims=keepdims)
+    if input.array.dtype.kind == "c":
+        raise RuntimeError("nansum does not support complex inputs; take nansum of the real and imaginary parts")
+    axes = dims_in(axis if dim is None else dim, input.array.ndim)
+    return into(out, nansum_p(input, axes, keepdim or keepdims))
+
+
+# --- Means ------------------------------------------------------------------------------------------------
 
 
 def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return x.sum(axis=axes, keepdims=keepdims) / x.dtype.type(math.prod(x.shape[i] for i in axes))
+    d = x.dtype
+    if is_half(d):
+        return _mean(x.astype(f32), axes, keepdims).astype(d)
+    n = x.size if axes is None else count_of(x.shape, axes)
+    return _sum(x, axes, keepdims) / d.type(n) if n else _sum(x, axes, keepdims) * d.type(math.nan)
 
 
 mean_p = parametric(
     _mean,
-    x=lambda g, x_shape, axes: _spread(g / max(math.prod(x_shape[i] for i in axes), 1), x_shape, axes),
+    x=lambda g, x_shape, axes: spread(g / max(count_of(x_shape, axes), 1), x_shape, axes),
     jvp="linear",
-    batch=lambda x, axes, keepdims: mean_p(x, tuple(i + 1 for i in axes), keepdims),
-    saved={"x_shape": "self_sym_sizes", "axes": "dim"},
+    batch=lambda x, axes, keepdims: mean_p(x, shifted(axes), keepdims),
+    node_name="MeanBackward1",
+    saved={"x_shape": "self_sym_sizes", "axes": "dim", "keepdims": "keepdim"},
 )
+
+
+def _mean_all(x: Any) -> Any:
+    return _mean(x, None, False)
+
+
+mean_all_p = parametric(
+    _mean_all,
+    x=lambda g, x_shape: _spread_all(g / max(math.prod(x_shape), 1), x_shape),
+    jvp="linear",
+    batch=lambda x: mean_p(x, tuple(range(1, x.ndim)), False),
+    node_name="MeanBackward0",
+    saved={"x_shape": "self_sym_sizes"},
+)
+
+
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Average all elements, or those along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1.0, 2.0], [3.0, 5.0]]).mean(dim=0)
+    tensor([2.0000, 3.5000])
+    """
+    if dtype is not None:
+        if as_dtype(dtype).category < 2:
+            raise _no_mean("Optional dtype", as_dtype(dtype))
+        input = as_given(input, dtype)
+    d = input.array.dtype
+    if d is not f32 and d is not f64 and of(d).category < 2:
+        raise _no_mean("Input dtype", of(d))
+    dim = axis if dim is None else dim
+    if dim is None and not keepdim and not keepdims:
+        result = mean_all_p(input)
+    else:
+        result = mean_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+    return result if out is None else into(out, result)
+
+
+def _no_mean(what: str, d: dtype) -> RuntimeError:
+    return RuntimeError(
+        f"mean(): could not infer output dtype. {what} must be either a floating point or complex dtype. "
+        f"Got: {_TITLES.get(d.name, d.name)}; convert with .float(), or pass dtype=adjoint.float32"
+    )
+
+
+def nanmean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Average all elements that are not NaN, or those along `dim`."""
+    input = as_given(input, dtype)
+    if of(input.array.dtype).category < 2:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {title_of(input.array.dtype)}"
+        )
+    dim, keep = axis if dim is None else dim, keepdim or keepdims
+    there = (input == input).sum(dim, keep)  # noqa: PLR0124 - not NaN
+    return into(out, nansum(input, dim, keep) / there)
+
+
+# --- Products ---------------------------------------------------------------------------------------------
+
+
+def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
+    d = x.dtype
+    if d.kind in "biu":
+        return x.prod(axis=axes, dtype=_int64, keepdims=keepdims)
+    if is_half(d):
+        return x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d)
+    if type(x) is ndarray:
+        return np.multiply.reduce(x, axes, None, None, keepdims)
+    return x.prod(axis=axes, keepdims=keepdims)
+
+
+def _prod_x(g: Any, x: Any, axes: Any, keepdims: Any) -> Any:
+    return kept(g, x.ndim, axes, keepdims) * others(x, axes)
+
+
+def others(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return, for each element, the product of all others along `axes`; zeros among them are no problem.
+
+    Products of pairs, of pairs of pairs and so on go up a tree; on the way down, each element meets
+    what is not under it. Only products, so the result can be differentiated to any order.
+    """
+    shape, rank = tuple(x.shape), x.ndim
+    order = (*(i for i in range(rank) if i not in axes), *axes)
+    lead = tuple(shape[i] for i in order[: rank - len(axes)])
+    n = count_of(shape, axes)
+    if x.ndim == 0 or n <= 1:
+        return x * 0 + 1
+    level = reshape_p(permute_p(x, order), (*lead, n))
+    levels = []
+    while level.shape[-1] > 1:
+        first, second = _halves(level)
+        levels.append((first, second, level.shape[-1]))
+        level = first * second
+    rest = level * 0 + 1
+    for first, second, length in reversed(levels):
+        rest = _joined(rest * second, rest * first, length)
+    inverse = tuple(int(i) for i in np.argsort(order))
+    return permute_p(reshape_p(rest, (*lead, *(shape[i] for i in axes))), inverse)
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    """Return the two halves of the last axis, of equal length; a missing element is 1."""
+    n = x.shape[-1]
+    half = (n + 1) // 2
+    first, second = narrow_p(x, x.ndim - 1, 0, half), narrow_p(x, x.ndim - 1, half, n - half)
+    return first, second if n == 2 * half else widen_p(second, second.ndim - 1, 0, 1, 1)
+
+
+def _joined(first: Any, second: Any, length: int) -> Any:
+    axis, half = first.ndim - 1, first.shape[-1]
+    if length != 2 * half:
+        second = narrow_p(second, axis, 0, length - half)
+    return widen_p(first, axis, 0, length - half, 0) + widen_p(second, axis, half, 0, 0)
+
+
+def _narrow(x: Any, axis: Any, start: Any, length: Any) -> Any:
+    return x[(slice(None),) * axis + (slice(start, start + length),)]
+
+
+def _widen(x: Any, axis: Any, before: Any, after: Any, fill: Any) -> Any:
+    shape = list(x.shape)
+    shape[axis] += before + after
+    out = module_of(x).full(tuple(shape), fill, x.dtype)
+    out[(slice(None),) * axis + (slice(before, before + x.shape[axis]),)] = x
+    return out
+
+
+# A part of an axis, and an axis made longer: each the other's gradient.
+narrow_p = parametric(
+    _narrow,
+    x=lambda g, x_shape, axis, start, length: widen_p(g, axis, start, x_shape[axis] - start - length, 0),
+    jvp="linear",
+    batch=lambda x, axis, start, length: narrow_p(x, axis + 1, start, length),
+    name="part",
+    node_name="SliceBackward0",
+)
+widen_p = parametric(
+    _widen,
+    x=lambda g, x_shape, axis, before: narrow_p(g, axis, before, x_shape[axis]),
+    jvp=lambda tangents, inputs, out, params: widen_p(tangents[0], *params[:3], 0),
+    batch=lambda x, axis, before, after, fill: widen_p(x, axis + 1, before, after, fill),
+    name="widen",
+    node_name="ConstantPadNdBackward0",
+)
+prod_p = parametric(
+    _prod,
+    x=_prod_x,
+    jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * others(inputs[0], params[0]), *params),
+    batch=lambda x, axes, keepdims: prod_p(x, shifted(axes), keepdims),
+    holomorphic=True,
+)
+
+
+def prod(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Any = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Multiply all elements, or those along `dim`; integers and bools give int64.
+
+    Examples
+    --------
+    >>> adjoint.tensor([2.0, 3.0, 4.0]).prod()
+    tensor(24.)
+    """
+    input = as_given(input, dtype)
+    dim = axis if dim is None else dim
+    rank = input.array.ndim
+    axes = tuple(range(rank)) if dim is None else (dim_in(dim, rank),) if rank else dims_in(dim, rank)
+    result = prod_p(input, axes, keepdim or keepdims)
+    if dtype is not None:
+        result = as_given(result, dtype)
+    return into(out, result)
+
+
+def prod_over(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Multiply all elements, or those along one or several dims."""
+    return prod_p(input, dims_in(dim, input.array.ndim), keepdim)
+
+
+# --- Variance ---------------------------------------------------------------------------------------------
+
+
+def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _var(x.astype(f32), axes, correction, keepdims).astype(d)
+    away = x - _mean(x, axes, True)
+    square = away.real * away.real + away.imag * away.imag if d.kind == "c" else away * away
+    free = max(count_of(x.shape, axes) - correction, 0)
+    return _sum(square, axes, keepdims) / square.dtype.type(free)
+
+
+def _away(x: Any, axes: Any, correction: Any) -> Any:
+    """Return twice the distance of each element from the mean, over the degrees of freedom."""
+    free = max(count_of(x.shape, axes) - correction, 0)
+    scale = 2 / free if free else math.inf
+    return scale * (x - mean_p(x, axes, True))
+
+
+def _var_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    x, axes, correction, keepdims = inputs[0], *params
+    product = _away(x, axes, correction) * tangents[0].conj() if _is_complex(x) else _away(x, axes, correction) * tangents[0]
+    return sum_p(np.real(product) if _is_complex(x) else product, axes, keepdims)
+
+
+def _is_complex(x: Any) -> bool:
+    return bool(dtype_of(x).kind == "c")
+
+
+var_p = parametric(
+    _var,
+    x=lambda g, x, axes, correction, keepdims: kept(g, x.ndim, axes, keepdims) * _away(x, axes, correction),
+    jvp=_var_tangent,
+    batch=lambda x, axes, correction, keepdims: var_p(x, shifted(axes), correction, keepdims),
+    saved={"axes": "dim", "keepdims": "keepdim"},
+)
+
+
+def _std(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
+    return np.sqrt(_var(x, axes, correction, keepdims))
+
+
+def _half_inverse(out: Any) -> Any:
+    """Return ``1 / (2 * out)``, and 0 where `out` is: equal values do not pull in any direction."""
+    zero = cast_p(out == 0, dtype_of(out))
+    return (1 - zero) / (2 * out + zero)
+
+
+std_p = parametric(
+    _std,
+    x=lambda g, x, out, axes, correction, keepdims: (
+        kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
+    ),
+    jvp=lambda tangents, inputs, out, params: _var_tangent(tangents, inputs, out, params) * _half_inverse(out),
+    batch=lambda x, axes, correction, keepdims: std_p(x, shifted(axes), correction, keepdims),
+    saved={"axes": "dim", "keepdims": "keepdim"},
+)
+
+
+def _spread_arguments(
+    input: Tensor, dim: Any, unbiased: Any, keepdim: bool, correction: Any, axis: Any, keepdims: bool
+) -> tuple[tuple[int, ...], Any, bool]:
+    if of(input.array.dtype).category < 2:
+        raise RuntimeError(
+            f"std and var only support floating point and complex dtypes, not {title_of(input.array.dtype)}; "
+            "convert with .float()"
+        )
+    dim = axis if dim is None else dim
+    if isinstance(dim, bool):  # var(x, unbiased)
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    return dims_in(dim, input.array.ndim), correction, keepdim or keepdims
+
+
+def var(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    out: Any = None, axis: Any = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Average the squared distances from the mean, divided by the count less `correction` (1).
+
+    Examples
+    --------
+    >>> adjoint.tensor([1.0, 2.0, 3.0, 4.0]).var()
+    tensor(1.6667)
+    """
+    return into(out, var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
+
+
+def std(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    out: Any = None, axis: Any = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Take the square root of the variance."""
+    return into(out, std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
+
+
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    axis: Any = None, keepdims: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return the variance and the mean."""
+    axes, correction, keep = _spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
+    return var_p(input, axes, correction, keep), mean_p(input, axes, keep)
+
+
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    axis: Any = None, keepdims: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return the standard deviation and the mean."""
+    axes, correction, keep = _spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
+    return std_p(input, axes, correction, keep), mean_p(input, axes, keep)
+
+
+# --- Exponentials -----------------------------------------------------------------------------------------
+
+
+def _logsumexp(x: Any, axes: Any, keepdims: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _logsumexp(x.astype(f32), axes, keepdims).astype(d)
+    if count_of(x.shape, axes) == 0:
+        return np.log(_sum(x, axes, keepdims))
+    top = x.real.max(axis=axes, keepdims=True)
+    top = module_of(x).where(np.isfinite(top), top, top.dtype.type(0))
+    total = _sum(np.exp(x - top), axes, keepdims)
+    return np.log(total) + (top if keepdims else top.reshape(total.shape))
+
+
+def _weights(x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
+    """Return how much each element counts in a logsumexp."""
+    whole = kept(out, x.ndim, axes, keepdims)
+    return np.exp(x - whole)
+
+
+logsumexp_p = parametric(
+    _logsumexp,
+    x=lambda g, x, out, axes, keepdims: kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims),
+    jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * _weights(inputs[0], out, *params), *params),
+    batch=lambda x, axes, keepdims: logsumexp_p(x, shifted(axes), keepdims),
+    holomorphic=True,
+    saved={"axes": "dim", "keepdims": "keepdim"},
+)
+
+
+def logsumexp(
+    input: Tensor, dim: Dims, keepdim: bool = False, *, out: Any = None, keepdims: bool = False
+) -> Tensor:
+    """Log of the sum of exponentials along `dim`, without overflow.
+
+    Examples
+    --------
+    >>> adjoint.logsumexp(adjoint.tensor([1000.0, 1000.0]), dim=0)
+    tensor(1000.6931)
+    """
+    if of(input.array.dtype).category < 2:
+        input = cast_p(input, default().np)
+    return into(out, logsumexp_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims))
+
+
+def _softmax(x: Any, axis: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _softmax(x.astype(f32), axis).astype(d)
+    if x.size == 0:
+        return x.copy()
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    e /= e.sum(axis=axis, keepdims=True)
+    return e
+
+
+def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
+    product = g * out
+    return product - out * product.sum(axis=axis, keepdims=True)
+
+
+softmax_p = parametric(
+    _softmax,
+    x=_softmax_x,
+    jvp=lambda tangents, inputs, out, params: _softmax_x(tangents[0], out, *params),
+    batch=lambda x, axis: softmax_p(x, axis + 1),
+    saved={"axis": "dim"},
+)
+
+
+def _log_softmax(x: Any, axis: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _log_softmax(x.astype(f32), axis).astype(d)
+    if x.size == 0:
+        return x.copy()
+    away = x - x.max(axis=axis, keepdims=True)
+    away -= np.log(np.exp(away).sum(axis=axis, keepdims=True))
+    return away
+
+
+def _log_softmax_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    t = tangents[0]
+    return t - (np.exp(out) * t).sum(axis=params[0], keepdims=True)
+
+
+log_softmax_p = parametric(
+    _log_softmax,
+    x=lambda g, out, axis: g - np.exp(out) * g.sum(axis=axis, keepdims=True),
+    jvp=_log_softmax_tangent,
+    batch=lambda x, axis: log_softmax_p(x, axis + 1),
+    saved={"axis": "dim"},
+)
+
+
+def _along(primitive: Any, input: Tensor, dim: int, dtype: Any, out: Any) -> Tensor:
+    input = as_given(input, dtype)
+    a = input.array
+    if of(a.dtype).category != 2:
+        raise NotImplementedError(
+            f"\"{primitive.op.name}_lastdim_kernel_impl\" not implemented for '{title_of(a.dtype)}': softmax takes "
+            "floating-point values; convert with .float(), or pass dtype=adjoint.float32"
+        )
+    axis = dim_in(dim, a.ndim)
+    if a.ndim == 0:
+        return into(out, reshape_p(primitive(reshape_p(input, (1,)), 0), ()))
+    result = primitive(input, axis)
+    return result if out is None else into(out, result)
+
+
+def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
+    """Exponentials along `dim`, divided by their sum.
+
+    Examples
+    --------
+    >>> adjoint.softmax(adjoint.tensor([0.0, 0.0, 1000.0]), dim=0)
+    tensor([0., 0., 1.])
+    """
+    return _along(softmax_p, input, dim, dtype, out)
+
+
+def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
+    """Logarithm of the softmax along `dim`, computed without taking it."""
+    return _along(log_softmax_p, input, dim, dtype, out)
+
+
+# --- Truth of many ----------------------------------------------------------------------------------------
+
+
+def _all(x: Any, axes: Any, keepdims: Any) -> Any:
+    found = x.astype(bool).all(axis=axes, keepdims=keepdims)
+    return found.astype(x.dtype) if x.dtype == np.uint8 else found
+
+
+def _any(x: Any, axes: Any, keepdims: Any) -> Any:
+    found = x.astype(bool).any(axis=axes, keepdims=keepdims)
+    return found.astype(x.dtype) if x.dtype == np.uint8 else found
+
+
+def _count(x: Any, axes: Any, keepdims: Any) -> Any:
+    return (x != 0).sum(axis=axes, keepdims=keepdims)
+
+
+all_p = parametric(_all, batch=lambda x, axes, keepdims: all_p(x, shifted(axes), keepdims))
+any_p = parametric(_any, batch=lambda x, axes, keepdims: any_p(x, shifted(axes), keepdims))
+count_nonzero_p = parametric(
+    _count, name="count_nonzero", batch=lambda x, axes, keepdims: count_nonzero_p(x, shifted(axes), keepdims)
+)
+
+
+def all(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Tell whether all elements, or all along `dim`, are true.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[True, False], [True, True]]).all(dim=0)
+    tensor([ True, False])
+    """
+    axes = dims_in(axis if dim is None else dim, input.array.ndim)
+    return into(out, all_p(input, axes, keepdim or keepdims))
+
+
+def any(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Tell whether any element, or any along `dim`, is true."""
+    axes = dims_in(axis if dim is None else dim, input.array.ndim)
+    return into(out, any_p(input, axes, keepdim or keepdims))
+
+
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """Count the elements that are not zero, all of them or along `dim`."""
+    return count_nonzero_p(input, dims_in(dim, input.array.ndim), False)

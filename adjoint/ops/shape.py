@@ -1,20 +1,28 @@
-"""Ops that move, repeat or look at elements without computing: views where torch's are views."""
+"""Shapes and memory: views where torch's are views, and the copies that keep every element.
+
+A viewing primitive's kernel returns an array that looks at its input's memory; the recorder sees that and
+makes the result a view. Where an element is read more than once (`expand`, `unfold`) the gradient adds up.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core import primitive
+from ..core import modes, primitive
 from ..core.device import module_of
-from ..core.dtypes import as_dtype
-from ..core.recorders import nary, parametric, unary, variadic
-from ..core.tensor import TensorBase
+from ..core.dtypes import as_dtype, dtype, of
+from ..core.inplace import check_writable
+from ..core.recorders import parametric, unary
+from ..core.tensor import TensorBase, note_write, storage_of
 from .arguments import dim_in, dims_in, shape_from
 
 Tensor = Any
+ndarray = np.ndarray
+_ALL = slice(None)
 
 # --- What the engine itself needs -------------------------------------------------------------------
 
@@ -31,13 +39,11 @@ sum_to_p = parametric(
     _sum_to,
     x=lambda g, x_shape: expand_p(g, x_shape),
     jvp="linear",
-    batch=lambda x, shape: sum_to_p(_pad_rank(x, len(shape) + 1), (x.shape[0], *shape)),
+    batch=lambda x, shape: reshape_p(
+        sum_to_p(x, (x.shape[0], *(1,) * (len(x.shape) - 1 - len(shape)), *shape)), (x.shape[0], *shape)
+    ),
     node_name="SumBackward1",
 )
-
-
-def _pad_rank(x: Any, rank: int) -> Any:
-    return x
 
 
 def _cast(x: Any, dtype: Any) -> Any:
@@ -67,14 +73,22 @@ def _copy_strided(x: Any, strides: Any) -> Any:
     return copy
 
 
-copy_strided_p = parametric(_copy_strided, x=lambda g: g, jvp="linear", node_name="CloneBackward0")
+copy_strided_p = parametric(
+    _copy_strided,
+    x=lambda g: g,
+    jvp="linear",
+    batch=lambda x, strides: clone_p(x),
+    node_name="CloneBackward0",
+)
 
 primitive.sum_to = sum_to_p
 primitive.cast = cast_p
 
 # --- Copies -----------------------------------------------------------------------------------------
 
-clone_p = unary(lambda x: x.copy(order="K"), x=lambda g: g, name="clone", holomorphic=False)
+clone_p = unary(
+    lambda x: x.copy(order="K"), x=lambda g: g, name="clone", holomorphic=False, jvp="linear", batch="same"
+)
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
@@ -82,11 +96,15 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return clone_p(input)
 
 
-def _contiguous_kernel(x: Any) -> Any:
-    return module_of(x).ascontiguousarray(x)
-
-
-contiguous_p = unary(lambda x: x.copy(order="C"), x=lambda g: g, name="contiguous", node_name="CloneBackward0", holomorphic=False)
+contiguous_p = unary(
+    lambda x: x.copy(order="C"),
+    x=lambda g: g,
+    name="contiguous",
+    node_name="CloneBackward0",
+    holomorphic=False,
+    jvp="linear",
+    batch="same",
+)
 
 
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
@@ -94,15 +112,55 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return input if input.array.flags.c_contiguous else contiguous_p(input)
 
 
-# --- Views ------------------------------------------------------------------------------------------
+conj_p = unary(
+    np.conjugate, x=lambda g: g.conj(), name="conj", holomorphic=False, jvp="linear", batch="same"
+)
 
 
-def _batched(shape_change: Any) -> Any:
-    return shape_change
+def conj(input: Tensor) -> Tensor:
+    """Return the complex conjugate, computed now (torch only notes it); a real tensor is its own.
+
+    Examples
+    --------
+    >>> adjoint.conj(adjoint.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
+    return conj_p(input) if input.array.dtype.kind == "c" else input
+
+
+def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return the complex conjugate."""
+    from .create import into
+
+    return into(out, conj(input))
+
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """Return `input`: conjugation is never pending here."""
+    return input
+
+
+def resolve_neg(input: Tensor) -> Tensor:
+    """Return `input`: negation is never pending here."""
+    return input
+
+
+# --- The same memory in another shape ---------------------------------------------------------------
+
+alias_p = parametric(lambda x: x[...], x=lambda g: g, view=True, name="alias", jvp="linear", batch="same")
+
+
+def alias(input: Tensor) -> Tensor:
+    """Return another tensor that looks at the same memory and has the same history."""
+    return alias_p(input)
 
 
 def _reshape(x: Any, shape: Any) -> Any:
     return x.reshape(shape)
+
+
+def _reshape_batch(x: Any, shape: Any) -> Any:
+    return reshape_p(x, (x.shape[0], *shape))
 
 
 reshape_p = parametric(
@@ -110,14 +168,299 @@ reshape_p = parametric(
     x=lambda g, x_shape: g.reshape(x_shape),
     view=True,
     jvp="linear",
-    batch=lambda x, shape: reshape_p(x, (x.shape[0], *shape)),
+    batch=_reshape_batch,
     node_name="ViewBackward0",
+    saved={"x_shape": "self_sym_sizes"},
+)
+# What `reshape` records where it has to copy.
+unsafe_view_p = parametric(
+    _reshape,
+    x=lambda g, x_shape: g.reshape(x_shape),
+    name="unsafe_view",
+    jvp="linear",
+    batch=_reshape_batch,
     saved={"x_shape": "self_sym_sizes"},
 )
 
 
+def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Return the shape with its -1, if any, replaced by the size that is left for it."""
+    known = 1
+    unknown = -1
+    for i, n in enumerate(shape):
+        if n == -1:
+            if unknown >= 0:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = i
+        elif n < 0:
+            raise RuntimeError(f"invalid shape dimension {n} at index {i} of shape {list(shape)}")
+        else:
+            known *= n
+    if unknown < 0:
+        if known == count:
+            return shape
+    elif known == 0:
+        if count == 0:
+            raise RuntimeError(
+                f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified "
+                "dimension size -1 can be any value and is ambiguous"
+            )
+    elif count % known == 0:
+        return (*shape[:unknown], count // known, *shape[unknown + 1 :])
+    raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
+
+
+def _sizes(sizes: tuple[Any, ...], named: Any) -> tuple[int, ...]:
+    if named is not None and not sizes:
+        sizes = (named,)
+    for n in sizes:
+        if type(n) is not int:
+            return shape_from(sizes)
+    return sizes
+
+
+def _lies_as(array: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether an array's memory can be read in another shape as it lies."""
+    if type(array) is not ndarray or array.flags.c_contiguous:
+        return True
+    sizes, strides = array.shape, array.strides
+    left = len(shape) - 1
+    step, run, wanted = strides[-1], 1, 1
+    for d in range(len(sizes) - 1, -1, -1):
+        run *= sizes[d]
+        # A run of dimensions that lie as one ends here unless the next outer one continues it.
+        if d == 0 or (sizes[d - 1] != 1 and strides[d - 1] != run * step):
+            while left >= 0 and (wanted < run or shape[left] == 1):
+                wanted *= shape[left]
+                left -= 1
+            if wanted != run:
+                return False
+            if d:
+                step, run, wanted = strides[d - 1], 1, 1
+    return left == -1
+
+
+def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
+    """Look at the same memory in another shape, or as another dtype.
+
+    Examples
+    --------
+    >>> x = adjoint.zeros(2, 3)
+    >>> x.view(-1)[0] = 1
+    >>> x
+    tensor([[1., 0., 0.],
+            [0., 0., 0.]])
+    """
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], _dtype_type)):
+        return view_dtype(input, shape[0] if dtype is None else dtype)
+    array = input.array
+    wanted = _resolved(_sizes(shape, size), array.size)
+    if not _lies_as(array, wanted):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+            f"two contiguous subspaces). Use .reshape(...) instead: a tensor of shape {list(array.shape)} and stride "
+            f"{tuple(s // array.itemsize for s in array.strides)} cannot be seen as {list(wanted)} without a copy."
+        )
+    return reshape_p(input, wanted)
+
+
+_dtype_type = dtype
+
+
+def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
+    """Give `input` another shape: a view of its memory where that is possible, otherwise a copy.
+
+    Examples
+    --------
+    >>> adjoint.arange(4).reshape(2, -1)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    array = input.array
+    wanted = _resolved(_sizes(args, shape), array.size)
+    return (reshape_p if _lies_as(array, wanted) else unsafe_view_p)(input, wanted)
+
+
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """View `input` in the shape of `other`."""
+    return view(input, other.array.shape)
+
+
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """Reshape `input` to the shape of `other`."""
+    return reshape(input, other.array.shape)
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Make one dimension of those from `start_dim` to `end_dim`.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 3, 4).flatten(1).shape
+    adjoint.Size([2, 12])
+    """
+    shape = input.array.shape
+    rank = len(shape)
+    start, end = dim_in(start_dim, rank), dim_in(end_dim, rank)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if rank == 0:
+        return reshape(input, 1)
+    if start == end:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+def ravel(input: Tensor) -> Tensor:
+    """Return all elements in one dimension: a view if the memory is in order, otherwise a copy."""
+    return reshape_p(contiguous(input), (input.array.size,))
+
+
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Split one dimension into several; one of `sizes` may be -1."""
+    shape = input.array.shape
+    d = dim_in(dim, len(shape))
+    wanted = shape_from((sizes,))
+    if not wanted:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    known = math.prod(n for n in wanted if n != -1)
+    fits = known == shape[d] if -1 not in wanted else known and shape[d] % known == 0
+    if not fits:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
+            "input tensor"
+        )
+    return view(input, (*shape[:d], *_resolved(wanted, shape[d]), *shape[d + 1 :]))
+
+
+def _squeeze(x: Any, axes: Any) -> Any:
+    return x.squeeze(axes)
+
+
+_squeezes = [
+    parametric(
+        _squeeze,
+        x=lambda g, x_shape: g.reshape(x_shape),
+        view=True,
+        jvp="linear",
+        batch=lambda x, axes: squeeze_p(x, tuple(a + 1 for a in axes)),
+        name="squeeze" if form == 1 else f"squeeze_{form}",
+        node_name=f"SqueezeBackward{form}",
+        saved={"x_shape": "self_sym_sizes", "axes": "dim"},
+    )
+    for form in range(3)
+]
+squeeze_p = _squeezes[1]
+
+
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+    """Drop dimensions of size 1: all of them, or those of `dim` that are.
+
+    Examples
+    --------
+    >>> adjoint.zeros(1, 2, 1).squeeze(0).shape
+    adjoint.Size([2, 1])
+    """
+    shape = input.array.shape
+    if dim is None:
+        dims: Sequence[int] = range(len(shape))
+        form = 0
+    elif isinstance(dim, tuple | list):
+        dims, form = dims_in(dim, len(shape)) if dim else (), 2
+    else:
+        dims, form = dims_in(dim, len(shape)), 1
+    return _squeezes[form](input, tuple(d for d in dims if shape[d] == 1))
+
+
+def _unsqueeze(x: Any, axis: Any) -> Any:
+    return x[(_ALL,) * axis + (None,)]
+
+
+unsqueeze_p = parametric(
+    _unsqueeze,
+    x=lambda g, x_shape: g.reshape(x_shape),
+    view=True,
+    jvp="linear",
+    batch=lambda x, axis: unsqueeze_p(x, axis + 1),
+    saved={"axis": "dim"},
+)
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """Insert a dimension of size 1 at `dim`.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 3).unsqueeze(1).shape
+    adjoint.Size([2, 1, 3])
+    """
+    return unsqueeze_p(input, dim_in(dim, input.array.ndim + 1))
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Return each tensor with at least one dimension."""
+    return _each(tensors, lambda t: reshape(t, 1) if t.array.ndim == 0 else t)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Return each tensor with at least two dimensions, new ones in front."""
+
+    def grown(t: Tensor) -> Tensor:
+        rank = t.array.ndim
+        return reshape(t, 1, 1) if rank == 0 else unsqueeze_p(t, 0) if rank == 1 else t
+
+    return _each(tensors, grown)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Return each tensor with at least three dimensions: a vector becomes the middle one."""
+
+    def grown(t: Tensor) -> Tensor:
+        rank = t.array.ndim
+        if rank == 0:
+            return reshape(t, 1, 1, 1)
+        if rank == 1:
+            return unsqueeze_p(unsqueeze_p(t, 0), 2)
+        return unsqueeze_p(t, 2) if rank == 2 else t
+
+    return _each(tensors, grown)
+
+
+def _each(tensors: tuple[Any, ...], function: Any) -> Any:
+    if len(tensors) == 1:
+        if isinstance(tensors[0], TensorBase):
+            return function(tensors[0])
+        tensors = tuple(tensors[0])
+    return tuple(function(t) for t in tensors)
+
+
+# --- Repeating without memory -----------------------------------------------------------------------
+
+
 def _expand(x: Any, shape: Any) -> Any:
-    return module_of(x).broadcast_to(x, shape) if not hasattr(x, "level") else x
+    lead = len(shape) - x.ndim
+    strides = [0] * lead
+    for i, (n, m, s) in enumerate(zip(x.shape, shape[lead:], x.strides)):
+        if n == m:
+            strides.append(s)
+        elif n == 1:
+            strides.append(0)
+        else:
+            raise _expand_error(shape, x.shape, lead + i)
+    if isinstance(x, np.generic):
+        x = np.asarray(x)
+    if type(x) is ndarray and x.flags.c_contiguous and x.dtype.kind in "fiubc":
+        # Ten times faster than broadcast_to, and as writable as `x` is.
+        return ndarray(shape, x.dtype, x, 0, strides)
+    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+
+
+def _expand_error(shape: Any, existing: Any, at: int) -> RuntimeError:
+    lead = len(shape) - len(existing)
+    return RuntimeError(
+        f"The expanded size of the tensor ({shape[at]}) must match the existing size ({existing[at - lead]}) at "
+        f"non-singleton dimension {at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(existing)}"
+    )
 
 
 expand_p = parametric(
@@ -126,13 +469,100 @@ expand_p = parametric(
     view=True,
     jvp="linear",
     batch=lambda x, shape: expand_p(_lead(x, len(shape)), (x.shape[0], *shape)),
+    saved={"x_shape": "self_sym_sizes"},
 )
 
 
 def _lead(x: Any, rank: int) -> Any:
     """Return a batched value with size-1 axes after the batch axis, up to `rank` logical axes."""
     shape = x.shape
-    return reshape_p(x, (shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
+    missing = rank - len(shape) + 1
+    return reshape_p(x, (shape[0], *(1,) * missing, *shape[1:])) if missing > 0 else x
+
+
+def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) -> Tensor:
+    """Repeat dimensions of size 1 without using memory; -1 keeps a size as it is.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1], [2]]).expand(2, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
+    wanted = _sizes(args, size)
+    existing = input.array.shape
+    lead = len(wanted) - len(existing)
+    if lead < 0:
+        raise RuntimeError(
+            f"expand(Tensor{{{list(existing)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) "
+            f"must be greater or equal to the number of dimensions in the tensor ({len(existing)})"
+        )
+    if wanted and min(wanted) < 0:
+        for i in range(lead):
+            if wanted[i] == -1:
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({wanted[i]}) isn't allowed in a leading, non-existing "
+                    f"dimension {i}"
+                )
+        wanted = (*wanted[:lead], *(n if m == -1 else m for n, m in zip(existing, wanted[lead:], strict=True)))
+        if min(wanted) < 0:
+            raise RuntimeError(f"expand: sizes must be -1 or not negative, got {list(wanted)}")
+    return expand_p(input, wanted)
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """Expand `input` to the shape of `other`."""
+    return expand(input, other.array.shape)
+
+
+def broadcast_to(input: Tensor, size: Any) -> Tensor:
+    """Expand `input` to a shape that it broadcasts to."""
+    return expand(input, shape_from((size,)))
+
+
+def broadcast_shapes(*shapes: Any) -> Any:
+    """Return the shape that tensors of these shapes broadcast to.
+
+    Examples
+    --------
+    >>> adjoint.broadcast_shapes((2, 1), (3,))
+    adjoint.Size([2, 3])
+    """
+    from ..core.size import Size
+
+    full = [tuple(s) if isinstance(s, tuple | list) else (int(s),) for s in shapes]
+    out: list[int] = []
+    for shape in full:
+        if any(n < 0 for n in shape):
+            raise RuntimeError(f"Trying to create tensor with negative dimension ({min(shape)}): {list(shape)}")
+        out = [1] * (len(shape) - len(out)) + out
+        for i in range(1, len(shape) + 1):
+            if shape[-i] != 1 and out[-i] not in (1, shape[-i]):
+                raise RuntimeError(
+                    "Shape mismatch: objects cannot be broadcast to a single shape: "
+                    + ", ".join(str(list(s)) for s in full)
+                )
+            if shape[-i] != 1:
+                out[-i] = shape[-i]
+    return Size(out)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Expand tensors to the shape that they broadcast to."""
+    if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
+        tensors = tuple(tensors[0])
+    shapes = [tuple(t.array.shape) for t in tensors]
+    if len(shapes) == 2:
+        from ..core.failures import broadcast_error
+
+        error = broadcast_error(*shapes)
+        if error is not None:
+            raise error
+    shape = tuple(broadcast_shapes(*shapes))
+    return tuple(expand_p(t, shape) for t in tensors)
+
+
+# --- Another order of dimensions --------------------------------------------------------------------
 
 
 def _permute(x: Any, axes: Any) -> Any:
@@ -140,7 +570,10 @@ def _permute(x: Any, axes: Any) -> Any:
 
 
 def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.argsort(axes))
+    inverse = [0] * len(axes)
+    for i, a in enumerate(axes):
+        inverse[a] = i
+    return tuple(inverse)
 
 
 permute_p = parametric(
@@ -149,11 +582,33 @@ permute_p = parametric(
     view=True,
     jvp="linear",
     batch=lambda x, axes: permute_p(x, (0, *(a + 1 for a in axes))),
+    saved={"axes": "dims"},
 )
 
 
+def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
+    """Put the dimensions in another order.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 3, 4).permute(2, 0, 1).shape
+    adjoint.Size([4, 2, 3])
+    """
+    wanted = _sizes(args, dims)
+    rank = input.array.ndim
+    if len(wanted) != rank:
+        raise RuntimeError(
+            "permute: number of dimensions in the tensor input does not match the length of the desired ordering of "
+            f"dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(wanted)}"
+        )
+    axes = tuple(dim_in(d, rank) for d in wanted)
+    if len(set(axes)) != rank:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return permute_p(input, axes)
+
+
 def _swap(x: Any, axis0: Any, axis1: Any) -> Any:
-    return x.swapaxes(axis0, axis1)
+    return x.swapaxes(axis0, axis1) if x.ndim else x[...]
 
 
 transpose_p = parametric(
@@ -161,7 +616,446 @@ transpose_p = parametric(
     x=lambda g, axis0, axis1: transpose_p(g, axis0, axis1),
     view=True,
     jvp="linear",
-    batch=lambda x, axis0, axis1: transpose_p(x, axis0 + 1, axis1 + 1),
+    batch=lambda x, axis0, axis1: transpose_p(x, axis0 + 1, axis1 + 1) if x.ndim > 1 else alias_p(x),
     name="transpose",
     saved={"axis0": "dim0", "axis1": "dim1"},
 )
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Exchange two dimensions.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 3).transpose(0, 1).shape
+    adjoint.Size([3, 2])
+    """
+    rank = input.array.ndim
+    return transpose_p(input, dim_in(dim0, rank), dim_in(dim1, rank))
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Exchange two dimensions."""
+    return transpose(input, axis0, axis1)
+
+
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Exchange two dimensions."""
+    return transpose(input, dim0, dim1)
+
+
+t_p = parametric(
+    lambda x: x.T,
+    x=lambda g: t_p(g),
+    view=True,
+    name="t",
+    jvp="linear",
+    batch=lambda x: transpose_p(x, 1, 2) if x.ndim > 2 else alias_p(x),
+)
+
+
+def t(input: Tensor) -> Tensor:
+    """Transpose a matrix; a vector or a number stays as it is."""
+    _check_matrix(input)
+    return t_p(input)
+
+
+def _check_matrix(input: Tensor) -> None:
+    if input.array.ndim > 2:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {input.array.ndim}D; use .mT or transpose"
+        )
+
+
+def numpy_transpose(input: Tensor) -> Tensor:
+    """Reverse the order of the dimensions, as the property ``.T``."""
+    return permute_p(input, tuple(range(input.array.ndim - 1, -1, -1)))
+
+
+def matrix_transpose(input: Tensor) -> Tensor:
+    """Exchange the last two dimensions, as the property ``.mT``."""
+    rank = input.array.ndim
+    if rank < 2:
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor."
+        )
+    return transpose_p(input, rank - 2, rank - 1)
+
+
+def adjoint(input: Tensor) -> Tensor:
+    """Exchange the last two dimensions and conjugate, as the property ``.mH``."""
+    rank = input.array.ndim
+    if rank < 2:
+        raise RuntimeError(
+            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {rank}-D tensor."
+        )
+    return conj(transpose_p(input, rank - 2, rank - 1))
+
+
+def conjugate_transpose(input: Tensor) -> Tensor:
+    """Transpose and conjugate a matrix, as the property ``.H``."""
+    rank = input.array.ndim
+    if rank == 0:
+        return conj(input)
+    if rank != 2:
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor.")
+    return conj(transpose_p(input, 0, 1))
+
+
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Move dimensions to other places; the rest keep their order.
+
+    Examples
+    --------
+    >>> adjoint.zeros(2, 3, 4).movedim(0, -1).shape
+    adjoint.Size([3, 4, 2])
+    """
+    rank = input.array.ndim
+    sources = (source,) if hasattr(source, "__index__") else tuple(source)
+    destinations = (destination,) if hasattr(destination, "__index__") else tuple(destination)
+    if len(sources) != len(destinations):
+        raise RuntimeError(
+            "movedim: Invalid source or destination dims: source and destination must have the same number of "
+            f"elements, got {len(sources)} and {len(destinations)}"
+        )
+    start, end = [dim_in(d, rank) for d in sources], [dim_in(d, rank) for d in destinations]
+    for name, dims in (("source", start), ("destination", end)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
+    if rank == 0:
+        return alias_p(input)
+    placed = dict(zip(end, start, strict=True))
+    rest = iter([d for d in range(rank) if d not in start])
+    return permute_p(input, tuple(placed[i] if i in placed else next(rest) for i in range(rank)))
+
+
+def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """Move dimensions to other places; the rest keep their order."""
+    return movedim(input, source, destination)
+
+
+# --- Parts that overlap or lie apart ----------------------------------------------------------------
+
+
+def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    view = x.diagonal(offset, axis1, axis2)
+    if type(view) is ndarray and x.flags.writeable:
+        view.flags.writeable = True
+    return view
+
+
+def _undiagonal(x: Any, shape: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    out = module_of(x).zeros(shape, x.dtype)
+    _diagonal(out, offset, axis1, axis2)[...] = x
+    return out
+
+
+diagonal_p = parametric(
+    _diagonal,
+    x=lambda g, x_shape, offset, axis1, axis2: undiagonal_p(g, x_shape, offset, axis1, axis2),
+    view=True,
+    jvp="linear",
+    batch=lambda x, offset, axis1, axis2: diagonal_p(x, offset, axis1 + 1, axis2 + 1),
+    saved={"x_shape": "self_sym_sizes", "axis1": "dim1", "axis2": "dim2"},
+)
+# Zeros of a shape with `x` on a diagonal.
+undiagonal_p = parametric(
+    _undiagonal,
+    x=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
+    jvp="linear",
+    batch=lambda x, shape, offset, axis1, axis2: undiagonal_p(
+        x, (x.shape[0], *shape), offset, axis1 + 1, axis2 + 1
+    ),
+    node_name="DiagEmbedBackward0",
+)
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """View the diagonal between two dimensions, as the last dimension.
+
+    Examples
+    --------
+    >>> adjoint.arange(6).reshape(2, 3).diagonal(1)
+    tensor([1, 5])
+    """
+    rank = input.array.ndim
+    axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
+    if axis1 == axis2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return diagonal_p(input, offset, axis1, axis2)
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Put the last dimension on the diagonal of new matrices of zeros.
+
+    Examples
+    --------
+    >>> adjoint.diag_embed(adjoint.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    rank = input.array.ndim + 1
+    axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
+    if axis1 == axis2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if rank == 1:
+        raise RuntimeError("diag_embed: the input must have at least one dimension")
+    sizes = iter(input.array.shape[:-1])
+    side = input.array.shape[-1] + abs(offset)
+    shape = tuple(side if i in (axis1, axis2) else next(sizes) for i in range(rank))
+    return undiagonal_p(input, shape, offset, axis1, axis2)
+
+
+def diag(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
+    """Return a copy of a matrix's diagonal, or a matrix with a vector on its diagonal."""
+    from .create import into
+
+    rank = input.array.ndim
+    if rank == 1:
+        return into(out, diag_embed(input, diagonal))
+    if rank != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {rank}D")
+    return into(out, diagonal_copy_p(input, diagonal, 0, 1))
+
+
+diagonal_copy_p = parametric(
+    lambda x, offset, axis1, axis2: x.diagonal(offset, axis1, axis2).copy(),
+    x=lambda g, x_shape, offset, axis1, axis2: undiagonal_p(g, x_shape, offset, axis1, axis2),
+    jvp="linear",
+    batch=lambda x, offset, axis1, axis2: diagonal_copy_p(x, offset, axis1 + 1, axis2 + 1),
+    name="diagonal_copy",
+    node_name="DiagonalBackward0_copy",
+)
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """Put all elements on the diagonal of a matrix of zeros."""
+    return diag_embed(reshape(input, -1), offset)
+
+
+def trace(input: Tensor) -> Tensor:
+    """Add up the diagonal of a matrix."""
+    if input.array.ndim != 2:
+        raise RuntimeError("trace: expected a matrix")
+    return diagonal_p(input, 0, 0, 1).sum()
+
+
+def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
+    if x.ndim == 0:
+        return x.reshape(1)[:size]
+    count = (x.shape[axis] - size) // step + 1
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
+    strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :], x.strides[axis])
+    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+
+
+def _refold(x: Any, shape: Any, axis: Any, size: Any, step: Any) -> Any:
+    out = module_of(x).zeros(shape, x.dtype)
+    if not shape:
+        return x.sum().reshape(shape) if size else out
+    count = x.shape[axis]
+    for k in range(size):
+        out[(_ALL,) * axis + (slice(k, k + (count - 1) * step + 1, step),)] += x[..., k]
+    return out
+
+
+unfold_p = parametric(
+    _unfold,
+    x=lambda g, x_shape, axis, size, step: refold_p(g, x_shape, axis, size, step),
+    view=True,
+    jvp="linear",
+    batch=lambda x, axis, size, step: (
+        unfold_p(x, axis + 1, size, step) if x.ndim > 1 else unfold_p(unsqueeze_p(x, 1), 1, size, step)
+    ),
+    saved={"x_shape": "self_sym_sizes", "axis": "dimension"},
+)
+# Windows back in their places, added up where they overlap.
+refold_p = parametric(
+    _refold,
+    x=lambda g, axis, size, step: unfold_p(g, axis, size, step),
+    jvp="linear",
+    batch=lambda x, shape, axis, size, step: refold_p(x, (x.shape[0], *shape), axis + 1, size, step),
+    node_name="UnfoldBackwardBackward0",
+)
+
+
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """View windows of `size` along a dimension, `step` apart; a new last dimension runs inside them.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    rank = input.array.ndim
+    axis = dim_in(dimension, rank)
+    length = input.array.shape[axis] if rank else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {axis} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return unfold_p(input, axis, size, step)
+
+
+# --- Other dtypes of the same memory ----------------------------------------------------------------
+
+
+def _view_as_real(x: Any) -> Any:
+    parts = x.real
+    return module_of(x).lib.stride_tricks.as_strided(
+        parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize)
+    )
+
+
+def _view_as_complex(x: Any) -> Any:
+    wanted = of(x.dtype).to_complex().np
+    size = x.dtype.itemsize
+    if x.size and (x.strides[-1] != size or any(s % (2 * size) for s in x.strides[:-1])):
+        x = x.copy(order="C")
+    if x.size == 0:
+        return module_of(x).empty(x.shape[:-1], wanted)
+    return x.view(wanted)[..., 0]
+
+
+view_as_real_p = parametric(
+    _view_as_real, x=lambda g: view_as_complex_p(g), view=True, jvp="linear", batch="same"
+)
+view_as_complex_p = parametric(
+    _view_as_complex, x=lambda g: view_as_real_p(g), view=True, jvp="linear", batch="same"
+)
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """View complex numbers as pairs of real ones, in a new last dimension.
+
+    Examples
+    --------
+    >>> adjoint.view_as_real(adjoint.tensor([1 + 2j]))
+    tensor([[1., 2.]])
+    """
+    if input.array.dtype.kind != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return view_as_real_p(input)
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """View pairs of real numbers, the last dimension, as complex ones."""
+    array = input.array
+    if of(array.dtype).name not in ("float32", "float64"):
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{of(array.dtype).name}"
+        )
+    if array.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if array.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if type(array) is ndarray and array.size:
+        if array.strides[-1] != array.itemsize:
+            raise RuntimeError("Tensor must have a last dimension with stride 1")
+        for i, (s, n) in enumerate(zip(array.strides[:-1], array.shape[:-1], strict=True)):
+            if n > 1 and s % (2 * array.itemsize):
+                raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, not dim {i}")
+    return view_as_complex_p(input)
+
+
+def real(input: Tensor) -> Tensor:
+    """View the real part; a real tensor is its own."""
+    if input.array.dtype.kind != "c":
+        return input
+    from .index import select_p
+
+    return select_p(view_as_real_p(input), input.array.ndim, 0)
+
+
+def imag(input: Tensor) -> Tensor:
+    """View the imaginary part."""
+    if input.array.dtype.kind != "c":
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    from .index import select_p
+
+    return select_p(view_as_real_p(input), input.array.ndim, 1)
+
+
+def _view_dtype(x: Any, dtype: Any) -> Any:
+    if x.ndim == 0 or dtype.itemsize == x.dtype.itemsize:
+        return x.view(dtype)
+    if x.dtype.itemsize > dtype.itemsize and not (x.strides[-1] == x.itemsize or x.shape[-1] <= 1):
+        raise RuntimeError("self.stride(-1) must be 1 to view a tensor as a dtype of smaller element size")
+    return x.view(dtype)
+
+
+view_dtype_p = parametric(_view_dtype, view=True, name="view_dtype", batch="same")
+
+
+def view_dtype(input: Tensor, dtype: Any) -> Tensor:
+    """Look at the same bytes as another dtype; no gradient flows through."""
+    wanted = as_dtype(dtype).np
+    array = input.array
+    if wanted == array.dtype:
+        return alias_p(input)
+    old, new = array.itemsize, wanted.itemsize
+    if old != new and array.ndim == 0:
+        raise RuntimeError(
+            f"self.dim() cannot be 0 to view {of(array.dtype).name} as {of(wanted).name} (different element sizes)"
+        )
+    if new > old:
+        ratio = new // old
+        if array.shape[-1] % ratio:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {ratio} to view {of(array.dtype).name} as {of(wanted).name} "
+                f"(different element sizes), but got {array.shape[-1]}"
+            )
+        if type(array) is ndarray and array.strides[-1] != old and array.shape[-1] > 1:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {of(array.dtype).name} as {of(wanted).name} (different element "
+                f"sizes), but got {array.strides[-1] // old}"
+            )
+    return view_dtype_p(input, wanted)
+
+
+# --- In place: the tensor itself gets another shape -------------------------------------------------
+
+
+def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
+    """Make `input` what a view of it is: its geometry and its history."""
+    check_writable(input, modes.is_grad_enabled() and input.node is not None)
+    input.array, input.node = seen.array, seen.node
+    if input.lineage is not None:
+        input.lineage = seen.lineage
+    storage_of(input)
+    note_write(input, operation)
+    return input
+
+
+def t_(input: Tensor) -> Tensor:
+    """Transpose a matrix, in place."""
+    return become(input, t(input), "t_")
+
+
+def transpose_(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Exchange two dimensions, in place."""
+    return become(input, transpose(input, dim0, dim1), "transpose_")
+
+
+def swapaxes_(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Exchange two dimensions, in place."""
+    return become(input, transpose(input, axis0, axis1), "swapaxes_")
+
+
+def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Exchange two dimensions, in place."""
+    return become(input, transpose(input, dim0, dim1), "swapdims_")
+
+
+def squeeze_(input: Tensor, dim: Any = None) -> Tensor:
+    """Drop dimensions of size 1, in place."""
+    return become(input, squeeze(input, dim), "squeeze_")
+
+
+def unsqueeze_(input: Tensor, dim: int) -> Tensor:
+    """Insert a dimension of size 1, in place."""
+    return become(input, unsqueeze(input, dim), "unsqueeze_")

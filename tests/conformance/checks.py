@@ -10,7 +10,7 @@ import torch
 import adjoint
 
 from . import entries
-from .translate import Missing, flatten, substitute, swap, to_adjoint, to_numpy
+from .translate import flatten, substitute, swap, to_adjoint, to_numpy
 
 CHECKS = ("forward", "grad", "gradgrad", "forward_ad", "vmap", "method", "inplace", "out", "alias", "errors")
 
@@ -32,8 +32,9 @@ TOLERANCES = {
     "float16": (1e-2, 1e-2),
     "bfloat16": (5e-2, 5e-2),
 }
-# torch's own kernel is this inexact in double precision.
-LOOSE = {"erfinv": 1e-6, "igamma": 1e-6, "igammac": 1e-6}
+# How many times wider they are where torch's own kernel is inexact: its Bessel functions are off by up to
+# 3e-7 in double precision (against mpmath).
+LOOSE = {f"special.bessel_{name}": 1000.0 for name in ("j0", "j1", "y0", "y1")}
 
 
 # --- Comparing --------------------------------------------------------------------------------------
@@ -347,7 +348,9 @@ def forward_ad(case: Case) -> None:
                     primal, tangent = t, tangent_of[id(t)]
                     if side == "ours":
                         primal, tangent = translated[id(t)][0], to_adjoint(tangent)
-                    duals[id(primal)] = ad.make_dual(primal, tangent)
+                        duals[id(primal)] = ad.make_dual(primal, tangent)
+                    else:
+                        duals[id(primal)] = _torch_runs(ad.make_dual, primal, tangent)
             dual_call = substitute(call, duals)
             if side == "theirs":
                 outs = flatten(_torch_runs(case.run_theirs, dual_call, True))
@@ -361,6 +364,8 @@ def forward_ad(case: Case) -> None:
     for i, (b, a) in enumerate(zip(*results)):
         if b is None:
             continue
+        if a is None:
+            raise Mismatch(f"value {i} is not a floating tensor, torch's is")
         try:
             compare_arrays(array_of(a[0]), to_numpy(b[0]), f"value {i}", case.loose)
         except Mismatch:
@@ -511,7 +516,7 @@ def errors(op: Any, function: Any) -> list[tuple[bool, str]]:
         sample = item.sample_input
         try:
             call = to_adjoint((sample.input, tuple(sample.args), dict(sample.kwargs)))
-        except Missing:
+        except Exception:  # what adjoint or NumPy cannot hold at all: a meta tensor, 65 dimensions
             continue
         try:
             op.op(sample.input, *sample.args, **sample.kwargs)

@@ -101,7 +101,14 @@ def _sketch(case: Any) -> str:
     return ", ".join(parts)[:240]
 
 
-def run_op(name: str, wanted: list[str], dtypes: list[str], samples: int | None, budget: float) -> Record:
+def run_op(
+    name: str,
+    wanted: list[str],
+    dtypes: list[str],
+    samples: int | None,
+    budget: float,
+    reference: bool = False,
+) -> Record:
     """Return the record of one operator: a status for every check and dtype."""
     op = entries.ENTRIES[name]
     record: Record = {"name": name, "checks": {}}
@@ -112,7 +119,7 @@ def run_op(name: str, wanted: list[str], dtypes: list[str], samples: int | None,
     signal.setitimer(signal.ITIMER_PROF, budget)
     try:
         for dtype in entries.dtypes_of(op, dtypes):
-            _run_dtype(record, op, function, dtype, wanted, samples)
+            _run_dtype(record, op, function, dtype, wanted, samples, reference)
             if "missing" in record:
                 return record
         if "errors" in wanted and op.error_inputs_func is not None and not name.startswith("__"):
@@ -132,13 +139,20 @@ def run_op(name: str, wanted: list[str], dtypes: list[str], samples: int | None,
 
 
 def _run_dtype(
-    record: Record, op: Any, function: Any, dtype: Any, wanted: list[str], samples: int | None
+    record: Record,
+    op: Any,
+    function: Any,
+    dtype: Any,
+    wanted: list[str],
+    samples: int | None,
+    reference: bool,
 ) -> None:
     floating = dtype.is_floating_point or dtype.is_complex
     backward = op.supports_autograd and floating and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     np.random.seed(0)
-    taken = spread(list(op.sample_inputs("cpu", dtype, requires_grad=backward)), samples)
+    make = op.reference_inputs if reference else op.sample_inputs
+    taken = spread(list(make("cpu", dtype, requires_grad=backward)), samples)
     cases = [checking.Case(op, sample, function) for sample in taken]
     label = str(dtype).removeprefix("torch.")
     told: set[str] = set()
@@ -171,7 +185,8 @@ def _work(pipe: Any, options: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while (name := pipe.recv()) is not None:
         try:
-            pipe.send(run_op(name, *(options[k] for k in ("checks", "dtypes", "samples", "timeout"))))
+            keys = ("checks", "dtypes", "samples", "timeout", "reference")
+            pipe.send(run_op(name, *(options[k] for k in keys)))
         except BaseException as error:
             pipe.send(_crash(name, f"{type(error).__name__}: {error}"[:300]))
 
@@ -349,6 +364,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--checks", default=",".join(checking.CHECKS), help="comma-separated; default: all")
     parser.add_argument("--dtypes", default="float64", help="comma-separated, or 'all'")
     parser.add_argument("--samples", type=int, default=30, help="samples per operator and dtype; 0 for all")
+    parser.add_argument(
+        "--reference", action="store_true", help="torch's larger set of samples, where it has one"
+    )
     parser.add_argument("--timeout", type=float, default=30, help="processor seconds per operator")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--markdown", type=Path, help="write the coverage page here")
@@ -362,7 +380,10 @@ def main(argv: list[str] | None = None) -> int:
     everything = "float64,float32,complex128,int64,bool"
     dtypes = (everything if args.dtypes == "all" else args.dtypes).split(",")
     names, skipped = select(args.ops)
-    options = {"checks": wanted, "dtypes": dtypes, "samples": args.samples or None, "timeout": args.timeout}
+    options = {
+        "checks": wanted, "dtypes": dtypes, "samples": args.samples or None, "timeout": args.timeout,
+        "reference": args.reference,
+    }  # fmt: skip
     started = time.monotonic()
 
     def report(record: Record) -> None:

@@ -13,7 +13,9 @@ import pytest
 
 EXPECTED = Path(__file__).with_name("expected.json")
 CHECKS = ["forward", "grad"]
-OPTIONS: dict[str, Any] = {"checks": CHECKS, "dtypes": ["float64"], "samples": 3, "timeout": 20.0}
+OPTIONS: dict[str, Any] = {
+    "checks": CHECKS, "dtypes": ["float64"], "samples": 3, "timeout": 20.0, "reference": False,
+}  # fmt: skip
 
 
 def _run(names: list[str] | None = None) -> list[dict[str, Any]]:

@@ -1,0 +1,116 @@
+"""Values of special functions: SciPy's where it is installed (CuPy's on a GPU), a few made here.
+
+SciPy is imported when the first of its functions is called. What the standard library or a few lines can
+compute works without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+
+@cache
+def _library(name: str) -> Any:
+    if name == "cupy":
+        from cupyx.scipy import special  # type: ignore[import-not-found, unused-ignore]
+    else:
+        from scipy import special
+    return special
+
+
+_STANDARD: dict[str, Callable[[float], float]] = {"erf": math.erf, "erfc": math.erfc, "gammaln": math.lgamma}
+
+
+@cache
+def _function(name: str, module: str) -> Callable[..., Any]:
+    try:
+        found = getattr(_library(module), name, None)
+    except ImportError as error:
+        if name in _STANDARD:
+            return _elementwise(_STANDARD[name])
+        raise ImportError(
+            f"{name}: special functions are computed by SciPy, which is not installed here; pip install adjoint[math]"
+        ) from error
+    if found is None:  # CuPy lacks some: one round trip through the host
+        on_host = _function(name, "numpy")
+        return lambda *arrays: _through_host(on_host, arrays)
+    return found  # type: ignore[no-any-return]
+
+
+def _through_host(function: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
+    import cupy  # type: ignore[import-not-found, unused-ignore]
+
+    return cupy.asarray(function(*(a.get() if hasattr(a, "get") else a for a in arrays)))
+
+
+def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    def guarded(value: float) -> float:
+        try:
+            return function(value)
+        except (OverflowError, ValueError):  # lgamma at its poles
+            return math.inf
+
+    slow = np.frompyfunc(guarded, 1, 1)
+    return lambda x: np.asarray(slow(x), x.dtype)
+
+
+def special(name: str, part: int | None = None) -> Callable[..., Any]:
+    """Return SciPy's function of that name, for arrays of any floating dtype on any device.
+
+    Of a function with several results, `part` says which is wanted.
+    """
+
+    def kernel(*arrays: Any) -> Any:
+        first = next(a for a in arrays if hasattr(a, "dtype") and a.dtype.kind not in "biu")
+        dtype = first.dtype
+        function = _function(name, "numpy" if isinstance(first, np.ndarray | np.generic) else "cupy")
+        if dtype.itemsize == 2:
+            arrays = tuple(a.astype(np.float32) if getattr(a, "dtype", None) == dtype else a for a in arrays)
+        out = function(*arrays) if part is None else function(*arrays)[part]
+        return out if out.dtype == dtype else out.astype(dtype)
+
+    kernel.__name__ = name
+    return kernel
+
+
+_erf = special("erf")
+# erf(x) = tanh(x * p(x * x)) to single precision where |x| < 4.3; beyond, it is 1.
+_ERF_SINGLE = (
+    1.1283792, 0.1027699, -0.00019543349, -0.00061462744, 8.446419e-05, -4.7554176e-06, 2.2264105e-08, 5.684385e-09,
+)  # fmt: skip
+_FEW = 1000
+
+
+def erf(x: Any) -> Any:
+    """Return the error function; of many single-precision numbers, from a polynomial and NumPy's fast tanh."""
+    if x.dtype.itemsize == 2:
+        return erf(x.astype(np.float32)).astype(x.dtype)
+    if x.dtype != np.float32 or x.size < _FEW:
+        return _erf(x)
+    near = np.minimum(x, np.float32(4.3))
+    np.maximum(near, np.float32(-4.3), out=near)
+    square = near * near
+    c = square * np.float32(_ERF_SINGLE[-1])
+    for coefficient in _ERF_SINGLE[-2:0:-1]:
+        c += np.float32(coefficient)
+        c *= square
+    c += np.float32(_ERF_SINGLE[0])
+    c *= near
+    return np.tanh(c, out=c)
+
+
+def sigmoid(x: Any) -> Any:
+    """Return ``1 / (1 + exp(-x))``, with as few passes over memory as NumPy allows."""
+    if x.dtype.itemsize == 2:
+        return sigmoid(x.astype(np.float32)).astype(x.dtype)
+    if x.ndim == 0:
+        return 1 / (1 + np.exp(-x))
+    c = np.negative(x)
+    np.exp(c, out=c)
+    c += 1
+    return np.reciprocal(c, out=c)

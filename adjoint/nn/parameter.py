@@ -1,0 +1,244 @@
+"""Tensors that a module owns: parameters, which are trained, and buffers, which are not."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from ..core import device as devices
+from ..core import dtypes
+from ..core.engine import AccumulateGrad
+from ..core.overrides import disabled_torch_function, plain
+from ..core.primitive import wrap
+from ..core.tensor import storage_of
+from ..ops import copies, create
+from ..tensor import Tensor
+
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
+
+
+def _checked(data: Any, kind: str) -> Any:
+    if data is None:
+        return create.empty(0)
+    if not isinstance(data, Tensor):
+        raise AttributeError(
+            f"'{type(data).__name__}' object has no attribute 'detach': a {kind} is made from a Tensor; convert with "
+            "adjoint.tensor(...)"
+        )
+    return data
+
+
+# --- Parameters -------------------------------------------------------------------------------------
+
+
+class _ParameterMeta(type):
+    """Lets a tensor of another class that is marked as a parameter count as one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that a module trains; it requires grad unless told otherwise.
+
+    Results of ops on parameters are plain tensors. A tensor of a class of one's own keeps that class, and
+    counts as a Parameter all the same.
+
+    Examples
+    --------
+    >>> adjoint.nn.Parameter(adjoint.ones(2))
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    """
+
+    __torch_function__ = disabled_torch_function  # type: ignore[assignment]
+    _is_param = True
+    _prints_as_tensor = True
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        """Make a parameter that shares the memory of `data`; without data it is empty."""
+        data = _checked(data, "Parameter")
+        if type(data) in plain:
+            out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
+            if requires_grad:
+                create.require_grad(out)
+            return out
+        out = data.detach().requires_grad_(requires_grad)
+        if type(out) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                f"instance of the same type, but return type {type(out).__name__} was found instead."
+            )
+        out._is_param = True
+        return out
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+        return memo[id(self)]
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+# --- Buffers ----------------------------------------------------------------------------------------
+
+
+class _BufferMeta(type):
+    """Lets a tensor that is marked as a buffer count as one."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Buffer and isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that a module keeps without training it; one that is `persistent` is saved with the module.
+
+    Examples
+    --------
+    >>> isinstance(adjoint.nn.Buffer(adjoint.zeros(2)), adjoint.nn.Buffer)
+    True
+    """
+
+    __torch_function__ = disabled_torch_function  # type: ignore[assignment]
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        """Return `data` detached, marked as a buffer."""
+        out = _checked(data, "Buffer").detach().requires_grad_(False)
+        out.persistent, out._is_buffer = persistent, True
+        return out
+
+
+# --- Not yet made -----------------------------------------------------------------------------------
+
+
+class _Unset:
+    """Stands where an array will be; whoever wants something of it is told what to do first."""
+
+    __slots__ = ("_kind",)
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ValueError(
+            f"Attempted to use an uninitialized {self._kind} (its {name!r} was asked for). This error happens when you are "
+            "using a `LazyModule` or explicitly manipulating `nn.parameter.UninitializedParameter` objects: call "
+            "`forward` once with a real batch, or `materialize`, before anything that needs its values."
+        )
+
+
+class UninitializedTensorMixin:
+    """What uninitialized parameters and buffers share: they get their shape, and memory, later."""
+
+    cls_to_become: Any = None
+    _dtype: dtypes.dtype
+    _device: devices.device
+    array: Any
+    memory: Any
+    node: Any
+
+    @classmethod
+    def _unset(cls: Any, kind: str, requires_grad: bool, device: Any, dtype: Any) -> Any:
+        out: Any = object.__new__(cls)
+        out.array = _Unset(kind)
+        out.node = out.memory = out.lineage = out._grad = None
+        out._dtype = dtypes.default() if dtype is None else dtypes.as_dtype(dtype)
+        out._device = devices.as_device(device)
+        if requires_grad:
+            out.node = AccumulateGrad(out)
+        return out
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a tensor of the given shape, its elements unset."""
+        place = self._device if device is None else device
+        made = create.empty(shape, device=place, dtype=self._dtype if dtype is None else dtype)
+        self.array, self.memory = made.array, None
+        del self.__dict__["_dtype"], self.__dict__["_device"]
+        self.__class__ = self.cls_to_become
+        if self.node is not None:
+            self.node.follow(self)
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The data type it will have."""
+        return self._dtype
+
+    @property
+    def device(self) -> devices.device:
+        """Where it will be."""
+        return self._device
+
+    @property
+    def shape(self) -> NoReturn:
+        """Raise: there is none yet."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` to "
+            "initialize the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self) -> NoReturn:
+        """Raise: there is no memory yet."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
+        )
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (_remade, (type(self), self.node is not None, str(self._device), self._dtype))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = _remade(type(self), self.node is not None, str(self._device), self._dtype)
+        return memo[id(self)]
+
+
+def _remade(cls: Any, requires_grad: bool, device: str, dtype: dtypes.dtype) -> Any:
+    return cls(requires_grad=requires_grad, device=device, dtype=dtype)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet.
+
+    Examples
+    --------
+    >>> p = adjoint.nn.UninitializedParameter()
+    >>> p.materialize((2, 3))
+    >>> p.shape
+    adjoint.Size([2, 3])
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        """Make a parameter that waits for `materialize`."""
+        return cls._unset("parameter", requires_grad, device, dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet."""
+
+    __torch_function__ = disabled_torch_function  # type: ignore[assignment]
+    cls_to_become = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        """Make a buffer that waits for `materialize`."""
+        out = cls._unset("buffer", requires_grad, device, dtype)
+        out.persistent, out._is_buffer = persistent, True
+        return out
+
+
+def is_lazy(param: Any) -> bool:
+    """Return whether a parameter or buffer still waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)

@@ -1,0 +1,477 @@
+"""Activation functions, with the signatures of ``torch.nn.functional``.
+
+Only the names in `__all__` are also ``adjoint.NAME``, as they are in torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.failures import not_implemented
+from ..core.inplace import inplace
+from ..core.primitive import wrap
+from ..core.recorders import binary, parametric, unary
+from ..kernels import selection, special
+from .arguments import dim_in
+from .create import into
+from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
+from .piecewise import abs_p, where_p
+from .shape import reshape_p
+from .special import erf_p
+
+Tensor = Any
+Number = Any
+
+
+def of_floats(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel for floats only, which computes half precision in single."""
+
+    @functools.wraps(kernel)
+    def checked(x: Any, *params: Any) -> Any:
+        kind = x.dtype.kind
+        if kind in "biu":
+            raise not_implemented(kernel.__name__.strip("_"), x)
+        if x.dtype.itemsize == 2:
+            return kernel(x.astype(np.float32), *params).astype(x.dtype)
+        return kernel(x, *params)
+
+    return checked
+
+
+def _refuse_bool(x: Any, name: str) -> None:
+    if x.dtype.kind == "b":
+        raise RuntimeError(f"Boolean inputs not supported for {name}")
+
+
+# --- Made of straight pieces --------------------------------------------------------------------------
+
+
+def _relu(x: Any) -> Any:
+    _refuse_bool(x, "relu")
+    return np.maximum(x, x.dtype.type(0))
+
+
+relu_p = unary(_relu, x=lambda g, out: where_p(out <= 0, 0, g), name="relu", holomorphic=False)
+relu_ = inplace(relu_p)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Replace negative elements by zero.
+
+    Examples
+    --------
+    >>> adjoint.relu(adjoint.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return relu_(input) if inplace else relu_p(input)
+
+
+def _hardtanh(x: Any, min_val: Any, max_val: Any) -> Any:
+    _refuse_bool(x, "hardtanh")
+    return np.minimum(np.maximum(x, x.dtype.type(min_val)), x.dtype.type(max_val))
+
+
+hardtanh_p = parametric(
+    _hardtanh,
+    x=lambda g, x, min_val, max_val: where_p((x <= min_val) | (x >= max_val), 0, g),
+    jvp="elementwise",
+    batch="same",
+)
+_hardtanh_ = inplace(hardtanh_p)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """Clamp to the interval from `min_val` to `max_val`; at its ends the gradient is zero."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return (_hardtanh_ if inplace else hardtanh_p)(input, min_val, max_val)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Clamp to the interval from `min_val` to `max_val`, in place."""
+    return hardtanh(input, min_val, max_val, inplace=True)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """Clamp to the interval from 0 to 6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+@of_floats
+def _leaky_relu(x: Any, negative_slope: Any) -> Any:
+    if 0 <= negative_slope <= 1:
+        return np.maximum(x, x * negative_slope)
+    return selection.where(x > 0, x, x * negative_slope)
+
+
+leaky_relu_p = parametric(
+    _leaky_relu,
+    x=lambda g, x, negative_slope: where_p(x > 0, g, g * negative_slope),
+    jvp="elementwise",
+    batch="same",
+)
+_leaky_relu_ = inplace(leaky_relu_p)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """Multiply negative elements by `negative_slope`."""
+    return (_leaky_relu_ if inplace else leaky_relu_p)(input, negative_slope)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """Multiply negative elements by `negative_slope`, in place."""
+    return _leaky_relu_(input, negative_slope)
+
+
+def _prelu(x: Any, y: Any) -> Any:
+    return np.where(x > 0, x, y * x)
+
+
+prelu_p = binary(
+    _prelu,
+    x=lambda g, x, y: where_p(x > 0, g, g * y),
+    y=lambda g, x: where_p(x > 0, 0, g * x),
+    name="prelu",
+    node_name="PreluKernelBackward0",
+    saved={"y": "weight"},
+)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Multiply negative elements by a learned slope: one for all, or one per channel (dimension 1)."""
+    rank, count = input.array.ndim, math.prod(weight.array.shape)
+    if weight.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}; convert one of them"
+        )
+    if weight.array.ndim > 1:
+        raise RuntimeError(
+            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = " + str(weight.array.ndim)
+        )
+    if count != 1:
+        if rank == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input.array.shape[1] if rank >= 2 else 1
+        if channels != count:
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and channel "
+                f"size = {channels}."
+            )
+    shape = (1, count, *(1,) * (rank - 2)) if rank >= 2 else (1,) * rank
+    return prelu_p(input, reshape_p(weight, shape))
+
+
+def _noise(input: Tensor, lower: float, upper: float) -> Any:
+    """Return slopes: random where `input` is not positive (drawn one by one, as torch does), else 1."""
+    from .random import stream_of
+
+    negative = input.array <= 0
+    noise = np.ones(negative.shape, input.array.dtype)
+    noise[negative] = stream_of(None).uniform((int(negative.sum()),), np.float64, lower, upper)
+    return noise
+
+
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Multiply negative elements by slopes drawn between `lower` and `upper`; by their mean in evaluation."""
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound: {lower} > {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    noise = wrap(_noise(input, lower, upper))
+    return input.mul_(noise) if inplace else mul_p(input, noise)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """Multiply negative elements by random slopes, in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
+def _threshold(x: Any, threshold: Any, value: Any) -> Any:
+    return selection.where(x <= threshold, np.asarray(value, x.dtype), x)
+
+
+threshold_p = parametric(
+    _threshold, x=lambda g, x, threshold: where_p(x <= threshold, 0, g), jvp="elementwise", batch="same"
+)
+_threshold_ = inplace(threshold_p)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """Replace elements not above `threshold` by `value`."""
+    return (_threshold_ if inplace else threshold_p)(input, threshold, value)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """Replace elements not above `threshold` by `value`, in place."""
+    return _threshold_(input, threshold, value)
+
+
+@of_floats
+def _hardshrink(x: Any, lambd: Any) -> Any:
+    return selection.where((x >= -lambd) & (x <= lambd), 0, x)
+
+
+@of_floats
+def _softshrink(x: Any, lambd: Any) -> Any:
+    return x - np.minimum(np.maximum(x, -lambd), lambd)
+
+
+hardshrink_p = parametric(
+    _hardshrink,
+    x=lambda g, x, lambd: where_p((x >= -lambd) & (x <= lambd), 0, g),
+    jvp="elementwise",
+    batch="same",
+)
+softshrink_p = parametric(
+    _softshrink,
+    x=lambda g, x, lambd: where_p((x >= -lambd) & (x <= lambd), 0, g),
+    jvp="elementwise",
+    batch="same",
+)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
+    """Replace elements between ``-lambd`` and `lambd` by zero."""
+    return into(out, hardshrink_p(input, lambd))
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Move elements towards zero by `lambd`, and not past it."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return softshrink_p(input, lambd)
+
+
+@of_floats
+def _hardsigmoid(x: Any) -> Any:
+    return np.minimum(np.maximum(x + 3, 0), 6) / 6
+
+
+@of_floats
+def _hardswish(x: Any) -> Any:
+    return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
+
+
+def _hardswish_x(g: Any, x: Any) -> Any:
+    return where_p(x <= -3, 0, where_p(x < 3, g * (x / 3 + 0.5), g))
+
+
+hardsigmoid_p = unary(
+    _hardsigmoid, x=lambda g, x: where_p((x > -3) & (x < 3), g / 6, 0), name="hardsigmoid", holomorphic=False
+)
+hardswish_p = unary(_hardswish, x=_hardswish_x, name="hardswish", holomorphic=False)
+_hardsigmoid_, _hardswish_ = inplace(hardsigmoid_p), inplace(hardswish_p)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """Take the sigmoid made of three straight lines."""
+    return (_hardsigmoid_ if inplace else hardsigmoid_p)(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Multiply by the sigmoid made of three straight lines."""
+    return (_hardswish_ if inplace else hardswish_p)(input)
+
+
+# --- Exponential --------------------------------------------------------------------------------------
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+@of_floats
+def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    negative = np.minimum(x, 0)
+    bent = np.expm1(negative * input_scale if input_scale != 1 else negative) * (alpha * scale)
+    return selection.where(x < 0, bent, x * scale if scale != 1 else x)
+
+
+def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
+    negative = where_p(x <= 0, x, 0)
+    slope = np.exp(negative * input_scale) * (alpha * scale * input_scale)
+    return where_p(x <= 0, g * slope, g * scale)
+
+
+elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")
+_elu_ = inplace(elu_p)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Replace negative elements x by ``alpha * (exp(x) - 1)``."""
+    return (_elu_ if inplace else elu_p)(input, alpha, 1, 1)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Take `elu` in place."""
+    return _elu_(input, alpha, 1, 1)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Take `elu` with the constants that keep mean and variance."""
+    return (_elu_ if inplace else elu_p)(input, _SELU_ALPHA, _SELU_SCALE, 1)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """Take `selu` in place."""
+    return selu(input, inplace=True)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Replace negative elements x by ``alpha * (exp(x / alpha) - 1)``."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return (_elu_ if inplace else elu_p)(input, alpha, 1, 1 / alpha)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Take `celu` in place."""
+    return celu(input, alpha, inplace=True)
+
+
+@of_floats
+def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
+    scaled = x * beta if beta != 1 else x
+    # log(1 + exp(s)) without overflow; where s is over the threshold the result is x itself.
+    smooth = np.maximum(scaled, 0) + np.log1p(np.exp(-np.abs(scaled)))
+    return selection.where(scaled > threshold, x, smooth / beta if beta != 1 else smooth)
+
+
+def _softplus_x(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
+    scaled = x * beta
+    return where_p(scaled > threshold, g, g * sigmoid_p(scaled))
+
+
+softplus_p = parametric(_softplus, x=_softplus_x, jvp="elementwise", batch="same")
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """Take ``log(1 + exp(beta * x)) / beta``, a smooth relu; linear where ``beta * x`` is over `threshold`.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.softplus(adjoint.tensor([0.0, 30.0]))  # doctest: +SKIP
+    tensor([ 0.6931, 30.0000])
+    """
+    return softplus_p(input, beta, threshold)
+
+
+@of_floats
+def _log_sigmoid(x: Any) -> Any:
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+log_sigmoid_p = unary(_log_sigmoid, x=lambda g, x: g * sigmoid_p(-x), name="log_sigmoid", holomorphic=False)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """Take the logarithm of the sigmoid, without underflow."""
+    return log_sigmoid_p(input)
+
+
+# --- Smooth gates -------------------------------------------------------------------------------------
+
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+_GELU_CUBIC = 0.044715
+
+
+@of_floats
+def _gelu(x: Any, approximate: Any) -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(_SQRT_2_OVER_PI * (x + _GELU_CUBIC * (x * x * x))))
+    return 0.5 * x * (1 + special.erf(x * _SQRT_HALF))
+
+
+def _gelu_x(g: Any, x: Any, approximate: Any) -> Any:
+    if approximate == "tanh":
+        square = x * x
+        t = np.tanh(_SQRT_2_OVER_PI * x * (1 + _GELU_CUBIC * square))
+        bent = 0.5 * _SQRT_2_OVER_PI * x * (1 - t * t) * (1 + 3 * _GELU_CUBIC * square)
+        return g * (0.5 * (1 + t) + bent)
+    density = np.exp(-0.5 * (x * x)) * (_SQRT_HALF / math.sqrt(math.pi))
+    return g * (0.5 * (1 + erf_p(x * _SQRT_HALF)) + x * density)
+
+
+gelu_p = parametric(_gelu, x=_gelu_x, jvp="elementwise", batch="same")
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Multiply x by the probability that a standard normal variable is below it.
+
+    `approximate` is ``"none"`` or ``"tanh"``.
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return gelu_p(input, approximate)
+
+
+@of_floats
+def _silu(x: Any) -> Any:
+    return x * special.sigmoid(x)
+
+
+def _silu_x(g: Any, x: Any) -> Any:
+    s = sigmoid_p(x)
+    return g * (s * (1 + x * (1 - s)))
+
+
+silu_p = unary(_silu, x=_silu_x, name="silu")
+_silu_ = inplace(silu_p)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Multiply by the sigmoid."""
+    return (_silu_ if inplace else silu_p)(input)
+
+
+@of_floats
+def _mish(x: Any) -> Any:
+    return x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def _mish_x(g: Any, x: Any) -> Any:
+    t = np.tanh(softplus_p(x, 1, 1e9))
+    return g * (t + x * (1 - t * t) * sigmoid_p(x))
+
+
+mish_p = unary(_mish, x=_mish_x, name="mish", holomorphic=False)
+_mish_ = inplace(mish_p)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Multiply by the hyperbolic tangent of the softplus."""
+    return (_mish_ if inplace else mish_p)(input)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """Take ``x / (1 + |x|)``."""
+    return div_p(input, add_p(abs_p(input), 1))
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """Take ``x - tanh(x)``."""
+    return sub_p(input, tanh_p(input))
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """Multiply the first half along `dim` by the sigmoid of the second."""
+    if input.array.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    axis = dim_in(dim, input.array.ndim)
+    size = input.array.shape[axis]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
+    return mul_p(input.narrow(axis, 0, size // 2), sigmoid_p(input.narrow(axis, size // 2, size // 2)))
+
+
+__all__ = [
+    "celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "selu", "selu_", "threshold",
+    "threshold_",
+]  # fmt: skip

@@ -1,0 +1,480 @@
+"""Copies that repeat, move or leave out elements: flip, roll, tile, triangles, padding; `as_strided`."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations as _combinations
+from itertools import combinations_with_replacement as _with_replacement
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from ..core import dtypes
+from ..core.device import module_of
+from ..core.dtypes import as_dtype
+from ..core.inplace import inplace
+from ..core.payload import Payload
+from ..core.primitive import wrap
+from ..core.recorders import parametric
+from ..core.tensor import TensorBase
+from .arguments import dim_in, dims_in, shape_from
+from .create import finish, into
+from .index import index_p, unindex_p
+from .shape import become, expand_p, reshape, reshape_p
+
+Tensor = Any
+ndarray = np.ndarray
+
+# --- Repeating --------------------------------------------------------------------------------------
+
+
+def _repeat(x: Any, repeats: Any) -> Any:
+    return module_of(x).tile(x, repeats)
+
+
+def _repeat_x(g: Any, x_shape: Any, repeats: Any) -> Any:
+    lead = len(repeats) - len(x_shape)
+    shape = (*repeats[:lead], *(n for pair in zip(repeats[lead:], x_shape, strict=True) for n in pair))
+    axes = (*range(lead), *range(lead, len(shape), 2))
+    return g.reshape(shape).sum(axes) if axes else g.reshape(x_shape)
+
+
+repeat_p = parametric(
+    _repeat,
+    x=_repeat_x,
+    jvp="linear",
+    batch=lambda x, repeats: repeat_p(
+        reshape_p(x, (x.shape[0], *(1,) * (len(repeats) - x.ndim + 1), *x.shape[1:])), (1, *repeats)
+    ),
+)
+
+
+def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
+    """Repeat `input` along each dimension, new ones in front.
+
+    Examples
+    --------
+    >>> adjoint.tensor([1, 2]).repeat(2, 2)
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    counts = shape_from(args if repeats is None else (repeats,))
+    rank = input.array.ndim
+    if len(counts) < rank:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: got "
+            f"{len(counts)} for a tensor of {rank} dimensions"
+        )
+    if any(n < 0 for n in counts):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: repeats are {list(counts)}")
+    return repeat_p(input, counts)
+
+
+def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
+    """Repeat `input` along each dimension; missing counts in front are 1."""
+    counts = shape_from(args if dims is None else (dims,))
+    return repeat(input, (1,) * (input.array.ndim - len(counts)) + counts)
+
+
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Repeat each element along `dim`, by one number or by one each; without `dim`, of all in one dimension.
+
+    Examples
+    --------
+    >>> adjoint.tensor([1, 2]).repeat_interleave(2)
+    tensor([1, 1, 2, 2])
+    """
+    if repeats is None:
+        counts = input.array
+        if counts.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        if (counts < 0).any():
+            raise RuntimeError("repeats can not be negative")
+        return wrap(np.repeat(np.arange(len(counts)), counts))
+    if dim is None:
+        input, dim = reshape(input, -1), 0
+    axis = dim_in(dim, input.array.ndim)
+    if input.array.ndim == 0:
+        input = reshape(input, 1)
+    length = input.array.shape[axis]
+    counts = repeats.array if isinstance(repeats, TensorBase) else np.asarray(repeats)
+    if counts.dtype.kind not in "iu":
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    if counts.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if counts.ndim == 1 and counts.size not in (1, length):
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} and "
+            f"input.size({axis}) = {length}"
+        )
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if counts.size == 1:
+        n = int(counts.reshape(-1)[0])
+        shape = input.array.shape
+        spread = expand_p(
+            reshape_p(input, (*shape[: axis + 1], 1, *shape[axis + 1 :])),
+            (*shape[: axis + 1], n, *shape[axis + 1 :]),
+        )
+        return reshape(spread.clone(), (*shape[:axis], length * n, *shape[axis + 1 :]))
+    index = wrap(np.repeat(np.arange(length), counts))
+    from .gather import index_select
+
+    return index_select(input, axis, index)
+
+
+# --- Moving -----------------------------------------------------------------------------------------
+
+
+def _flip(x: Any, axes: Any) -> Any:
+    # Negative strides are unknown to torch, so the reversed view is copied.
+    return module_of(x).flip(x, axes).copy(order="C")
+
+
+flip_p = parametric(
+    _flip,
+    x=lambda g, axes: flip_p(g, axes),
+    jvp="linear",
+    batch=lambda x, axes: flip_p(x, tuple(a + 1 for a in axes)),
+    saved={"axes": "dims"},
+)
+
+
+def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
+    """Reverse the order of elements along dimensions.
+
+    Examples
+    --------
+    >>> adjoint.tensor([1, 2, 3]).flip(0)
+    tensor([3, 2, 1])
+    """
+    wanted = shape_from(args if dims is None else (dims,))
+    if input.array.ndim == 0:
+        for d in wanted:
+            dim_in(d, 0)
+        return input.clone()
+    return flip_p(input, dims_in(wanted, input.array.ndim) if wanted else ())
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """Reverse the order of columns."""
+    if input.array.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip_p(input, (1,))
+
+
+def flipud(input: Tensor) -> Tensor:
+    """Reverse the order of rows."""
+    if input.array.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip_p(input, (0,))
+
+
+def _roll(x: Any, shifts: Any, axes: Any) -> Any:
+    return module_of(x).roll(x, shifts, axes)
+
+
+roll_p = parametric(
+    _roll,
+    x=lambda g, shifts, axes: roll_p(g, tuple(-s for s in shifts), axes),
+    jvp="linear",
+    batch=lambda x, shifts, axes: roll_p(x, shifts, tuple(a + 1 for a in axes)),
+)
+
+
+def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
+    """Shift elements along dimensions, in at the front what goes out at the end.
+
+    Examples
+    --------
+    >>> adjoint.tensor([1, 2, 3]).roll(1)
+    tensor([3, 1, 2])
+    """
+    steps = (int(shifts),) if hasattr(shifts, "__index__") else tuple(int(s) for s in shifts)
+    if not steps:
+        raise RuntimeError("`shifts` required")
+    places = () if dims is None else (dims,) if hasattr(dims, "__index__") else tuple(dims)
+    if not places:
+        if len(steps) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(places)}")
+        if input.array.ndim <= 1:
+            return roll_p(input, steps, (0,)) if input.array.ndim else input.clone()
+        flat = roll_p(reshape(input, -1), steps, (0,))
+        return reshape_p(flat, input.array.shape)
+    if len(steps) != len(places):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(places)}")
+    if input.array.ndim == 0:
+        raise IndexError(f"Dimension specified as {places[0]} but tensor has no dimensions")
+    return roll_p(input, steps, tuple(dim_in(d, input.array.ndim) for d in places))
+
+
+rot90_p = parametric(
+    lambda x, k, axes: module_of(x).rot90(x, k, axes).copy(),
+    x=lambda g, k, axes: rot90_p(g, -k, axes),
+    name="rot90",
+    jvp="linear",
+    batch=lambda x, k, axes: rot90_p(x, k, tuple(a + 1 for a in axes)),
+)
+
+
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """Turn a plane of dimensions by 90 degrees, `k` times."""
+    rank = input.array.ndim
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if rank < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {rank}")
+    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == rank:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    return rot90_p(input, int(k) % 4, tuple(dim_in(d, rank) for d in dims))
+
+
+# --- Triangles --------------------------------------------------------------------------------------
+
+
+def _tril(x: Any, diagonal: Any) -> Any:
+    return module_of(x).tril(x, diagonal)
+
+
+def _triu(x: Any, diagonal: Any) -> Any:
+    return module_of(x).triu(x, diagonal)
+
+
+tril_p = parametric(_tril, x=lambda g, diagonal: tril_p(g, diagonal), jvp="linear", batch="same")
+triu_p = parametric(_triu, x=lambda g, diagonal: triu_p(g, diagonal), jvp="linear", batch="same")
+_tril_, _triu_ = inplace(tril_p), inplace(triu_p)
+
+
+def _check_matrices(input: Tensor, op: str) -> None:
+    if input.array.ndim < 2:
+        raise RuntimeError(f"{op}: input tensor must have at least 2 dimensions")
+
+
+def tril(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
+    """Return matrices with what is above a diagonal set to zero.
+
+    Examples
+    --------
+    >>> adjoint.ones(2, 2).tril()
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
+    _check_matrices(input, "tril")
+    return into(out, tril_p(input, diagonal))
+
+
+def triu(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
+    """Return matrices with what is below a diagonal set to zero."""
+    _check_matrices(input, "triu")
+    return into(out, triu_p(input, diagonal))
+
+
+def tril_(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Set what is above a diagonal to zero, in place."""
+    _check_matrices(input, "tril_")
+    return _tril_(input, diagonal)
+
+
+def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
+    """Set what is below a diagonal to zero, in place."""
+    _check_matrices(input, "triu_")
+    return _triu_(input, diagonal)
+
+
+def _triangle(indices: Any, dtype: Any, device: Any) -> Tensor:
+    wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
+    array = np.stack(indices).astype(wanted.np)
+    return finish(devices.place_array(array, devices.as_device(device)))
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    """Return rows and columns of a matrix's elements up to a diagonal.
+
+    Examples
+    --------
+    >>> adjoint.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    return _triangle(np.tril_indices(row, offset, col), dtype, device)
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+) -> Tensor:
+    """Return rows and columns of a matrix's elements from a diagonal on."""
+    return _triangle(np.triu_indices(row, offset, col), dtype, device)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Return all combinations of `r` elements of a vector, one per row."""
+    if input.array.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.array.shape)}")
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    choose = _with_replacement if with_replacement else _combinations
+    rows = np.array(list(choose(range(input.array.size), r)), np.int64).reshape(-1, r)
+    if r == 0:
+        return wrap(module_of(input.array).empty((0,), input.array.dtype))
+    return index_p((input, wrap(rows)), (0,))
+
+
+# --- Padding ----------------------------------------------------------------------------------------
+
+
+def _pad(x: Any, widths: Any, value: Any) -> Any:
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
+    out = module_of(x).full(shape, value, x.dtype)
+    inner, outer = [], []
+    for n, m, (before, _) in zip(x.shape, shape, widths, strict=True):
+        inner.append(slice(max(before, 0), max(min(before + n, m), 0)))
+        outer.append(slice(max(-before, 0), max(min(m - before, n), 0)))
+    out[tuple(inner)] = x[tuple(outer)]
+    return out
+
+
+# `widths` has how much to add (or, negative, to take away) before and after each dimension.
+pad_p = parametric(
+    _pad,
+    x=lambda g, widths: pad_p(g, tuple((-before, -after) for before, after in widths), 0),
+    jvp=lambda tangents, inputs, out, params: pad_p(tangents[0], params[0], 0),
+    batch=lambda x, widths, value: pad_p(x, ((0, 0), *widths), value),
+    node_name="ConstantPadNdBackward0",
+)
+
+
+def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    """Pad with a constant; `pad` has (before, after) of the last dimension first.
+
+    Examples
+    --------
+    >>> adjoint.constant_pad_nd(adjoint.ones(2), (1, 2))
+    tensor([0., 1., 1., 0., 0.])
+    """
+    pad = tuple(int(p) for p in pad)
+    rank = input.array.ndim
+    if len(pad) % 2:
+        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    if len(pad) > 2 * rank:
+        raise RuntimeError(
+            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
+            f"{len(pad)} while the input has {rank} dimensions."
+        )
+    widths = [(0, 0)] * (rank - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    for d, (n, (before, after)) in enumerate(zip(input.array.shape, widths, strict=True)):
+        if n + before + after < 0:
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative output size, "
+                f"which is invalid. Check dimension {d} of your input."
+            )
+    return pad_p(input, tuple(widths), value)
+
+
+# --- Any geometry of the same memory ----------------------------------------------------------------
+
+
+def _as_strided(x: Any, shape: Any, strides: Any, shift: Any) -> Any:
+    item = x.itemsize
+    strides = tuple(s * item for s in strides)
+    if shift == 0:
+        return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+    owner = x
+    while isinstance(owner.base, ndarray):
+        owner = owner.base
+    start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
+    if owner.flags.c_contiguous or owner.flags.f_contiguous:
+        memory = owner.ravel(order="K").view(np.uint8)
+        return ndarray(shape, x.dtype, memory, start, strides)
+    raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
+
+
+def _as_strided_x(g: Any, x_shape: Any, x_strides: Any, x_itemsize: Any, shape: Any, strides: Any, shift: Any) -> Any:
+    return _restride(g, shape, strides, shift, x_shape, tuple(s // x_itemsize for s in x_strides), 0, True)
+
+
+def _restride(
+    x: Any, shape: Any, strides: Any, shift: int, new_shape: Any, new_strides: Any, new_shift: int, share: bool
+) -> Any:
+    """Add up `x`, seen as one geometry of some memory, there, and read that memory as another.
+
+    With `share`, an element that the new geometry shows several times is divided among them.
+    """
+    source = _offsets(shape, strides) + shift
+    target = _offsets(new_shape, new_strides) + new_shift
+    low = min([0, *source[:1], *target[:1], *(a.min() for a in (source, target) if a.size)])
+    size = int(max([0, *(a.max() for a in (source, target) if a.size)]) - low + 1)
+    memory = unindex_p((x.reshape(source.size), source - low), (size,), (0,))
+    seen = index_p((memory, target - low), (0,))
+    if share:
+        times = np.bincount(target - low, minlength=size)[target - low]
+        if target.size and times.max() > 1:
+            seen = seen / times
+    return seen.reshape(new_shape)
+
+
+def _offsets(shape: Any, strides: Any) -> Any:
+    offsets = np.zeros(1, np.int64)
+    for n, s in zip(shape, strides, strict=True):
+        offsets = (offsets[:, None] + s * np.arange(n)).reshape(-1)
+    return offsets
+
+
+def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any) -> Any:
+    offsets = _offsets(shape, strides) + shift
+    flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
+    return reshape_p(index_p((flat, offsets), (-1, 0)), (x.shape[0], *shape))
+
+
+as_strided_p = parametric(
+    _as_strided,
+    x=_as_strided_x,
+    view=True,
+    jvp="linear",
+    batch=_as_strided_batch,
+)
+
+
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Look at the memory of `input` by any sizes, strides and offset; the gradient is exact also where they overlap.
+
+    Examples
+    --------
+    >>> adjoint.arange(4).as_strided((3, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    shape, strides = shape_from((size,)), shape_from((stride,))
+    if len(shape) != len(strides):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: got {len(strides)} strides for {len(shape)} sizes"
+        )
+    if any(s < 0 for s in strides):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
+    array = input.array
+    here = 0 if isinstance(array, Payload) else input.storage_offset()
+    offset = here if storage_offset is None else int(storage_offset)
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if type(array) is ndarray and math.prod(shape):
+        need = (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * array.itemsize
+        have = input.untyped_storage().nbytes()
+        if need > have:
+            raise RuntimeError(
+                f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
+                f"{array.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}"
+            )
+    return as_strided_p(input, shape, strides, offset - here)
+
+
+
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Look at the own memory by any sizes, strides and offset, in place."""
+    return become(input, as_strided(input, size, stride, storage_offset), "as_strided_")

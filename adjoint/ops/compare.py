@@ -1,0 +1,368 @@
+"""Comparisons, logic and bits: ops whose results carry no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.device import module_of
+from ..core.failures import not_implemented
+from ..core.inplace import inplace
+from ..core.payload import Payload
+from ..core.primitive import by_ufunc
+from ..core.recorders import binary, nary, unary
+from ..core.tensor import TensorBase
+from .arguments import require_any, require_pair, require_tensor
+from .create import into
+
+Tensor = Any
+Number = Any
+
+# --- Order and equality -----------------------------------------------------------------------------
+
+
+def _ordered(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
+    """Return a comparison that refuses complex numbers, which NumPy would order by their real parts."""
+
+    def kernel(x: Any, y: Any) -> Any:
+        if x.dtype.kind == "c":
+            raise not_implemented(name, x)
+        return ufunc(x, y)
+
+    return kernel
+
+
+eq_p = binary(np.equal, name="eq")
+ne_p = binary(np.not_equal, name="ne")
+lt_p = binary(_ordered(np.less, "lt"), name="lt")
+le_p = binary(_ordered(np.less_equal, "le"), name="le")
+gt_p = binary(_ordered(np.greater, "gt"), name="gt")
+ge_p = binary(_ordered(np.greater_equal, "ge"), name="ge")
+by_ufunc.update({np.less: lt_p, np.less_equal: le_p, np.greater: gt_p, np.greater_equal: ge_p})
+
+eq_, ne_, lt_, le_ = inplace(eq_p), inplace(ne_p), inplace(lt_p), inplace(le_p)
+gt_, ge_ = inplace(gt_p), inplace(ge_p)
+
+
+def eq_operator(input: Tensor, other: Any) -> Any:
+    """Answer ``input == other``: with what is neither a tensor nor a number, nothing is equal."""
+    try:
+        return eq_p(input, other)
+    except TypeError:
+        return NotImplemented
+
+
+def ne_operator(input: Tensor, other: Any) -> Any:
+    """Answer ``input != other``."""
+    try:
+        return ne_p(input, other)
+    except TypeError:
+        return NotImplemented
+
+
+def eq(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Compare for equality, element by element.
+
+    Examples
+    --------
+    >>> adjoint.eq(adjoint.tensor([1, 2]), 2)
+    tensor([False,  True])
+    """
+    require_tensor(input, "input", "eq")
+    return into(out, eq_p(input, other))
+
+
+def ne(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Compare for inequality, element by element."""
+    require_tensor(input, "input", "ne")
+    return into(out, ne_p(input, other))
+
+
+def lt(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Return where `input` is less than `other`."""
+    require_tensor(input, "input", "lt")
+    return into(out, lt_p(input, other))
+
+
+def le(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Return where `input` is less than or equal to `other`."""
+    require_tensor(input, "input", "le")
+    return into(out, le_p(input, other))
+
+
+def gt(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Return where `input` is greater than `other`."""
+    require_tensor(input, "input", "gt")
+    return into(out, gt_p(input, other))
+
+
+def ge(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Return where `input` is greater than or equal to `other`."""
+    require_tensor(input, "input", "ge")
+    return into(out, ge_p(input, other))
+
+
+not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
+
+# --- Logic ------------------------------------------------------------------------------------------
+
+logical_and_p = binary(np.logical_and)
+logical_or_p = binary(np.logical_or)
+logical_xor_p = binary(np.logical_xor)
+logical_not_p = unary(np.logical_not)
+
+logical_and_, logical_or_ = inplace(logical_and_p), inplace(logical_or_p)
+logical_xor_, logical_not_ = inplace(logical_xor_p), inplace(logical_not_p)
+
+
+def logical_and(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return where both are non-zero."""
+    require_pair(input, other, "logical_and")
+    return into(out, logical_and_p(input, other))
+
+
+def logical_or(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return where at least one is non-zero."""
+    require_pair(input, other, "logical_or")
+    return into(out, logical_or_p(input, other))
+
+
+def logical_xor(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return where exactly one is non-zero."""
+    require_pair(input, other, "logical_xor")
+    return into(out, logical_xor_p(input, other))
+
+
+def logical_not(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return where `input` is zero."""
+    return into(out, logical_not_p(input))
+
+
+# --- Bits -------------------------------------------------------------------------------------------
+
+bitwise_and_p = binary(np.bitwise_and)
+bitwise_or_p = binary(np.bitwise_or)
+bitwise_xor_p = binary(np.bitwise_xor)
+bitwise_not_p = unary(np.invert, name="bitwise_not")
+
+
+def _shift(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
+    def kernel(x: Any, y: Any) -> Any:
+        if x.dtype.kind == "b":
+            raise not_implemented(name, x)
+        return ufunc(x, y)
+
+    return kernel
+
+
+bitwise_left_shift_p = binary(_shift(np.left_shift, "lshift"), name="bitwise_left_shift")
+bitwise_right_shift_p = binary(_shift(np.right_shift, "rshift"), name="bitwise_right_shift")
+
+bitwise_and_, bitwise_or_ = inplace(bitwise_and_p), inplace(bitwise_or_p)
+bitwise_xor_, bitwise_not_ = inplace(bitwise_xor_p), inplace(bitwise_not_p)
+bitwise_left_shift_, bitwise_right_shift_ = inplace(bitwise_left_shift_p), inplace(bitwise_right_shift_p)
+
+
+def bitwise_and(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Take the bitwise AND of integers, the logical AND of booleans."""
+    require_any(input, other, "bitwise_and")
+    return into(out, bitwise_and_p(input, other))
+
+
+def bitwise_or(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Take the bitwise OR of integers, the logical OR of booleans."""
+    require_any(input, other, "bitwise_or")
+    return into(out, bitwise_or_p(input, other))
+
+
+def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Take the bitwise XOR of integers, the logical XOR of booleans."""
+    require_any(input, other, "bitwise_xor")
+    return into(out, bitwise_xor_p(input, other))
+
+
+def bitwise_not(input: Tensor, *, out: Any = None) -> Tensor:
+    """Flip the bits of integers, the truth of booleans."""
+    return into(out, bitwise_not_p(input))
+
+
+def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Shift the bits of `input` to the left by `other`."""
+    require_any(input, other, "bitwise_left_shift")
+    return into(out, bitwise_left_shift_p(input, other))
+
+
+def bitwise_right_shift(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Shift the bits of `input` to the right by `other`, keeping the sign."""
+    require_any(input, other, "bitwise_right_shift")
+    return into(out, bitwise_right_shift_p(input, other))
+
+
+def rlshift(input: Tensor, other: Tensor | Number) -> Tensor:
+    """Answer ``other << input``."""
+    return bitwise_left_shift_p(other, input)
+
+
+def rrshift(input: Tensor, other: Tensor | Number) -> Tensor:
+    """Answer ``other >> input``."""
+    return bitwise_right_shift_p(other, input)
+
+
+# --- Kinds of numbers -------------------------------------------------------------------------------
+
+
+def _for_floats(ufunc: Any, of_others: bool) -> Callable[[Any], Any]:
+    """Return a test of floats whose answer for integers is known (NumPy converts them to floats first)."""
+
+    def kernel(x: Any) -> Any:
+        if x.dtype.kind in "biu":
+            return module_of(x).full(x.shape, of_others)
+        return ufunc(x)
+
+    return kernel
+
+
+isnan_p = unary(_for_floats(np.isnan, False), name="isnan")
+isinf_p = unary(_for_floats(np.isinf, False), name="isinf")
+isfinite_p = unary(_for_floats(np.isfinite, True), name="isfinite")
+signbit_p = unary(lambda x: x < 0 if x.dtype.kind in "biu" else np.signbit(x), name="signbit")
+by_ufunc.update({np.isnan: isnan_p, np.isinf: isinf_p, np.isfinite: isfinite_p, np.signbit: signbit_p})
+
+
+def isnan(input: Tensor) -> Tensor:
+    """Return where `input` is not a number.
+
+    Examples
+    --------
+    >>> adjoint.isnan(adjoint.tensor([1.0, float("nan")]))
+    tensor([False,  True])
+    """
+    return isnan_p(input)
+
+
+def isinf(input: Tensor) -> Tensor:
+    """Return where `input` is plus or minus infinity."""
+    return isinf_p(input)
+
+
+def isfinite(input: Tensor) -> Tensor:
+    """Return where `input` is neither infinite nor NaN."""
+    return isfinite_p(input)
+
+
+def isposinf(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return where `input` is plus infinity."""
+    _refuse_complex(input, "isposinf")
+    return into(out, logical_and_p(isinf_p(input), gt_p(input, 0)))
+
+
+def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return where `input` is minus infinity."""
+    _refuse_complex(input, "isneginf")
+    return into(out, logical_and_p(isinf_p(input), lt_p(input, 0)))
+
+
+def _refuse_complex(input: Tensor, name: str) -> None:
+    if input.array.dtype.kind == "c":
+        raise RuntimeError(f"{name} does not support complex inputs.")
+
+
+def isreal(input: Tensor) -> Tensor:
+    """Return where the imaginary part of `input` is zero."""
+    if input.array.dtype.kind == "c":
+        return eq_p(input.imag, 0)
+    return eq_p(zeros_p(input), 0)
+
+
+def signbit(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return where the sign bit is set: for negative numbers and -0.0."""
+    _refuse_complex(input, "signbit")
+    return into(out, signbit_p(input))
+
+
+zeros_p = unary(lambda x: module_of(x).zeros_like(x), name="zeros_like", holomorphic=False)
+
+# --- Closeness --------------------------------------------------------------------------------------
+
+
+def _isclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
+    close = x == y
+    if equal_nan:
+        close = close | (np.isnan(x) & np.isnan(y))
+    if rtol == 0 and atol == 0:
+        return close
+    if x.dtype.kind in "biu":
+        x, y = x.astype(np.float64), y.astype(np.float64)
+    near = np.isfinite(y) & (np.abs(x - y) <= atol + np.abs(rtol * y))
+    return close | near
+
+
+isclose_p = nary(_isclose, inputs=2, batch="elementwise")
+
+
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Return where ``|input - other| <= atol + rtol * |other|``."""
+    require_tensor(input, "input", "isclose")
+    require_tensor(other, "other", "isclose")
+    a, b = input.array.dtype, other.array.dtype
+    if a != b:
+        raise RuntimeError(f"{dtypes.of(a).name} did not match {dtypes.of(b).name}: isclose compares equal dtypes")
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(
+            f"rtol must be greater than or equal to zero, but got {rtol}"
+            if rtol < 0
+            else f"atol must be greater than or equal to zero, but got {atol}"
+        )
+    return isclose_p(input, other, rtol, atol, equal_nan)
+
+
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Return whether all elements are close in the sense of `isclose`.
+
+    Examples
+    --------
+    >>> adjoint.allclose(adjoint.ones(2), adjoint.ones(2) + 1e-9)
+    True
+    """
+    return _truth(isclose(input, other, rtol, atol, equal_nan), "allclose()")
+
+
+def _truth(x: TensorBase, what: str) -> bool:
+    array = x.array
+    if isinstance(array, Payload):
+        array = array.concrete(what)  # type: ignore[attr-defined]
+    return bool(array.all())
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Return whether shape and elements are equal.
+
+    Examples
+    --------
+    >>> adjoint.equal(adjoint.ones(2), adjoint.ones(3))
+    False
+    """
+    require_tensor(input, "input", "equal")
+    require_tensor(other, "other", "equal")
+    if tuple(input.array.shape) != tuple(other.array.shape):
+        return False
+    return input.array is other.array and not _may_hold_nan(input) or _truth(eq_p(input, other), "equal()")
+
+
+def _may_hold_nan(x: TensorBase) -> bool:
+    return x.array.dtype.kind not in "biu"
+
+
+__all__ = [
+    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "le", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "lt", "ne", "not_equal", "signbit",
+]  # fmt: skip

@@ -1,0 +1,982 @@
+"""Products of vectors, matrices and batches of them: matmul, linear, einsum and what they express."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, modes
+from ..core.primitive import by_ufunc
+from ..core.recorders import binary, nary
+from ..core.tensor import TensorBase
+from .arguments import dim_in, require_tensor
+from .create import into
+from .elementwise import add_p, mul_p
+from .reduce import sum_p
+from .shape import permute_p, reshape_p, transpose_p
+
+Tensor = Any
+Number = Any
+
+__all__ = [
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "einsum", "ger", "inner",
+    "kron", "matmul", "mm", "mv", "outer", "tensordot", "vdot",
+]  # fmt: skip
+
+f32, f64 = np.dtype("float32"), np.dtype("float64")
+
+# --- Products of two ----------------------------------------------------------------------------------
+
+
+def _product(x: Any, y: Any) -> Any:
+    """Return the matrix product; leading dims of `x` are folded into rows where `y` is one matrix."""
+    d = x.dtype
+    if d is not f32 and d is not f64 and d.kind != "c":
+        return _odd_product(x, y)
+    if x.ndim > 2 and y.ndim == 2:
+        return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[1]) if x.size else x @ y
+    return x @ y
+
+
+def _odd_product(x: Any, y: Any) -> Any:
+    """Return the product in a dtype that BLAS does not have; half precision is summed in float32."""
+    d = x.dtype
+    if d.kind == "b":
+        raise NotImplementedError(
+            "\"addmm_impl_cpu_\" not implemented for 'Bool': matrix products of bools have no meaning here; "
+            "convert with .int() or .float()"
+        )
+    if d.kind in "iu":
+        return x @ y
+    return _product(x.astype(f32), y.astype(f32)).astype(d)
+
+
+def _mm(x: Any, y: Any) -> Any:
+    return x @ y if x.dtype is f32 or x.dtype is f64 else _product(x, y)
+
+
+def _matmul_x(g: Any, y: Any) -> Any:
+    # Which operand was a vector shows in the ranks: the rule need not keep a shape for it.
+    if y.ndim == 1:
+        return g.reshape((*g.shape, 1)) * y if g.ndim else g * y
+    if g.ndim < y.ndim:
+        return (y @ g.reshape((*g.shape, 1))).reshape(y.shape[:-1])
+    return g @ y.swapaxes(-1, -2)
+
+
+def _matmul_y(g: Any, x: Any) -> Any:
+    if x.ndim == 1:
+        return g * x if g.ndim == 0 else x.reshape((-1, 1)) * g.reshape((*g.shape[:-1], 1, g.shape[-1]))
+    if g.ndim < x.ndim:
+        return (x.swapaxes(-1, -2) @ g.reshape((*g.shape, 1))).reshape((*x.shape[:-2], x.shape[-1]))
+    return x.swapaxes(-1, -2) @ g
+
+
+def _batched_product(x: Any, y: Any) -> Any:
+    # Here every operand has a batch axis in front (perhaps of size 1), and its own axes behind.
+    vector_x, vector_y = x.ndim == 2, y.ndim == 2
+    if vector_x:
+        x = x.reshape((x.shape[0], 1, x.shape[1]))
+    if vector_y:
+        y = y.reshape((*y.shape, 1))
+    rank = max(x.ndim, y.ndim)
+    x, y = with_rank(x, rank), with_rank(y, rank)
+    out = matmul_p(x, y)
+    if vector_y:
+        out = out.reshape(out.shape[:-1])
+    if vector_x:
+        out = out.reshape((*out.shape[:-2], out.shape[-1])) if not vector_y else out.reshape(out.shape[:-1])
+    return out
+
+
+def with_rank(x: Any, rank: int) -> Any:
+    """Return a batched value with axes of size 1 put after its batch axis."""
+    return x if x.ndim == rank else x.reshape((x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]))
+
+
+mm_p = binary(
+    _mm,
+    x=lambda g, y: g @ y.swapaxes(-1, -2),
+    y=lambda g, x: x.swapaxes(-1, -2) @ g,
+    jvp="bilinear",
+    batch=lambda x, y: matmul_p(x, y),
+    saved={"y": "mat2"},
+)
+mv_p = binary(
+    lambda x, y: _product(x, y),
+    x=_matmul_x,
+    y=_matmul_y,
+    name="mv",
+    jvp="bilinear",
+    batch=_batched_product,
+    saved={"y": "vec"},
+)
+dot_p = binary(
+    lambda x, y: _product(x, y),
+    x=lambda g, y: g * y,
+    y=lambda g, x: g * x,
+    name="dot",
+    jvp="bilinear",
+    batch=_batched_product,
+    saved={"y": "tensor"},
+)
+# Everything else that can be multiplied: batches, and vectors with them.
+matmul_p = binary(
+    lambda x, y: _product(x, y),
+    x=_matmul_x,
+    y=lambda g, x: _matmul_y(g, x),
+    name="bmm",
+    jvp="bilinear",
+    batch=_batched_product,
+    saved={"y": "mat2"},
+)
+
+
+def _explain_mm(error: Exception, x: Any, y: Any) -> Exception | None:
+    if x.ndim == 2 == y.ndim and x.shape[1] != y.shape[0]:
+        return cannot_multiply(x.shape, y.shape)
+    return None
+
+
+def cannot_multiply(a: Sequence[int], b: Sequence[int]) -> RuntimeError:
+    """Return torch's error for two matrices whose shapes do not fit."""
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]}): the columns of the first "
+        "must be as many as the rows of the second; transpose one (x.T), or check the layer's in_features"
+    )
+
+
+def _explain_mv(error: Exception, x: Any, y: Any) -> Exception | None:
+    return RuntimeError(
+        f"size mismatch, got input ({x.shape[0]}), mat ({x.shape[0]}x{x.shape[1]}), vec ({y.shape[0]})"
+    )
+
+
+def _explain_dot(error: Exception, x: Any, y: Any) -> Exception | None:
+    return RuntimeError(
+        f"inconsistent tensor size, expected tensor [{x.shape[0]}] and src [{y.shape[0]}] to have the same number "
+        f"of elements, but got {x.shape[0]} and {y.shape[0]} elements respectively"
+    )
+
+
+def _explain_matmul(error: Exception, x: Any, y: Any) -> Exception | None:
+    if isinstance(error, NotImplementedError):
+        return error
+    a = (1, *x.shape) if x.ndim == 1 else tuple(x.shape)
+    b = (*y.shape, 1) if y.ndim == 1 else tuple(y.shape)
+    if a[-1] != b[-2]:
+        if len(b) == 2 or len(a) == 2:
+            return cannot_multiply((math.prod(a[:-1]), a[-1]), b[-2:])
+        return RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{b[0]}, {a[-1]}] but got: "
+            f"[{b[0]}, {b[-2]}]: the shapes {list(x.shape)} and {list(y.shape)} cannot be multiplied"
+        )
+    from ..core.failures import broadcast_error
+
+    return broadcast_error(a[:-2], b[:-2])
+
+
+for _p, _explanation in ((mm_p, _explain_mm), (mv_p, _explain_mv), (dot_p, _explain_dot), (matmul_p, _explain_matmul)):
+    _p.op.explain = _explanation  # type: ignore[attr-defined]
+
+
+def check_dtypes(a: Any, b: Any, sentence: str = "expected m1 and m2 to have the same dtype, but got: {} != {}") -> None:
+    """Raise if two operands differ in dtype, unless autocast is about to make them equal."""
+    if a.dtype != b.dtype and not getattr(modes.local, "autocast", None):
+        raise RuntimeError(
+            sentence.format(_c_name(a.dtype), _c_name(b.dtype)) + "; convert one of them with .to(dtype)"
+        )
+
+
+_C_NAMES = {
+    "float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short", "int8":
+    "signed char", "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def _c_name(dtype: Any) -> str:
+    name = dtypes.of(dtype).name
+    return _C_NAMES.get(name, name)
+
+
+def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply matrices, vectors, or batches of them.
+
+    Two vectors give their dot product, a matrix and a vector a vector; with more dims the last two are
+    matrices and the others broadcast.
+
+    Examples
+    --------
+    >>> adjoint.matmul(adjoint.ones(2, 3), adjoint.ones(3, 4)).shape
+    adjoint.Size([2, 4])
+    """
+    try:
+        a, b = input.array, other.array
+    except AttributeError:
+        require_tensor(input, "input", "matmul")
+        require_tensor(other, "other", "matmul")
+        raise
+    if a.dtype is not b.dtype:
+        check_dtypes(a, b)
+    result = _choose(a.ndim, b.ndim)(input, other)
+    return result if out is None else into(out, result)
+
+
+def _choose(rank_x: int, rank_y: int) -> Callable[[Any, Any], Any]:
+    if rank_x == 2 == rank_y:
+        return mm_p
+    if rank_x > 2 or rank_y > 2:
+        return matmul_p
+    if rank_x == 2 and rank_y == 1:
+        return mv_p
+    if rank_x == 0 or rank_y == 0:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {rank_x}D and {rank_y}D; "
+            "multiply by a scalar with *"
+        )
+    return dot_p if rank_y == 1 else matmul_p
+
+
+def product(x: Any, y: Any) -> Any:
+    """Multiply two values of any kind and rank, tensors or not: what ``np.matmul`` becomes on them."""
+    return _choose(x.ndim, y.ndim)(x, y)
+
+
+by_ufunc[np.matmul] = product
+
+
+def matmul_operator(input: Tensor, other: Any) -> Any:
+    """Answer ``input @ other``."""
+    if type(other) is type(input):  # the fast path: two plain tensors
+        a, b = input.array, other.array
+        if a.dtype is b.dtype:
+            return mm_p(input, other) if a.ndim == 2 == b.ndim else _choose(a.ndim, b.ndim)(input, other)
+    elif isinstance(other, np.ndarray):
+        return matmul(input, input.new_tensor(other))
+    elif not isinstance(other, TensorBase):
+        return NotImplemented
+    return matmul(input, other)
+
+
+def rmatmul_operator(input: Tensor, other: Any) -> Any:
+    """Answer ``other @ input``."""
+    if isinstance(other, TensorBase):
+        return matmul(other, input)
+    return matmul(input.new_tensor(other), input) if isinstance(other, np.ndarray) else NotImplemented
+
+
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply two matrices."""
+    if input.array.ndim != 2:
+        raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
+    if mat2.array.ndim != 2:
+        raise RuntimeError(f"mat2 must be a matrix, but it has shape {list(mat2.array.shape)}; see matmul for batches")
+    check_dtypes(input.array, mat2.array)
+    return into(out, mm_p(input, mat2))
+
+
+def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply two batches of matrices, one by one."""
+    a, b = input.array.shape, mat2.array.shape
+    if len(a) != 3:
+        raise RuntimeError(f"batch1 must be a 3D tensor, but it has shape {list(a)}; matmul broadcasts batches")
+    if len(b) != 3:
+        raise RuntimeError(f"batch2 must be a 3D tensor, but it has shape {list(b)}; matmul broadcasts batches")
+    if a[0] != b[0] or a[2] != b[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
+            f"[{b[0]}, {b[1]}]."
+        )
+    check_dtypes(input.array, mat2.array, "expected scalar type {} but found {}")
+    return into(out, matmul_p(input, mat2))
+
+
+def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply a matrix by a vector."""
+    if input.array.ndim != 2 or vec.array.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.array.ndim}, {vec.array.ndim}")
+    check_dtypes(input.array, vec.array, "addmv input tensors must have the same dtype, but got {} and {}")
+    return into(out, mv_p(input, vec))
+
+
+def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply two vectors element by element and add up.
+
+    Examples
+    --------
+    >>> adjoint.dot(adjoint.tensor([1.0, 2.0]), adjoint.tensor([3.0, 4.0]))
+    tensor(11.)
+    """
+    _check_vectors(input, tensor, "dot")
+    return into(out, dot_p(input, tensor))
+
+
+def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
+    a, b = input.array, tensor.array
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
+    check_dtypes(a, b, name + " : expected both vectors to have same dtype, but found {} and {}")
+    if a.shape != b.shape:
+        error = _explain_dot(ValueError(), a, b)
+        assert error is not None
+        raise error
+
+
+def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply the conjugate of a vector by another one and add up."""
+    _check_vectors(input, other, "vdot")
+    return into(out, dot_p(input.conj() if input.array.dtype.kind == "c" else input, other))
+
+
+def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Take the dot products of the last dims of both."""
+    a, b = input.array, other.array
+    if a.ndim == 0 or b.ndim == 0:
+        return into(out, mul_p(input, other))
+    if a.shape[-1] != b.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{list(a.shape)} and {list(b.shape)}"
+        )
+    check_dtypes(a, b)
+    return into(out, tensordot(input, other, ([a.ndim - 1], [b.ndim - 1])))
+
+
+def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply each element of one vector by each of another."""
+    for rank, name in ((input.array.ndim, "self"), (vec2.array.ndim, "vec2")):
+        if rank != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {rank}-D")
+    return into(out, mul_p(reshape_p(input, (input.array.shape[0], 1)), vec2))
+
+
+def ger(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply each element of one vector by each of another."""
+    return outer(input, vec2, out=out)
+
+
+# --- Products added to something ------------------------------------------------------------------------
+
+
+def _added(input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tuple[int, ...], out: Any = None) -> Tensor:
+    """Return ``beta * input + alpha * term``; with ``beta=0`` what is in `input` does not count."""
+    if input.array.shape != shape:
+        try:
+            fits = np.broadcast_shapes(input.array.shape, shape) == shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise _cannot_expand(tuple(input.array.shape), shape)
+    alpha, beta = _as_elements(alpha, term), _as_elements(beta, term)
+    if alpha != 1:
+        term = mul_p(term, alpha)
+    if beta == 0:
+        return into(out, term)
+    return into(out, add_p(term, input if beta == 1 else mul_p(input, beta)))
+
+
+def _as_elements(factor: Number, x: Tensor) -> Number:
+    """Return a factor as a number of the kind that `x` holds: integers are not scaled by fractions."""
+    kind = x.array.dtype.kind
+    return bool(factor) if kind == "b" else int(factor) if kind in "iu" else factor
+
+
+def _cannot_expand(have: tuple[int, ...], want: tuple[int, ...]) -> RuntimeError:
+    lead = len(want) - len(have)
+    if lead < 0:
+        return RuntimeError(
+            f"expand(adjoint.FloatTensor{{{list(have)}}}, size={list(want)}): the number of sizes provided "
+            f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
+        )
+    dim = next(i for i in reversed(range(len(have))) if have[i] not in (1, want[lead + i]))
+    return RuntimeError(
+        f"The expanded size of the tensor ({want[lead + dim]}) must match the existing size ({have[dim]}) at "
+        f"non-singleton dimension {lead + dim}.  Target sizes: {list(want)}.  Tensor sizes: {list(have)}"
+    )
+
+
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor:
+    """Return ``beta * input + alpha * (mat1 @ mat2)``."""
+    for name, m in (("mat1", mat1), ("mat2", mat2)):
+        if m.array.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {m.array.ndim}-D tensor")
+    check_dtypes(mat1.array, mat2.array)
+    check_dtypes(input.array, mat1.array, "self and mat2 must have the same dtype, but got {} and {}")
+    term = mm_p(mat1, mat2)
+    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+
+
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor:
+    """Return ``beta * input + alpha * (mat @ vec)``."""
+    term = mv(mat, vec)
+    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+
+
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor:
+    """Return ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
+    term = bmm(batch1, batch2).sum(0)
+    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+
+
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor:
+    """Return ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
+    term = bmm(batch1, batch2)
+    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+
+
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor:
+    """Return ``beta * input + alpha * outer(vec1, vec2)``."""
+    term = outer(vec1, vec2)
+    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+
+
+def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """Overwrite `input` with ``beta * input + alpha * (mat1 @ mat2)``."""
+    return _overwrite(input, mm(mat1, mat2), beta, alpha)
+
+
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """Overwrite `input` with ``beta * input + alpha * (mat @ vec)``."""
+    return _overwrite(input, mv(mat, vec), beta, alpha)
+
+
+def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """Overwrite `input` with ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
+    return _overwrite(input, bmm(batch1, batch2).sum(0), beta, alpha)
+
+
+def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """Overwrite `input` with ``beta * input + alpha * (batch1 @ batch2)``."""
+    return _overwrite(input, bmm(batch1, batch2), beta, alpha)
+
+
+def addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """Overwrite `input` with ``beta * input + alpha * outer(vec1, vec2)``."""
+    return _overwrite(input, outer(vec1, vec2), beta, alpha)
+
+
+def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tensor:
+    if input.array.shape != term.array.shape:
+        raise RuntimeError(
+            f"the written tensor has shape {list(input.array.shape)}, but the result has {list(term.array.shape)}: "
+            "an in-place op cannot change it"
+        )
+    alpha, beta = _as_elements(alpha, term), _as_elements(beta, term)
+    if beta == 0:
+        return input.copy_(term if alpha == 1 else mul_p(term, alpha))
+    if beta != 1:
+        input.mul_(beta)
+    return input.add_(term, alpha=alpha)
+
+
+# --- linear ---------------------------------------------------------------------------------------------
+
+
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
+    out = _product(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
+    if out.ndim == 0:
+        return out + bias
+    out += bias
+    return out
+
+
+def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
+    gx = gw = gb = None
+    if needs[0]:
+        gx = g @ weight if weight.ndim > 1 else g.reshape((*g.shape, 1)) * weight
+    rows = g if g.ndim == 2 else g.reshape((-1, g.shape[-1] if weight.ndim > 1 else 1))
+    if needs[1]:
+        gw = rows.swapaxes(0, 1) @ (x if x.ndim == 2 else x.reshape((-1, x.shape[-1])))
+        if weight.ndim == 1:
+            gw = gw.reshape(weight.shape)
+    if needs[2]:
+        gb = rows.sum(0) if weight.ndim > 1 else rows.sum()
+    return gx, gw, gb
+
+
+def _linear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tx, tw, tb), (x, weight, _) = tangents, inputs
+    total = None
+    for part in (
+        None if tx is None else product(tx, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight),
+        None if tw is None else product(x, tw.swapaxes(-1, -2) if tw.ndim > 1 else tw),
+        tb,
+    ):
+        total = part if total is None else total if part is None else total + part
+    return total
+
+
+def _linear_batch(x: Any, weight: Any, bias: Any) -> Any:
+    out = _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)
+    return out + with_rank(bias, out.ndim)
+
+
+linear_p = nary(
+    _linear,
+    inputs=3,
+    joint=_linear_back,
+    jvp=_linear_jvp,
+    batch=_linear_batch,
+    holomorphic=True,
+    node_name="AddmmBackward0",
+)
+
+
+def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any) -> Exception | None:
+    if weight.ndim == 2 and x.shape[-1:] != weight.shape[-1:]:
+        return cannot_multiply((math.prod(x.shape[:-1]), x.shape[-1]), weight.shape[::-1])
+    if weight.ndim == 2 and tuple(bias.shape) != (weight.shape[0],):
+        return _cannot_expand(tuple(bias.shape), (*x.shape[:-1], weight.shape[0]))
+    return None
+
+
+linear_p.op.explain = _explain_linear  # type: ignore[attr-defined]
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Multiply by the transpose of `weight` and add `bias`: what ``nn.Linear`` computes.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.linear(adjoint.ones(2, 3), adjoint.ones(4, 3), adjoint.ones(4))
+    tensor([[4., 4., 4., 4.],
+            [4., 4., 4., 4.]])
+    """
+    a, w = input.array, weight.array
+    if a.dtype is not w.dtype:
+        check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
+    if bias is None:
+        return matmul(input, transpose_p(weight, 0, 1) if w.ndim == 2 else weight)
+    if a.dtype is not bias.array.dtype:
+        check_dtypes(a, bias.array, "mat1 and bias must have the same dtype, but got {} and {}")
+    return linear_p(input, weight, bias)
+
+
+# --- Sums of products over named dims ---------------------------------------------------------------------
+
+Labels = tuple[int, ...]
+
+
+def _contract(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> Any:
+    """Return the sum over the labels missing in `result` of the products of `x` and `y`.
+
+    Labels are distinct within an operand, and each stands in two of the three places at least.
+    """
+    both = [i for i in left if i in right]
+    batch = [i for i in both if i in result]
+    summed = [i for i in both if i not in result]
+    mine = [i for i in left if i not in right]
+    theirs = [i for i in right if i not in left]
+    x = x.transpose([left.index(i) for i in (*batch, *mine, *summed)])
+    y = y.transpose([right.index(i) for i in (*batch, *summed, *theirs)])
+    b, m = len(batch), len(mine)
+    lead, rows, columns = x.shape[:b], x.shape[b : b + m], y.shape[b + len(summed) :]
+    if summed:
+        inner = math.prod(x.shape[b + m :])
+        x = x.reshape((*lead, math.prod(rows), inner))
+        y = y.reshape((*lead, inner, math.prod(columns)))
+        out = (_mm(x, y) if b == 0 else _product(x, y)).reshape((*lead, *rows, *columns))
+    else:
+        x = x.reshape((*lead, *rows, *(1,) * len(theirs)))
+        y = y.reshape((*lead, *(1,) * m, *columns))
+        out = x * y
+    have = [*batch, *mine, *theirs]
+    return out.transpose([have.index(i) for i in result])
+
+
+contract_p = nary(
+    _contract,
+    inputs=2,
+    x=lambda g, y, left, right, result: contract_p(g, y, result, right, left),
+    y=lambda g, x, left, right, result: contract_p(g, x, result, left, right),
+    jvp="bilinear",
+    batch=lambda x, y, left, right, result: contract_p(
+        *_same_batch(x, y), (-1, *left), (-1, *right), (-1, *result)
+    ),
+    holomorphic=True,
+    name="contract",
+    node_name="BmmBackward0",
+)
+
+
+def _same_batch(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return two batched values with batch axes of one size."""
+    n = max(x.shape[0], y.shape[0]) if 0 not in (x.shape[0], y.shape[0]) else 0
+    return _batch_of(x, n), _batch_of(y, n)
+
+
+def _batch_of(x: Any, n: int) -> Any:
+    from .shape import expand_p
+
+    return x if x.shape[0] == n else expand_p(x, (n, *x.shape[1:]))
+
+
+def contract(x: Tensor, y: Tensor, left: Labels, right: Labels, result: Labels) -> Tensor:
+    """Multiply two tensors with labelled dims and sum over the labels that `result` leaves out."""
+    check_dtypes(x.array, y.array)
+    x, left = _presummed(x, left, (*right, *result))
+    y, right = _presummed(y, right, (*left, *result))
+    return contract_p(x, y, left, right, result)
+
+
+def _presummed(x: Tensor, labels: Labels, others: Labels) -> tuple[Tensor, Labels]:
+    """Return `x` summed over the dims that nobody else mentions."""
+    alone = tuple(i for i, label in enumerate(labels) if label not in others)
+    if not alone:
+        return x, labels
+    return sum_p(x, alone, False), tuple(label for label in labels if label in others)
+
+
+def einsum(*args: Any) -> Tensor:
+    """Sum products of operands along dims that are named by letters.
+
+    `equation` lists the letters of each operand's dims and, after ``->``, those of the result; ``...``
+    stands for dims that broadcast. Operands may also be followed by lists of numbers instead.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.einsum("ij,jk->ik", x, x)
+    tensor([[ 7., 10.],
+            [15., 22.]])
+    >>> adjoint.einsum("ii", x)
+    tensor(5.)
+    """
+    operands, inputs, output = _subscripts(args)
+    ellipsis_rank = max((x.array.ndim - len(s) + 1 for x, s in zip(operands, inputs) if Ellipsis in s), default=0)
+    labels = [_labels(i, x.array.ndim, s, ellipsis_rank) for i, (x, s) in enumerate(zip(operands, inputs))]
+    result = _result_labels(labels, output, ellipsis_rank)
+    sizes = _sizes(operands, labels)
+    terms = []
+    for x, ls in zip(operands, labels):
+        x, ls = _diagonals(x, ls)
+        terms.append(_without_ones(x, ls, sizes))
+    return _contract_all(terms, result, sizes)
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_DOTS = 1000  # labels from here on are the dims under an ellipsis, from the last one backwards
+
+
+def _subscripts(args: tuple[Any, ...]) -> tuple[list[Any], list[list[Any]], list[Any] | None]:
+    """Return operands, the subscripts of each, and those of the result (None if not given)."""
+    if not args:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
+    if not isinstance(args[0], str):
+        count = len(args) // 2
+        lists = [[_number_label(n) for n in args[2 * i + 1]] for i in range(count)]
+        result = [_number_label(n) for n in args[-1]] if len(args) % 2 else None
+        return list(args[: 2 * count : 2]), lists, result
+    equation, *operands = args
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = list(operands[0])
+    if not operands:
+        raise ValueError("einsum(): must specify at least one operand")
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    parts = [_letter_labels(part, equation) for part in left.split(",")]
+    if len(parts) != len(operands):
+        fewer = "fewer" if len(operands) < len(parts) else "more"
+        raise RuntimeError(f"einsum(): {fewer} operands were provided than specified in the equation {equation!r}")
+    return operands, parts, _letter_labels(right, equation) if arrow else None
+
+
+def _number_label(n: Any) -> Any:
+    if n is Ellipsis:
+        return n
+    if not 0 <= int(n) < 52:
+        raise ValueError(f"einsum(): subscript {n} is not within the valid range [0, 52)")
+    return int(n)
+
+
+def _letter_labels(part: str, equation: str) -> list[Any]:
+    labels: list[Any] = []
+    i = 0
+    while i < len(part):
+        if part.startswith("...", i):
+            if Ellipsis in labels:
+                raise RuntimeError(f"einsum(): found '...' in {equation!r} for an operand for which an ellipsis was already found")
+            labels.append(Ellipsis)
+            i += 3
+            continue
+        if part[i] == ".":
+            raise RuntimeError(f"einsum(): found '.' in {equation!r} that is not part of any ellipsis")
+        if part[i] not in _LETTERS:
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {equation.index(part[i])} in the equation string "
+                f"{equation!r}, subscripts must be in [a-zA-Z]"
+            )
+        labels.append(_LETTERS.index(part[i]))
+        i += 1
+    return labels
+
+
+def _labels(number: int, rank: int, subscripts: list[Any], dots: int) -> Labels:
+    """Return one label per dim of an operand."""
+    if Ellipsis not in subscripts:
+        if len(subscripts) != rank:
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(subscripts)}) does not match the number "
+                f"of dimensions ({rank}) for operand {number} and no ellipsis was given"
+            )
+        return tuple(subscripts)
+    covered = rank - len(subscripts) + 1
+    if covered < 0:
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({len(subscripts) - 1}) is more than the number of "
+            f"dimensions ({rank}) for operand {number}"
+        )
+    at = subscripts.index(Ellipsis)
+    return (*subscripts[:at], *(_DOTS + i for i in range(dots - covered, dots)), *subscripts[at + 1 :])
+
+
+def _result_labels(labels: list[Labels], output: list[Any] | None, dots: int) -> Labels:
+    every = [label for ls in labels for label in ls]
+    under = tuple(_DOTS + i for i in range(dots))
+    if output is None:
+        return (*under, *sorted(label for label in set(every) if label < _DOTS and every.count(label) == 1))
+    result: list[int] = []
+    for label in output:
+        if label is Ellipsis:
+            result += under
+            continue
+        if label in result:
+            raise RuntimeError(
+                f"einsum(): output subscript {_LETTERS[label]} appears more than once in the output"
+            )
+        if label not in every:
+            raise RuntimeError(
+                f"einsum(): output subscript {_LETTERS[label]} does not appear in the equation for any input operand"
+            )
+        result.append(label)
+    return tuple(result)
+
+
+def _sizes(operands: list[Any], labels: list[Labels]) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for number, (x, ls) in enumerate(zip(operands, labels)):
+        require_tensor(x, "operands", "einsum")
+        mine: dict[int, int] = {}
+        for label, n in zip(ls, x.array.shape):
+            if mine.setdefault(label, n) != n:
+                raise RuntimeError(
+                    f"einsum(): subscript {_LETTERS[label]} is repeated for operand {number} but the sizes don't "
+                    f"match, {n} != {mine[label]}"
+                )
+            seen = sizes.setdefault(label, n)
+            if seen == 1:
+                sizes[label] = n
+            elif n not in (1, seen):
+                name = _LETTERS[label] if label < _DOTS else "..."
+                raise RuntimeError(
+                    f"einsum(): subscript {name} has size {n} for operand {number} which does not broadcast with "
+                    f"previously seen size {seen}"
+                )
+    return sizes
+
+
+def _diagonals(x: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
+    """Return `x` with each repeated label's dims replaced by their diagonal."""
+    while len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        first = labels.index(twice)
+        second = labels.index(twice, first + 1)
+        x = x.diagonal(0, first, second)
+        labels = (*(label for i, label in enumerate(labels) if i not in (first, second)), twice)
+    return x, labels
+
+
+def _without_ones(x: Tensor, labels: Labels, sizes: dict[int, int]) -> tuple[Tensor, Labels]:
+    """Return `x` without the dims of size 1 that broadcast against other operands."""
+    shape = x.array.shape
+    kept = [i for i, label in enumerate(labels) if not (shape[i] == 1 and sizes[label] != 1)]
+    if len(kept) == len(labels):
+        return x, labels
+    return reshape_p(x, tuple(shape[i] for i in kept)), tuple(labels[i] for i in kept)
+
+
+def _contract_all(terms: list[tuple[Tensor, Labels]], result: Labels, sizes: dict[int, int]) -> Tensor:
+    for i, (x, labels) in enumerate(terms):
+        others = (*result, *(label for j, (_, ls) in enumerate(terms) if j != i for label in ls))
+        terms[i] = _presummed(x, labels, others)
+    for i, j in _path(terms, result, sizes):
+        (y, right), (x, left) = terms.pop(j), terms.pop(i)
+        later = {*result, *(label for _, ls in terms for label in ls)}
+        if terms:
+            both = (*left, *(label for label in right if label not in left))
+            kept = tuple(label for label in both if label in later)
+        else:
+            kept = result
+        check_dtypes(x.array, y.array)
+        terms.append((contract_p(x, y, left, right, kept), kept))
+    ((x, labels),) = terms
+    if labels != result:
+        x = permute_p(x, tuple(labels.index(label) for label in result))
+    return x
+
+
+def _path(terms: list[tuple[Any, Labels]], result: Labels, sizes: dict[int, int]) -> list[tuple[int, int]]:
+    """Return which two terms to contract at each step; the product goes to the end of the list."""
+    if len(terms) < 3:
+        return [(0, 1)] * (len(terms) - 1)
+    try:
+        import opt_einsum
+    except ImportError:
+        return _greedy_path([set(labels) for _, labels in terms], set(result), sizes)
+    found = opt_einsum.paths.greedy if len(terms) > 8 else opt_einsum.paths.optimal
+    path = found([frozenset(labels) for _, labels in terms], frozenset(result), sizes)
+    return [tuple(sorted(pair)) for step in path for pair in _pairs(step)]
+
+
+def _pairs(step: tuple[int, ...]) -> list[tuple[int, int]]:
+    if len(step) < 2:
+        return []
+    if len(step) == 2:
+        return [(step[0], step[1])]
+    raise NotImplementedError(f"a contraction of {len(step)} operands at once")
+
+
+def _greedy_path(terms: list[set[int]], result: set[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
+    """Return a path that at each step makes the smallest product compared with its factors."""
+
+    def size(labels: set[int]) -> int:
+        return math.prod(sizes[label] for label in labels)
+
+    path = []
+    terms = list(terms)
+    while len(terms) > 1:
+        best: Any = None
+        for i in range(len(terms)):
+            for j in range(i + 1, len(terms)):
+                later = result.union(*(t for k, t in enumerate(terms) if k not in (i, j)))
+                kept = (terms[i] | terms[j]) & later
+                gain = size(kept) - size(terms[i]) - size(terms[j])
+                if best is None or gain < best[0]:
+                    best = (gain, i, j, kept)
+        _, i, j, kept = best
+        path.append((i, j))
+        terms = [t for k, t in enumerate(terms) if k not in (i, j)] + [kept]
+    return path
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
+    """Sum products of `a` and `b` over pairs of dims.
+
+    `dims` is a number (the last dims of `a` with the first of `b`) or two lists of dims.
+    """
+    require_tensor(a, "a", "tensordot")
+    require_tensor(b, "b", "tensordot")
+    rank_a, rank_b = a.array.ndim, b.array.ndim
+    if isinstance(dims, TensorBase):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(rank_a, rank_b):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        dims_a, dims_b = list(range(-dims, 0)), list(range(dims))
+    else:
+        first, second = dims
+        dims_a = [first] if isinstance(first, int) else list(first)
+        dims_b = [second] if isinstance(second, int) else list(second)
+    if len(dims_a) != len(dims_b):
+        raise RuntimeError("both dimension lists should have same length")
+    left, right = list(range(rank_a)), list(range(rank_a, rank_a + rank_b))
+    for i, j in zip(dims_a, dims_b):
+        m, n = a.array.shape[dim_in(i, rank_a)], b.array.shape[dim_in(j, rank_b)]
+        if m != n and 1 in (m, n):  # size 1 broadcasts, so the other is summed by itself
+            a = sum_p(a, (dim_in(i, rank_a),), True) if n == 1 else a
+            b = sum_p(b, (dim_in(j, rank_b),), True) if m == 1 else b
+        elif m != n:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} "
+                f"in dim {j}"
+            )
+        right[dim_in(j, rank_b)] = left[dim_in(i, rank_a)]
+    result = tuple(i for i in left if i not in right) + tuple(i for i in right if i not in left)
+    check_dtypes(a.array, b.array, "both inputs should have same dtype, but got {} and {}")
+    return into(out, contract_p(a, b, tuple(left), tuple(right), result))
+
+
+def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Put `other`, scaled by each element of `input`, in that element's place."""
+    require_tensor(input, "input", "kron")
+    require_tensor(other, "other", "kron")
+    a, b = tuple(input.array.shape), tuple(other.array.shape)
+    rank = max(len(a), len(b))
+    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    left = reshape_p(input, tuple(n for m in a for n in (m, 1)))
+    right = reshape_p(other, tuple(n for m in b for n in (1, m)))
+    return into(out, reshape_p(mul_p(left, right), tuple(m * n for m, n in zip(a, b))))
+
+
+def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
+    """Multiply matrices in the order that takes the fewest operations."""
+    if len(matrices) == 1 and isinstance(matrices[0], list | tuple):
+        matrices = tuple(matrices[0])
+    for i, m in enumerate(matrices):
+        if m.array.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul")
+    return matrices[0] if len(matrices) == 1 else into(out, multiply_chain(list(matrices)))
+
+
+def multiply_chain(matrices: list[Tensor]) -> Tensor:
+    """Multiply matrices pair by pair, in the cheapest order."""
+    n = len(matrices)
+    p = [matrices[0].array.shape[0], *(m.array.shape[1] for m in matrices)]
+    for a, b in zip(matrices, matrices[1:]):
+        if a.array.shape[1] != b.array.shape[0]:
+            raise cannot_multiply(a.array.shape, b.array.shape)
+    cost = [[0] * n for _ in range(n)]
+    split = [[0] * n for _ in range(n)]
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            cost[i][j], split[i][j] = min(
+                (cost[i][k] + cost[k + 1][j] + p[i] * p[k + 1] * p[j + 1], k) for k in range(i, j)
+            )
+
+    def build(i: int, j: int) -> Tensor:
+        return matrices[i] if i == j else matmul(build(i, split[i][j]), build(split[i][j] + 1, j))
+
+    return build(0, n - 1)
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Any = None) -> Tensor:
+    """Take the vector product along a dim of size 3; the first such one unless `dim` is given."""
+    if dim is None:
+        shape = np.broadcast_shapes(input.array.shape, other.array.shape)
+        if 3 not in shape:
+            raise RuntimeError("no dimension of size 3 in input; cross needs vectors of three elements")
+        dim = shape.index(3)
+    return cross_along(input, other, dim, out)
+
+
+def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tensor:
+    """Take the vector product along `dim`."""
+    a, b = tuple(input.array.shape), tuple(other.array.shape)
+    if len(a) != len(b):
+        raise RuntimeError(
+            f"linalg.cross: inputs must have the same number of dimensions, but got {len(a)} and {len(b)}"
+        )
+    axis = dim_in(dim, len(a))
+    if a[axis] != 3 or b[axis] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}"
+        )
+    result = mul_p(input.roll(-1, axis), other.roll(1, axis)) - mul_p(input.roll(1, axis), other.roll(-1, axis))
+    return into(out, result)

@@ -1,0 +1,81 @@
+"""Views as copies (`select_copy`, `view_copy`, ...), and views written into a copy (`diagonal_scatter`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.tensor import TensorBase
+from . import arrange, create, index, join, shape
+
+Tensor = Any
+
+
+def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
+    def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        seen = view(input, *args, **kwargs)
+        if isinstance(seen, TensorBase):
+            return create.into(out, shape.contiguous_p(seen))
+        copies = tuple(shape.contiguous_p(s) for s in seen)
+        return copies if out is None else tuple(map(create.into, out, copies))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return what `{name.removesuffix('_copy')}` shows, as a copy."
+    return function
+
+
+def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    axis = shape.dim_in(dim, input.array.ndim)
+    return index.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
+
+
+alias_copy = _copying("alias_copy", shape.alias)
+as_strided_copy = _copying("as_strided_copy", arrange.as_strided)
+detach_copy = _copying("detach_copy", lambda input: input.detach())
+diagonal_copy = _copying("diagonal_copy", shape.diagonal)
+expand_copy = _copying("expand_copy", shape.expand)
+permute_copy = _copying("permute_copy", shape.permute)
+select_copy = _copying("select_copy", index.select)
+slice_copy = _copying("slice_copy", _slice)
+split_copy = _copying("split_copy", join.split)
+split_with_sizes_copy = _copying("split_with_sizes_copy", join.split_with_sizes)
+squeeze_copy = _copying("squeeze_copy", shape.squeeze)
+t_copy = _copying("t_copy", shape.t)
+transpose_copy = _copying("transpose_copy", shape.transpose)
+unbind_copy = _copying("unbind_copy", join.unbind)
+unfold_copy = _copying("unfold_copy", shape.unfold)
+unsqueeze_copy = _copying("unsqueeze_copy", shape.unsqueeze)
+view_copy = _copying("view_copy", shape.view)
+view_as_complex_copy = _copying("view_as_complex_copy", shape.view_as_complex)
+view_as_real_copy = _copying("view_as_real_copy", shape.view_as_real)
+
+
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Return `input` with `src` on the diagonal between two dimensions.
+
+    Examples
+    --------
+    >>> adjoint.diagonal_scatter(adjoint.zeros(2, 2), adjoint.tensor([1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    return _scattered(input, src, lambda x: shape.diagonal(x, offset, dim1, dim2))
+
+
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Tensor:
+    """Return `input` with `src` where `as_strided` looks."""
+    return _scattered(input, src, lambda x: arrange.as_strided(x, size, stride, storage_offset))
+
+
+def _scattered(input: Tensor, src: Tensor, view: Callable[[Tensor], Tensor]) -> Tensor:
+    out = shape.contiguous_p(input)
+    part = view(out)
+    if part.array.shape != src.array.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size "
+            f"= {list(part.array.shape)}"
+        )
+    part.copy_(src)
+    return out

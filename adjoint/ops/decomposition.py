@@ -1,0 +1,789 @@
+"""Matrices taken apart: Cholesky, QR, singular values, eigenvalues, LU.
+
+The vectors of a decomposition are free up to a sign or a phase, and within a subspace of equal values
+altogether. Losses that make sense do not depend on that, and for them the terms with a vanishing
+difference of values vanish too: the rules leave these terms out instead of dividing by zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import return_types
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.recorders import nary, parametric
+from ..core.payload import Payload
+from ..errors import LinAlgError
+from .arrange import tril_p, triu_p
+from .contraction import matmul
+from .convert import concrete
+from .create import finish, into
+from .linalg import (
+    aligned,
+    check_matrices,
+    check_same_dtype,
+    check_square,
+    column,
+    diagonal_matrix,
+    diagonal_of,
+    eye_like,
+    first_of,
+    lu_of,
+    mH,
+    mT,
+    outs,
+    row,
+    solve_p,
+    solve_triangular_p,
+    tied,
+    tri_solve,
+)
+from .measure import conjugate, real_part
+from .piecewise import where_p
+from .reduce import dtype_of, narrow_p, widen_p
+from .shape import cast_p, expand_p, reshape_p, sum_to_p
+
+Tensor = Any
+
+__all__ = ["geqrf", "lu_unpack", "ormqr"]  # what torch has in its own namespace; the rest is in `adjoint.linalg`
+
+
+def _halved(x: Any) -> Any:
+    """Return the lower triangles of matrices, their diagonals halved."""
+    return tril_p(x, 0) - diagonal_matrix(diagonal_of(x)) / 2
+
+
+def _differences(x: Any) -> tuple[Any, Any]:
+    """Return the inverse differences of all pairs of values (0 between equal ones); row less column is below."""
+    gap = row(x) - column(x)
+    equal = gap == 0
+    return where_p(equal, 0, 1 / where_p(equal, 1, gap)), equal
+
+
+# --- Cholesky -------------------------------------------------------------------------------------------------
+
+
+def _cholesky(x: Any, upper: Any, check: Any) -> Any:
+    xp = module_of(x)
+    x = x.swapaxes(-1, -2).conj() if upper else x
+    try:
+        lower = xp.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        if check:
+            raise _not_definite(x) from None
+        lower = _each_cholesky(x)
+    return lower.swapaxes(-1, -2).conj() if upper else lower
+
+
+def _each_cholesky(x: Any) -> Any:
+    """Return the factors, those of matrices that have none filled with NaN."""
+    out = np.full(x.shape, np.nan, x.dtype)
+    for i in np.ndindex(x.shape[:-2]):
+        try:
+            out[i] = np.linalg.cholesky(x[i])
+        except np.linalg.LinAlgError:
+            continue
+    return out
+
+
+def _not_definite(x: Any) -> LinAlgError:
+    order = _bad_minors(x, False).reshape(-1)
+    i = int(np.flatnonzero(order)[0]) if order.any() else 0
+    where = f"(Batch element {i}): " if x.ndim > 2 else ""
+    return LinAlgError(
+        f"linalg.cholesky: {where}The factorization could not be completed because the input is not "
+        f"positive-definite (the leading minor of order {int(order[i])} is not positive-definite)."
+    )
+
+
+def _bad_minors(x: Any, upper: Any) -> Any:
+    """Return the order of the first leading minor of each matrix that is not positive-definite, else 0."""
+    n = x.shape[-1]
+    x = x.swapaxes(-1, -2).conj() if upper else x
+    orders = np.zeros(x.shape[:-2], np.int32)
+    for i in np.ndindex(x.shape[:-2]):
+        low, high = 0, n + 1  # minors up to `low` are positive-definite, the one of order `high` is not
+        middle = n  # most often they all are
+        while high - low > 1:
+            low, high = (middle, high) if _is_definite(x[i][:middle, :middle]) else (low, middle)
+            middle = (low + high) // 2
+        orders[i] = high if high <= n else 0
+    return orders
+
+
+def _is_definite(x: Any) -> bool:
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(x)).all())
+    except np.linalg.LinAlgError:
+        return False
+
+
+bad_minors_p = parametric(_bad_minors, batch="same")
+
+
+def _cholesky_x(g: Any, out: Any, upper: Any) -> Any:
+    lower, g = (mH(out), mH(g)) if upper else (out, g)
+    inner = mH(lower) @ g
+    inner = tril_p(inner, 0) + mH(tril_p(inner, -1))
+    left = solve_triangular_p(mH(lower), inner, True, False)  # L^-H inner
+    return mH(solve_triangular_p(mH(lower), mH(left), True, False)) / 2  # ... L^-1
+
+
+def _cholesky_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    lower = mH(out) if params[0] else out
+    left = solve_triangular_p(lower, tangents[0], False, False)
+    both = mH(solve_triangular_p(lower, mH(left), False, False))
+    change = lower @ _halved(both)
+    return mH(change) if params[0] else change
+
+
+cholesky_p = parametric(
+    _cholesky,
+    x=_cholesky_x,
+    jvp=_cholesky_tangent,
+    batch="same",
+    node_name="LinalgCholeskyExBackward0",
+    saved={"out": "L"},
+)
+
+
+def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
+    """Factor positive-definite matrices into ``L @ L.mH`` with a lower triangular L (or its ``mH``).
+
+    Examples
+    --------
+    >>> adjoint.linalg.cholesky(adjoint.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    check_square(A, "linalg.cholesky")
+    return into(out, cholesky_p(A, upper, True))
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """Factor positive-definite matrices, and tell which are not instead of raising."""
+    check_square(A, "linalg.cholesky_ex")
+    found = cholesky_p(A, upper, check_errors), bad_minors_p(A, upper)
+    return outs(return_types.linalg_cholesky_ex, found, out)
+
+
+def _cholesky_solve(b: Any, factor: Any, upper: Any) -> Any:
+    lower = factor.swapaxes(-1, -2).conj() if upper else factor
+    return tri_solve(lower.swapaxes(-1, -2).conj(), tri_solve(lower, b, False, False), True, False)
+
+
+def _cholesky_solve_back(
+    g: Any, factor: Any, out: Any, b_shape: Any, factor_shape: Any, upper: Any, needs: tuple[bool, bool]
+) -> Any:
+    gb = cholesky_solve_p(g, factor, upper)
+    gf = None
+    if needs[1]:
+        both = gb @ mH(out)
+        both = both + mH(both)
+        gf = sum_to_p(-(factor @ both if upper else both @ factor), factor_shape)
+    return sum_to_p(gb, b_shape), gf
+
+
+def _cholesky_solve_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tb, tf), (_, factor), (upper,) = tangents, inputs, params
+    push = tb
+    if tf is not None:
+        half = mH(tf) @ factor if upper else tf @ mH(factor)
+        change = (half + mH(half)) @ out
+        push = -change if tb is None else tb - change
+    return cholesky_solve_p(push, factor, upper)
+
+
+cholesky_solve_p = nary(
+    _cholesky_solve,
+    inputs=2,
+    joint=_cholesky_solve_back,
+    jvp=_cholesky_solve_tangent,
+    batch=lambda b, factor, upper: cholesky_solve_p(*aligned(b, factor), upper),
+)
+
+# --- QR ---------------------------------------------------------------------------------------------------------
+
+
+def _qr(x: Any, mode: Any) -> Any:
+    xp = module_of(x)
+    if x.size == 0 and xp is np:
+        m, n = x.shape[-2:]
+        k = m if mode == "complete" else min(m, n)
+        q = xp.broadcast_to(xp.eye(m, k, dtype=x.dtype), (*x.shape[:-2], m, k)).copy()
+        return q, xp.zeros((*x.shape[:-2], k, n), x.dtype)
+    q, r = xp.linalg.qr(x, mode)
+    return q, r
+
+
+def _qr_x(g: Any, out: Any, x_shape: Any, mode: Any) -> Any:
+    (gq, gr), (q, r) = g, out
+    m, n = x_shape[-2:]
+    if mode == "complete" and m > n:
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols; use mode='reduced'"
+        )
+    if gq is None and gr is None:
+        return None
+    if m < n:
+        # A = [A1 A2], with Q and R1 of the square A1; R2 = Q^H A2.
+        columns = r.ndim - 1
+        r1, r2 = narrow_p(r, columns, 0, m), narrow_p(r, columns, m, n - m)
+        g1 = None
+        g2 = None
+        if gr is not None:
+            g1, g2 = narrow_p(gr, columns, 0, m), narrow_p(gr, columns, m, n - m)
+            more = q @ r2 @ mH(g2)
+            gq = more if gq is None else gq + more
+        first = _qr_square(gq, g1, q, r1)
+        second = widen_p(first * 0, columns, 0, 0, 0) if g2 is None else q @ g2
+        if g2 is None:
+            return widen_p(first, columns, 0, n - m, 0)
+        return widen_p(first, columns, 0, n - m, 0) + widen_p(second, columns, m, 0, 0)
+    return _qr_square(gq, gr, q, r)
+
+
+def _qr_square(gq: Any, gr: Any, q: Any, r: Any) -> Any:
+    """Return the gradient where R is square."""
+    inner = None
+    if gr is not None:
+        inner = gr @ mH(r)
+    if gq is not None:
+        inner = -(mH(q) @ gq) if inner is None else inner - mH(q) @ gq
+    inner = triu_p(inner, 0)
+    both = inner + mH(inner)
+    both = both - diagonal_matrix(diagonal_of(both)) / 2
+    total = q @ both if gq is None else gq + q @ both
+    return mH(solve_triangular_p(r, mH(total), True, False))
+
+
+qr_p = parametric(_qr, x=_qr_x, outputs=True, batch="same", name="qr", node_name="LinalgQrBackward0")
+
+
+def _no_derivative(name: str) -> Any:
+    def rule(g: Any) -> Any:
+        raise RuntimeError(name)
+
+    return rule
+
+
+qr_r_p = parametric(
+    lambda x: module_of(x).linalg.qr(x, "r") if x.size else _qr(x, "reduced")[1],
+    x=_no_derivative("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you are going to require gradients."),
+    batch="same",
+    name="qr_r",
+    node_name="LinalgQrBackward0",
+)
+
+
+def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+    """Factor matrices into orthonormal columns and an upper triangle; `mode` is "reduced", "complete" or "r"."""
+    check_matrices(A, "linalg.qr")
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
+    if mode == "r":
+        found = finish(module_of(A.array).zeros((0,), A.array.dtype)), qr_r_p(A)
+    else:
+        found = qr_p(A, mode)
+    return outs(return_types.linalg_qr, found, out)
+
+
+def geqrf(input: Tensor, *, out: Any = None) -> Any:
+    """Factor matrices into reflections and an upper triangle, as LAPACK keeps them."""
+    check_matrices(input, "torch.geqrf", "input")
+    a = input.array
+    h, tau = np.linalg.qr(np.asarray(a), "raw")
+    return outs(return_types.geqrf, (finish(np.ascontiguousarray(h.swapaxes(-1, -2))), finish(tau)), out)
+
+
+def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply the reflections that the columns of `A` and `tau` describe: the first columns of Q."""
+    check_matrices(A, "torch.linalg.householder_product", "input")
+    m, n = A.array.shape[-2:]
+    if m < n:
+        raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    k = tau.array.shape[-1]
+    if n < k:
+        raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if A.array.ndim - tau.array.ndim != 1 or A.array.shape[:-2] != tau.array.shape[:-1]:
+        raise RuntimeError(
+            f"torch.linalg.householder_product: Expected tau to have one dimension less than input, and batch dims as "
+            f"input has, but got tau of shape {list(tau.array.shape)} and input of shape {list(A.array.shape)}"
+        )
+    if A.array.dtype != tau.array.dtype:
+        raise RuntimeError("torch.linalg.householder_product: tau dtype does not match input dtype")
+    return into(out, _reflected(A, tau, n))
+
+
+def _reflected(A: Tensor, tau: Tensor, columns: int) -> Tensor:
+    """Return the first `columns` columns of the product of reflections."""
+    m, k = A.array.shape[-2], tau.array.shape[-1]
+    lead = tuple(A.array.shape[:-2])
+    rank = A.array.ndim
+    low = tril_p(A, -1)
+    one = eye_like(A, m, A.array.shape[-1])
+    vectors = low + one
+    q = tied(expand_p(eye_like(A, m, columns), (*lead, m, columns)), A)
+    for i in reversed(range(k)):
+        v = narrow_p(vectors, rank - 1, i, 1)
+        t = reshape_p(narrow_p(tau, rank - 2, i, 1), (*lead, 1, 1))
+        q = q - (v * t) @ (mH(v) @ q)
+    return q
+
+
+def ormqr(
+    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Any = None
+) -> Tensor:
+    """Multiply `other` by the square matrix Q that reflections describe."""
+    check_matrices(input, "torch.ormqr", "input")
+    check_matrices(other, "torch.ormqr", "other")
+    rows = other.array.shape[-2 if left else -1]
+    if rows != input.array.shape[-2]:
+        raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
+    if tau.array.shape[-1] > input.array.shape[-1]:
+        raise RuntimeError("torch.ormqr: other.shape[-2] must be greater than or equal to tau.shape[-1]")
+    q = _reflected(input, tau, input.array.shape[-2])
+    q = mH(q) if transpose else q
+    return into(out, matmul(q, other) if left else matmul(other, q))
+
+
+# --- Singular values ----------------------------------------------------------------------------------------------
+
+
+def _svd(x: Any, full: Any) -> Any:
+    xp = module_of(x)
+    if x.size == 0:
+        m, n = x.shape[-2:]
+        k = min(m, n)
+        lead = x.shape[:-2]
+        real = of(x.dtype).to_real().np
+        left = xp.broadcast_to(xp.eye(m, m if full else k, dtype=x.dtype), (*lead, m, m if full else k)).copy()
+        right = xp.broadcast_to(xp.eye(n if full else k, n, dtype=x.dtype), (*lead, n if full else k, n)).copy()
+        return left, xp.zeros((*lead, k), real), right
+    try:
+        u, s, v = xp.linalg.svd(x, full_matrices=full)
+    except np.linalg.LinAlgError:
+        raise _not_converged("svd", x) from None
+    if not bool(xp.isfinite(s).all()) and not bool(xp.isfinite(x).all()):
+        raise _not_converged("svd", x)
+    return u, s, v
+
+
+def _not_converged(name: str, x: Any) -> LinAlgError:
+    if not bool(np.isfinite(np.asarray(x)).all()):
+        return LinAlgError(
+            f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+        )
+    return LinAlgError(
+        f"linalg.{name}: The algorithm failed to converge because the input matrix is ill-conditioned or has too "
+        "many repeated singular values."
+    )
+
+
+def _skew(x: Any) -> Any:
+    return x - mH(x)
+
+
+def _svd_x(g: Any, out: Any) -> Any:
+    (gu, gs, gv), (u, s, v) = g, out
+    k = s.shape[-1]
+    m, n = u.shape[-2], v.shape[-1]
+    u, v = first_of(u, -1, k), first_of(v, -2, k)
+    if gu is None and gv is None:
+        return None if gs is None else (u * row(gs)) @ v
+    inner = None if gs is None else diagonal_matrix(gs)
+    square = s * s
+    inverse, _ = _differences(square)
+    zero = s == 0
+    per = where_p(zero, 0, 1 / where_p(zero, 1, s))
+    result = None
+    if gu is not None:
+        gu = first_of(gu, -1, k)
+        turn = mH(u) @ gu
+        skew = _skew(turn)
+        inner = _plus(inner, (skew * inverse) * row(s))
+        if _is_complex(u):
+            inner = _plus(inner, diagonal_matrix(diagonal_of(skew) * per / 2))
+        if m > k:
+            result = ((gu - u @ turn) * row(per)) @ v
+    if gv is not None:
+        gv = first_of(gv, -2, k)
+        turn = v @ mH(gv)
+        inner = _plus(inner, column(s) * (_skew(turn) * inverse))
+        if n > k:
+            result = _plus(result, u @ (column(per) * (gv - mH(turn) @ v)))
+    return _plus(result, u @ inner @ v)
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return b if a is None else a + b
+
+
+def _is_complex(x: Any) -> bool:
+    return bool(dtype_of(x).kind == "c")
+
+
+svd_p = parametric(_svd, x=_svd_x, outputs=True, batch="same", name="svd", node_name="LinalgSvdBackward0")
+
+
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
+    """Factor matrices into ``U @ diag(S) @ Vh``, with orthonormal vectors and S descending.
+
+    Examples
+    --------
+    >>> adjoint.linalg.svd(adjoint.tensor([[0.0, 3.0], [2.0, 0.0]])).S
+    tensor([3., 2.])
+    """
+    check_matrices(A, "linalg.svd")
+    if driver is not None:
+        raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    return outs(return_types.linalg_svd, svd_p(A, full_matrices), out)
+
+
+def _svdvals(x: Any) -> Any:
+    if x.size == 0:
+        return _svd(x, False)[1]
+    try:
+        return module_of(x).linalg.svd(x, compute_uv=False)
+    except np.linalg.LinAlgError:
+        raise _not_converged("svd", x) from None
+
+
+svdvals_p = parametric(_svdvals, batch="same")
+
+
+def svdvals(A: Tensor, *, driver: str | None = None, out: Any = None) -> Tensor:
+    """Compute the singular values, descending."""
+    check_matrices(A, "linalg.svdvals")
+    from ..core import modes
+
+    values = svdvals_p(A) if A.node is None and not modes.unusual else svd_p(A, False)[1]
+    return into(out, values)
+
+
+# --- Eigenvalues ------------------------------------------------------------------------------------------------------
+
+
+def _eigh(x: Any, uplo: Any) -> Any:
+    xp = module_of(x)
+    try:
+        values, vectors = xp.linalg.eigh(x, uplo)
+    except np.linalg.LinAlgError:
+        if bool(xp.isfinite(x).all()):
+            raise LinAlgError(
+                "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has "
+                "too many repeated eigenvalues."
+            ) from None
+        return xp.full(x.shape[:-1], xp.nan, of(x.dtype).to_real().np), xp.full(x.shape, xp.nan, x.dtype)
+    return values, vectors
+
+
+def _eigh_x(g: Any, out: Any) -> Any:
+    (gw, gv), (w, v) = g, out
+    if gv is None:
+        return None if gw is None else (v * row(gw)) @ mH(v)
+    inverse, _ = _differences(w)
+    inner = _skew(mH(v) @ gv) * (inverse / 2)
+    if gw is not None:
+        inner = inner + diagonal_matrix(gw)
+    return v @ inner @ mH(v)
+
+
+def _eigh_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    w, v = out
+    inner = mH(v) @ tangents[0] @ v
+    inverse, _ = _differences(w)
+    return real_part(diagonal_of(inner)), v @ (inner * inverse)
+
+
+eigh_p = parametric(
+    _eigh, x=_eigh_x, outputs=True, jvp=_eigh_tangent, batch="same", name="eigh", node_name="LinalgEighBackward0"
+)
+
+
+def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+    """Find eigenvalues, ascending, and orthonormal eigenvectors of symmetric or Hermitian matrices.
+
+    Only one triangle is looked at, the lower one unless `UPLO` is "U".
+    """
+    check_square(A, "linalg.eigh")
+    return outs(return_types.linalg_eigh, eigh_p(A, _triangle_name(UPLO)), out)
+
+
+def _triangle_name(uplo: str) -> str:
+    if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
+    return uplo.upper()
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Tensor:
+    """Find the eigenvalues of symmetric or Hermitian matrices, ascending."""
+    check_square(A, "linalg.eigvalsh")
+    return into(out, eigh_p(A, _triangle_name(UPLO))[0])
+
+
+def _eig(x: Any) -> Any:
+    if not bool(np.isfinite(x).all()):
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    wide = of(x.dtype).to_complex().np
+    if x.size == 0:
+        return np.zeros(x.shape[:-1], wide), np.zeros(x.shape, wide)
+    xp = module_of(x)
+    if not hasattr(xp.linalg, "eig"):
+        raise NotImplementedError("linalg.eig does not run on a GPU here; move the matrix with .cpu()")
+    try:
+        values, vectors = xp.linalg.eig(x)
+    except np.linalg.LinAlgError:
+        raise _not_converged("eig", x) from None
+    return values.astype(wide), vectors.astype(wide)
+
+
+def _eig_x(g: Any, out: Any, x_dtype: Any) -> Any:
+    (gw, gv), (w, v) = g, out
+    if gw is None and gv is None:
+        return None
+    inner = None if gw is None else diagonal_matrix(gw)
+    if gv is not None:
+        turn = mH(v) @ gv
+        inverse, _ = _differences(w)
+        length = real_part(diagonal_of(turn))
+        inner = _plus(inner, (turn - (mH(v) @ v) * row(length)) * conjugate(inverse))
+    result = solve_p(mH(v), inner @ mH(v), True)
+    return result if x_dtype.kind == "c" else cast_p(result, x_dtype)
+
+
+eig_p = parametric(_eig, x=_eig_x, outputs=True, batch="same", name="eig", node_name="LinalgEigBackward0")
+
+
+def eig(A: Tensor, *, out: Any = None) -> Any:
+    """Find eigenvalues and eigenvectors of square matrices; both are complex."""
+    check_square(A, "linalg.eig")
+    return outs(return_types.linalg_eig, eig_p(A), out)
+
+
+def eigvals(A: Tensor, *, out: Any = None) -> Tensor:
+    """Find the eigenvalues of square matrices, complex."""
+    check_square(A, "linalg.eigvals")
+    return into(out, eig_p(A)[0])
+
+
+# --- LU ---------------------------------------------------------------------------------------------------------------
+
+
+def _lu(x: Any) -> Any:
+    packed, pivots, info = lu_of(x)
+    return packed, pivots, info
+
+
+def _permutation(pivots: Any, rows: Any, dtype: Any) -> Any:
+    """Return the matrix P with ``A = P @ L @ U``, from 1-based pivots."""
+    xp = module_of(pivots)
+    count = math.prod(pivots.shape[:-1])
+    flat = pivots.reshape((count, pivots.shape[-1]))
+    order = xp.tile(xp.arange(rows), (count, 1))
+    each = xp.arange(count)
+    for j in range(flat.shape[1]):
+        other = flat[:, j].astype(np.int64) - 1
+        swapped = order[each, other].copy()
+        order[each, other] = order[:, j]
+        order[:, j] = swapped
+    return xp.eye(rows, dtype=dtype)[order].swapaxes(-1, -2).reshape((*pivots.shape[:-1], rows, rows))
+
+
+permutation_p = parametric(_permutation, batch="same")
+
+
+def _lu_x(g: Any, out: Any, x_shape: Any, x_dtype: Any) -> Any:
+    gx = g[0]
+    if gx is None:
+        return None
+    packed, pivots = out[0], out[1]
+    m, n = x_shape[-2:]
+    k = min(m, n)
+    p = permutation_p(pivots, m, x_dtype)
+    square_lu = first_of(first_of(packed, -1, k), -2, k)
+    g_square = first_of(first_of(gx, -1, k), -2, k)
+    rows, columns = len(x_shape) - 2, len(x_shape) - 1
+    lower = tril_p(square_lu, -1)
+    upper = triu_p(square_lu, 0)
+    left = tril_p(g_square + mT(lower) @ g_square, -1)
+    right = triu_p(g_square @ mT(upper), 0)
+    if m > n:
+        low, g_low = narrow_p(packed, rows, n, m - n), narrow_p(gx, rows, n, m - n)
+        right = right - triu_p(mT(low) @ g_low, 0)
+    elif n > m:
+        side, g_side = narrow_p(packed, columns, m, n - m), narrow_p(gx, columns, m, n - m)
+        left = left - tril_p(g_side @ mT(side), -1)
+    inner = left + right
+    # For a square matrix: L^-T inner U^-T.
+    inner = solve_triangular_p(mT(square_lu), inner, True, True)
+    inner = mT(solve_triangular_p(square_lu, mT(inner), True, False))
+    if m > n:
+        rest = mT(solve_triangular_p(square_lu, mT(g_low), True, False))
+        inner = widen_p(inner, rows, 0, m - n, 0) + widen_p(rest, rows, n, 0, 0)
+    elif n > m:
+        rest = solve_triangular_p(mT(square_lu), g_side, True, True)
+        inner = widen_p(inner, columns, 0, n - m, 0) + widen_p(rest, columns, m, 0, 0)
+    return p @ inner
+
+
+lu_p = parametric(
+    _lu, x=_lu_x, outputs=True, batch="same", holomorphic=True, name="lu_factor", node_name="LinalgLuFactorExBackward0"
+)
+
+
+def _check_pivot(pivot: bool, name: str) -> None:
+    if not pivot:
+        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """Factor matrices into L and U, packed into one, and pivots; tells which have a zero on U's diagonal."""
+    check_matrices(A, "torch.lu_factor")
+    _check_pivot(pivot, "linalg.lu_factor")
+    packed, pivots, info = lu_p(A)
+    if check_errors:
+        _check_u(info)
+    return outs(return_types.linalg_lu_factor_ex, (packed, pivots, info), out)
+
+
+def _check_u(info: Tensor) -> None:
+    found = concrete(info, "linalg.lu_factor") if not isinstance(info.array, Payload) else np.zeros(1)
+    if not found.any():
+        return
+    order = int(found[found != 0].reshape(-1)[0])
+    raise RuntimeError(
+        f"torch.linalg.lu_factor: U[{order},{order}] is zero and using it on lu_solve would result in a division by "
+        "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
+        "linalg.lu_factor_ex(A, pivot)"
+    )
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """Factor matrices into L and U, packed into one, and pivots."""
+    check_matrices(A, "torch.lu_factor")
+    _check_pivot(pivot, "linalg.lu_factor")
+    packed, pivots, info = lu_p(A)
+    if A.array.shape[-1] == A.array.shape[-2]:
+        _check_u(info)
+    return outs(return_types.linalg_lu_factor, (packed, pivots), out)
+
+
+def unpacked_lu(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """Return L and U of a packed factorization."""
+    m, n = packed.array.shape[-2:]
+    k = min(m, n)
+    lower = tril_p(first_of(packed, -1, k), -1) + eye_like(packed, m, k)
+    return lower, triu_p(first_of(packed, -2, k), 0)
+
+
+def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+    """Factor matrices into a permutation, a lower triangle with a diagonal of ones, and an upper triangle."""
+    check_matrices(A, "linalg.lu")
+    _check_pivot(pivot, "linalg.lu")
+    packed, pivots, _ = lu_p(A)
+    p = permutation_p(pivots, A.array.shape[-2], A.array.dtype)
+    return outs(return_types.linalg_lu, (p, *unpacked_lu(packed)), out)
+
+
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Any = None
+) -> Tensor:
+    """Solve ``A @ X = B`` (or ``X @ A = B``, or with the adjoint of A) from the factorization of A."""
+    check_square(LU, "torch.linalg.lu_solve", "LU")
+    check_matrices(B, "torch.linalg.lu_solve", "B")
+    check_same_dtype(LU, B, "linalg.lu_solve")
+    if pivots.array.dtype != np.int32:
+        raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
+    n = LU.array.shape[-1]
+    if pivots.array.shape[-1:] != (n,) and n:
+        raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
+    if not left:  # X A = B is A^H X^H = B^H
+        return into(out, mH(lu_solve(LU, pivots, mH(B), adjoint=not adjoint)))
+    if B.array.shape[-2] != n:
+        raise RuntimeError(
+            f"linalg.lu_solve: Incompatible shapes of A and B for the equation AX = B ({n}x{n} and "
+            f"{B.array.shape[-2]}x{B.array.shape[-1]})"
+        )
+    p = permutation_p(pivots, n, LU.array.dtype)
+    if adjoint:
+        x = solve_triangular_p(mH(LU), B, False, False)
+        return into(out, matmul(p, solve_triangular_p(mH(LU), x, True, True)))
+    x = solve_triangular_p(LU, matmul(mT(p), B), False, True)
+    return into(out, solve_triangular_p(LU, x, True, False))
+
+
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
+) -> Any:
+    """Return P, L and U from a packed factorization; empty tensors for what is not wanted."""
+    if unpack_pivots and LU_pivots.array.dtype != np.int32:
+        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this function is intended to be used with the output produced by torch.linalg.lu_factor")
+    xp = module_of(LU_data.array)
+
+    def nothing() -> Tensor:
+        return finish(xp.zeros((0,), LU_data.array.dtype))
+
+    p = permutation_p(LU_pivots, LU_data.array.shape[-2], LU_data.array.dtype) if unpack_pivots else nothing()
+    factors = unpacked_lu(LU_data) if unpack_data else (nothing(), nothing())
+    return outs(return_types.lu_unpack, (p, *factors), out)
+
+
+# --- Symmetric indefinite ------------------------------------------------------------------------------------------------
+
+
+def _sytrf(a: Any, hermitian: bool) -> Any:
+    try:
+        from scipy.linalg.lapack import get_lapack_funcs
+    except ImportError:
+        raise RuntimeError("linalg.ldl_factor needs SciPy for its factorization: pip install adjoint[math]") from None
+    return get_lapack_funcs(("hetrf" if hermitian and a.dtype.kind == "c" else "sytrf",), (a,))[0]
+
+
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """Factor symmetric (or Hermitian) matrices, definite or not; tells where that failed."""
+    check_square(A, "torch.linalg.ldl_factor_ex")
+    a = A.detach().array
+    factor = _sytrf(a, hermitian)
+    packed, pivots, info = a.copy(), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
+    for i in np.ndindex(a.shape[:-2]):
+        if a.shape[-1]:
+            packed[i], pivots[i], info[i] = factor(a[i], lower=1)
+    if check_errors and info.any():
+        raise RuntimeError(f"torch.linalg.ldl_factor_ex: D[{info.max()},{info.max()}] is zero")
+    found = finish(np.tril(packed)), finish(pivots), finish(info)
+    return outs(return_types.linalg_ldl_factor_ex, found, out)
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
+    """Factor symmetric (or Hermitian) matrices, definite or not."""
+    packed, pivots, _ = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
+    return outs(return_types.linalg_ldl_factor, (packed, pivots), out)
+
+
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Any = None) -> Tensor:
+    """Solve ``A @ X = B`` from the factorization of a symmetric (or Hermitian) A."""
+    check_square(LD, "torch.linalg.ldl_solve", "LD")
+    check_matrices(B, "torch.linalg.ldl_solve", "B")
+    try:
+        from scipy.linalg.lapack import get_lapack_funcs
+    except ImportError:
+        raise RuntimeError("linalg.ldl_solve needs SciPy: pip install adjoint[math]") from None
+    ld, b = LD.array, B.array
+    name = "hetrs" if hermitian and ld.dtype.kind == "c" else "sytrs"
+    (solver,) = get_lapack_funcs((name,), (ld,))
+    lead = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
+    factors, pivs, sides = (
+        np.broadcast_to(v, (*lead, *v.shape[v.ndim - k :])) for v, k in ((ld, 2), (pivots.array, 1), (b, 2))
+    )
+    found = np.zeros(sides.shape, b.dtype)
+    for i in np.ndindex(lead):
+        if found.size:
+            found[i] = solver(factors[i], pivs[i], sides[i], lower=1)[0]
+    return into(out, finish(found))

@@ -1,0 +1,548 @@
+"""Reductions that choose: largest and smallest elements, medians, modes, quantiles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import return_types
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.primitive import by_ufunc
+from ..core.recorders import nary, parametric
+from ..core.tensor import TensorBase
+from .arguments import dim_in, dims_in, require_tensor
+from .create import into
+from .reduce import dtype_of, f32, is_half, kept, kept_shape, shifted, sum_p, title_of
+from .shape import cast_p, permute_p, reshape_p
+
+Tensor = Any
+Dims = Any
+
+__all__ = [
+    "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian", "nanquantile", "quantile",
+]  # fmt: skip
+
+# --- Choosing along an axis -------------------------------------------------------------------------------
+
+
+def _take(x: Any, index: Any, axis: Any) -> Any:
+    return module_of(x).take_along_axis(x, index, axis)
+
+
+def _put(x: Any, index: Any, axis: Any, length: Any) -> Any:
+    """Return zeros with `x` added at `index` along `axis`, which is `length` long."""
+    xp = module_of(x)
+    out = xp.zeros((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype)
+    if x.shape[axis] == 1:
+        xp.put_along_axis(out, index, x, axis)
+        return out
+    where = tuple(xp.arange(n).reshape([-1 if j == i else 1 for j in range(x.ndim)]) for i, n in enumerate(x.shape))
+    xp.add.at(out, (*where[:axis], index, *where[axis + 1 :]), x)
+    return out
+
+
+# Elements chosen by their place along an axis, and put back there: each the other's gradient.
+take_along_p = nary(
+    _take,
+    inputs=2,
+    x=lambda g, index, axis, x_shape: put_along_p(g, index, axis, x_shape[axis]),
+    name="take_along",
+    node_name="GatherBackward0",
+    jvp=lambda tangents, inputs, out, params: take_along_p(tangents[0], inputs[1], *params),
+    batch=lambda x, index, axis: take_along_p(x, index, axis + 1),
+)
+put_along_p = nary(
+    _put,
+    inputs=2,
+    x=lambda g, index, axis: take_along_p(g, index, axis),
+    name="put_along",
+    node_name="ScatterAddBackward0",
+    jvp=lambda tangents, inputs, out, params: put_along_p(tangents[0], inputs[1], *params),
+    batch=lambda x, index, axis, length: put_along_p(x, index, axis + 1, length),
+)
+
+
+def _refuse(name: str, x: Any, kinds: str) -> None:
+    if x.dtype.kind in kinds:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{title_of(x.dtype)}': it has no order to choose by")
+
+
+def _refuse_empty(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    for i in axes:
+        if shape[i] == 0:
+            raise IndexError(
+                f"{name}(): Expected reduction dim {i} to have non-zero size, but the shape is {list(shape)}"
+            )
+
+
+def _refuse_all_of_none(name: str, x: Any, kind: type[Exception] = RuntimeError) -> None:
+    if x.size == 0:
+        raise kind(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+            "with the 'dim' argument."
+        )
+
+
+# --- Largest and smallest, shared out among equals ----------------------------------------------------------
+
+
+def _amax(x: Any, axes: Any, keepdims: Any) -> Any:
+    return x.max(axis=axes, keepdims=keepdims)
+
+
+def _amin(x: Any, axes: Any, keepdims: Any) -> Any:
+    return x.min(axis=axes, keepdims=keepdims)
+
+
+def _share(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
+    """Return the gradient of an extreme: split evenly among the elements that equal it."""
+    chosen = cast_p(x == kept(out, x.ndim, axes, keepdims), dtype_of(g))
+    return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
+
+
+def _share_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), (x,), (axes, keepdims) = tangents, inputs, params
+    chosen = cast_p(x == kept(out, x.ndim, axes, keepdims), dtype_of(t))
+    return sum_p(chosen * t, axes, keepdims) / chosen.sum(axis=axes, keepdims=keepdims)
+
+
+def _extreme(kernel: Any, name: str, node_name: str | None = None) -> Any:
+    def batch(x: Any, axes: Any, keepdims: Any) -> Any:
+        return call(x, shifted(axes), keepdims)
+
+    call = parametric(
+        kernel, x=_share, name=name, node_name=node_name, jvp=_share_tangent, batch=batch,
+        saved={"axes": "dim", "keepdims": "keepdim"},
+    )  # fmt: skip
+    return call
+
+
+amax_p = _extreme(_amax, "amax")
+amin_p = _extreme(_amin, "amin")
+max_all_p = _extreme(_amax, "max_all", "MaxBackward1")
+min_all_p = _extreme(_amin, "min_all", "MinBackward1")
+
+
+def amax(
+    input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Any = None, axis: Dims = None, keepdims: bool = False
+) -> Tensor:
+    """Find the largest element, of all or along `dim`; equal ones share the gradient.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([2.0, 1.0, 2.0], requires_grad=True)
+    >>> x.amax().backward()
+    >>> x.grad
+    tensor([0.5000, 0.0000, 0.5000])
+    """
+    return _reduce_to_extreme(amax_p, input, dim if axis is None else axis, keepdim or keepdims, out)
+
+
+def amin(
+    input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Any = None, axis: Dims = None, keepdims: bool = False
+) -> Tensor:
+    """Find the smallest element, of all or along `dim`; equal ones share the gradient."""
+    return _reduce_to_extreme(amin_p, input, dim if axis is None else axis, keepdim or keepdims, out)
+
+
+def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
+    a, name = input.array, primitive.op.name
+    _refuse("max_values_cpu" if name == "amax" else "min_values_cpu", a, "c")
+    axes = dims_in(dim, a.ndim)
+    if a.size == 0:
+        if dim is None or (not isinstance(dim, int) and not len(dim)):
+            _refuse_all_of_none(name, a)
+        _refuse_empty(name, a.shape, axes)
+    return into(out, primitive(input, axes, keepdim))
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+    """Find the smallest and the largest element, of all or along `dim`."""
+    if dim is None:
+        _refuse_all_of_none("aminmax", input.array)
+    for o in out or ():
+        if o.array.dtype != input.array.dtype:
+            raise RuntimeError(
+                f"Expected out tensor to have dtype {of(input.array.dtype).name}, but got {of(o.array.dtype).name} instead"
+            )
+    found = amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
+    return return_types.aminmax(found if out is None else tuple(map(into, out, found)))
+
+
+# --- Largest and smallest, with their places ------------------------------------------------------------------
+
+
+def _first_extreme(arg: str) -> Any:
+    def kernel(x: Any, axis: Any, keepdims: Any) -> Any:
+        index = getattr(x.astype(f32) if is_half(x.dtype) else x, arg)(axis=axis, keepdims=True)
+        values = module_of(x).take_along_axis(x, index, axis)
+        if keepdims:
+            return values, index
+        return values.squeeze(axis), index.squeeze(axis)
+
+    return kernel
+
+
+def _chosen_x(g: Any, x_shape: Any, out: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the gradient of elements chosen along an axis, put back in their places."""
+    index, g = out[1], g[0]
+    if g is None:
+        return None
+    if not keepdims:
+        shape = kept_shape(x_shape, (axis,))
+        index, g = index.reshape(shape), g.reshape(shape)
+    return put_along_p(g, index, axis, x_shape[axis])
+
+
+def _chosen_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), index, (axis, keepdims) = tangents, out[1], params
+    if keepdims:
+        return take_along_p(t, index, axis), None
+    shape = kept_shape(t.shape, (axis,))
+    return take_along_p(t, index.reshape(shape), axis).reshape(tuple(index.shape)), None
+
+
+def _choice(kernel: Any, name: str, node_name: str) -> Any:
+    def batch(x: Any, axis: Any, keepdims: Any) -> Any:
+        return call(x, axis + 1, keepdims)
+
+    call = parametric(
+        kernel, x=_chosen_x, name=name, node_name=node_name, outputs=True, jvp=_chosen_tangent, batch=batch,
+        saved={"axis": "dim", "keepdims": "keepdim"},
+    )  # fmt: skip
+    return call
+
+
+max_dim_p = _choice(_first_extreme("argmax"), "max_dim", "MaxBackward0")
+min_dim_p = _choice(_first_extreme("argmin"), "min_dim", "MinBackward0")
+
+
+def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool, out: Any) -> Any:
+    if not isinstance(keepdim, bool):
+        raise TypeError(f"{result.__name__}(): argument 'keepdim' (position 2) must be bool, not {type(keepdim).__name__}")
+    a = input.array
+    axis = dim_in(dim, a.ndim)
+    if a.ndim == 0:
+        values, indices = primitive(reshape_p(input, (1,)), 0, True)
+        found = reshape_p(values, ()), reshape_p(indices, ())
+    else:
+        _refuse_empty(result.__name__, a.shape, (axis,))
+        found = primitive(input, axis, keepdim)
+    return result(found if out is None else tuple(map(into, out, found)))
+
+
+def max(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None, axis: Any = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """Find the largest element; with `dim` values and indices; of two tensors the larger elements.
+
+    Examples
+    --------
+    >>> adjoint.max(adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]), dim=1)
+    adjoint.return_types.max(
+    values=tensor([5., 4.]),
+    indices=tensor([1, 0]))
+    """
+    return _extremes(input, axis if dim is None else dim, keepdim or keepdims, other, out, max_all_p, max_dim_p, return_types.max)
+
+
+def min(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None, axis: Any = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
+    return _extremes(input, axis if dim is None else dim, keepdim or keepdims, other, out, min_all_p, min_dim_p, return_types.min)
+
+
+def _extremes(
+    input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Any, along: Any, result: Any
+) -> Any:
+    require_tensor(input, "input", result.__name__)
+    if isinstance(dim, TensorBase):
+        dim, other = None, dim
+    if other is not None:
+        return into(out, by_ufunc[np.maximum if along is max_dim_p else np.minimum](input, other))
+    a = input.array
+    if dim is not None:
+        _refuse(f"{result.__name__}_cpu", a, "c")
+        return _choose(along, result, input, dim, keepdim, out)
+    _refuse(f"{result.__name__}_all", a, "c")
+    _refuse_all_of_none(result.__name__, a)
+    return into(out, of_all(input, tuple(range(a.ndim)), False))
+
+
+# --- Places only ------------------------------------------------------------------------------------------
+
+
+def _argmax(x: Any, axis: Any, keepdims: Any) -> Any:
+    return (x.astype(f32) if is_half(x.dtype) else x).argmax(axis=axis, keepdims=keepdims)
+
+
+def _argmin(x: Any, axis: Any, keepdims: Any) -> Any:
+    return (x.astype(f32) if is_half(x.dtype) else x).argmin(axis=axis, keepdims=keepdims)
+
+
+argmax_p = parametric(_argmax, batch=lambda x, axis, keepdims: _batched_place(argmax_p, x, axis, keepdims))
+argmin_p = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
+
+
+def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    if axis is not None:
+        return primitive(x, axis + 1, keepdims)
+    flat = primitive(x.reshape((x.shape[0], -1)), 1, False)
+    return flat.reshape((x.shape[0], *(1,) * (x.ndim - 1))) if keepdims else flat
+
+
+def argmax(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: Any = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Find where the largest element is: in the flattened tensor, or along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
+    tensor([1, 0])
+    """
+    return into(out, _place(argmax_p, input, axis if dim is None else dim, keepdim or keepdims))
+
+
+def argmin(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: Any = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
+    """Find where the smallest element is: in the flattened tensor, or along `dim`."""
+    return into(out, _place(argmin_p, input, axis if dim is None else dim, keepdim or keepdims))
+
+
+def _place(primitive: Any, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    a, name = input.array, primitive.op.name
+    if a.dtype.kind == "b":
+        raise RuntimeError(f"{name}(): does not support bool input; convert with .int()")
+    _refuse(f"{name}_cpu", a, "c")
+    if dim is None:
+        _refuse_all_of_none(name, a, IndexError)
+        return primitive(input, None, keepdim)
+    axis = dim_in(dim, a.ndim)
+    if a.ndim == 0:
+        return primitive(input, None, False)
+    _refuse_empty(name, a.shape, (axis,))
+    return primitive(input, axis, keepdim)
+
+
+# --- By order -----------------------------------------------------------------------------------------------
+
+
+def _order(x: Any, axis: Any) -> Any:
+    return (x.astype(f32) if is_half(x.dtype) else x).argsort(axis=axis, kind="stable")
+
+
+order_p = parametric(_order, batch=lambda x, axis: order_p(x, axis + 1))
+
+
+def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
+    """Return the lower median along an axis and its place; NaN wins, unless they are to be skipped."""
+    xp = module_of(x)
+    order = _order(x, axis)
+    n = x.shape[axis]
+    bad = (x != x).sum(axis=axis, keepdims=True)  # NaNs are last in order
+    at = xp.maximum(n - bad - 1, 0) // 2 if skip else xp.where(bad > 0, n - bad, (n - 1) // 2)
+    index = xp.take_along_axis(order, at, axis)
+    values = xp.take_along_axis(x, index, axis)
+    return (values, index) if keepdims else (values.squeeze(axis), index.squeeze(axis))
+
+
+def _median(x: Any, axis: Any, keepdims: Any) -> Any:
+    return _middle(x, axis, keepdims, False)
+
+
+def _nanmedian(x: Any, axis: Any, keepdims: Any) -> Any:
+    return _middle(x, axis, keepdims, True)
+
+
+def _median_all(x: Any, axes: Any, keepdims: Any) -> Any:
+    return _middle(x.reshape(-1), 0, False, False)[0]
+
+
+def _nanmedian_all(x: Any, axes: Any, keepdims: Any) -> Any:
+    return _middle(x.reshape(-1), 0, False, True)[0]
+
+
+median_dim_p = _choice(_median, "median_dim", "MedianBackward1")
+nanmedian_dim_p = _choice(_nanmedian, "nanmedian_dim", "NanmedianBackward1")
+
+
+def _share_of_all(g: Any, x: Any, out: Any) -> Any:
+    # As in torch, a NaN median is shared out among the NaNs.
+    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(g))  # noqa: PLR0124
+    return chosen * (g / chosen.sum())
+
+
+def _share_of_all_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), (x,) = tangents, inputs
+    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(t))  # noqa: PLR0124
+    return (chosen * t).sum() / chosen.sum()
+
+
+def _whole(kernel: Any, along: Any, name: str) -> Any:
+    def batch(x: Any, axes: Any, keepdims: Any) -> Any:
+        return along(x.reshape((x.shape[0], -1)), 1, False)[0]
+
+    return parametric(
+        kernel, x=_share_of_all, name=name, jvp=_share_of_all_tangent, batch=batch, node_name=f"{name.capitalize()}Backward0"
+    )
+
+
+median_p = _whole(_median_all, median_dim_p, "median")
+nanmedian_p = _whole(_nanmedian_all, nanmedian_dim_p, "nanmedian")
+
+
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Find the middle element, the lower of two; with `dim` values and indices.
+
+    Examples
+    --------
+    >>> adjoint.tensor([4.0, 1.0, 3.0, 2.0]).median()
+    tensor(2.)
+    """
+    return _medians(input, dim, keepdim, out, median_p, median_dim_p, return_types.median)
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
+    return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
+
+
+def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along: Any, result: Any) -> Any:
+    a = input.array
+    _refuse("median_cpu", a, "bc")
+    if dim is not None:
+        return _choose(along, result, input, dim, keepdim, out)
+    if a.size == 0:
+        return into(out, sum_p(input, tuple(range(a.ndim)), False) * math.nan)
+    return into(out, whole(input, (), False))
+
+
+def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
+    """Return the commonest element along an axis, the smallest of equally common ones, and its last place."""
+    xp = module_of(x)
+    moved = xp.moveaxis(x, axis, -1)
+    order = _order(moved, -1)
+    ordered = xp.take_along_axis(moved, order, -1)
+    n = ordered.shape[-1]
+    places = xp.broadcast_to(xp.arange(n), ordered.shape)
+    new = xp.ones(ordered.shape, bool)
+    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    start = xp.maximum.accumulate(xp.where(new, places, 0), axis=-1)
+    run = places - start  # how many equal elements stand before this one
+    end = run.argmax(axis=-1, keepdims=True)
+    index = xp.take_along_axis(order, end, -1)
+    values = xp.take_along_axis(moved, index, -1)
+    values, index = xp.moveaxis(values, -1, axis), xp.moveaxis(index, -1, axis)
+    return (values, index) if keepdims else (values.squeeze(axis), index.squeeze(axis))
+
+
+mode_p = _choice(_mode, "mode", "ModeBackward0")
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Find the commonest element along `dim` and a place where it is."""
+    return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+) -> Tensor:
+    """Find the values below which a part `q` of the elements lies, of all or along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.quantile(adjoint.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
+    tensor(1.5000)
+    """
+    return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
+
+
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+) -> Tensor:
+    """Find quantiles of the elements that are not NaN."""
+    return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
+
+
+def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
+    a = input.array
+    if a.size == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if a.dtype not in (np.float32, np.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, not {of(a.dtype).name}")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    q = _checked_q(name, q, a)
+    rank = a.ndim
+    axis = 0 if dim is None else dim_in(dim, rank)
+    flat = reshape_p(input, (-1,)) if dim is None or rank == 0 else input
+    last = flat.array.ndim - 1
+    if axis != last:
+        flat = permute_p(flat, (*(i for i in range(last + 1) if i != axis), axis))
+    found = _at_ranks(flat, reshape_p(q, (-1,)), interpolation, skip)  # (..., number of quantiles)
+    found = permute_p(found, (last, *range(last)))
+    rest = tuple(n for i, n in enumerate(a.shape) if i != axis) if dim is not None and rank else ()
+    if keepdim:
+        rest = (1,) * rank if dim is None else kept_shape(tuple(a.shape), (axis,))
+    return reshape_p(found, (*(q.array.shape if q.array.ndim else ()), *rest))
+
+
+def _checked_q(name: str, q: Any, a: Any) -> Tensor:
+    from . import create
+
+    if not isinstance(q, TensorBase):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
+        return create.finish(module_of(a).asarray(q, dtype=a.dtype))
+    if q.array.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if q.array.dtype != a.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if isinstance(q.array, np.ndarray) and not bool(((q.array >= 0) & (q.array <= 1)).all()):
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+    return q
+
+
+def _at_ranks(x: Tensor, q: Tensor, interpolation: str, skip: bool) -> Tensor:
+    """Return quantiles along the last axis, as a last axis, for a vector `q`."""
+    last, n = x.array.ndim - 1, x.array.shape[-1]
+    nan = x != x  # noqa: PLR0124
+    bad = nan.sum(-1, True)
+    order = order_p(x, last)
+    # Where a NaN must win, every rank points at the last element, which is one.
+    top = (n - 1 - bad).clamp(min=0) if skip else bad * 0 + (n - 1)
+    rank = cast_p(top, x.array.dtype) * q
+    if not skip:
+        spoilt = cast_p(bad > 0, x.array.dtype)
+        rank = rank * (1 - spoilt) + spoilt * (n - 1)
+    if interpolation == "nearest":
+        return _picked(x, order, rank.round(), last)
+    if interpolation == "lower":
+        return _picked(x, order, rank.floor(), last)
+    if interpolation == "higher":
+        return _picked(x, order, rank.ceil(), last)
+    below, above = rank.floor(), rank.ceil()
+    low, high = _picked(x, order, below, last), _picked(x, order, above, last)
+    return low + (high - low) * (0.5 if interpolation == "midpoint" else rank - below)
+
+
+def _picked(x: Tensor, order: Tensor, rank: Tensor, last: int) -> Tensor:
+    index = take_along_p(order, cast_p(rank, np.dtype(np.int64)), last)
+    return take_along_p(x, index, last)
+
+

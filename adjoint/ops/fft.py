@@ -1,0 +1,366 @@
+"""Fourier transforms, as in ``adjoint.fft``.
+
+Three primitives carry them: complex to complex along several axes, real to half a spectrum and back
+along one. Each has the others as its gradient, with weights where half a spectrum stands for a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from ..core.device import module_of
+from ..core.dtypes import as_dtype, default, of
+from ..core.recorders import parametric
+from .arguments import dim_in, require_tensor
+from .create import finish, into
+from .measure import conjugate
+from .reduce import dtype_of, narrow_p, shifted, title_of, widen_p
+from .shape import cast_p
+
+Tensor = Any
+
+__all__: list[str] = []  # see `adjoint.fft`
+
+# The norm that undoes the scale of each, in the other direction.
+_ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+# --- Primitives ------------------------------------------------------------------------------------------------
+
+
+def _c2c(x: Any, axes: Any, inverse: Any, norm: Any) -> Any:
+    fft = module_of(x).fft
+    return (fft.ifftn if inverse else fft.fftn)(x, axes=axes, norm=norm).astype(x.dtype)
+
+
+c2c_p = parametric(
+    _c2c,
+    x=lambda g, axes, inverse, norm: c2c_p(g, axes, not inverse, _ADJOINT[norm]),
+    jvp="linear",
+    batch=lambda x, axes, inverse, norm: c2c_p(x, shifted(axes), inverse, norm),
+    name="fft_c2c",
+    node_name="FftC2CBackward0",
+)
+
+
+def _r2c(x: Any, axis: Any, norm: Any) -> Any:
+    return module_of(x).fft.rfft(x, axis=axis, norm=norm).astype(of(x.dtype).to_complex().np)
+
+
+def _c2r(x: Any, axis: Any, length: Any, norm: Any) -> Any:
+    return module_of(x).fft.irfft(x, length, axis=axis, norm=norm).astype(of(x.dtype).to_real().np)
+
+
+def _weights(like: Any, axis: int, length: int, inner: float) -> Any:
+    """Return how often each number of half a spectrum occurs: `inner`, but 1 for those without a mirror image."""
+    half = length // 2 + 1
+    raw = getattr(like, "array", like)
+    weights = module_of(raw).full(half, inner, of(dtype_of(like)).to_real().np)
+    weights[0] = 1
+    if length % 2 == 0:
+        weights[-1] = 1
+    return weights.reshape([-1 if i == axis else 1 for i in range(like.ndim)])
+
+
+r2c_p = parametric(
+    _r2c,
+    x=lambda g, x_shape, axis, norm: c2r_p(
+        g * _weights(g, axis, x_shape[axis], 0.5), axis, x_shape[axis], _ADJOINT[norm]
+    ),
+    jvp="linear",
+    batch=lambda x, axis, norm: r2c_p(x, axis + 1, norm),
+    name="fft_r2c",
+    node_name="FftR2CBackward0",
+)
+c2r_p = parametric(
+    _c2r,
+    x=lambda g, axis, length, norm: r2c_p(g, axis, _ADJOINT[norm]) * _weights(g, axis, length, 2),
+    jvp="linear",
+    batch=lambda x, axis, length, norm: c2r_p(x, axis + 1, length, norm),
+    name="fft_c2r",
+    node_name="FftC2RBackward0",
+)
+
+# --- Arguments -------------------------------------------------------------------------------------------------
+
+
+def _norm(norm: str | None) -> str:
+    if norm is None:
+        return "backward"
+    if norm not in _ADJOINT:
+        raise RuntimeError(f'Invalid normalization mode: "{norm}"; it is "forward", "backward" or "ortho"')
+    return norm
+
+
+def _floating(x: Tensor, name: str) -> Tensor:
+    require_tensor(x, "input", name)
+    d = x.array.dtype
+    if of(d).category < 2:
+        return cast_p(x, default().np)
+    if d.itemsize == 2:
+        raise RuntimeError(f"Unsupported dtype {title_of(d)}: transforms are computed in float32 or float64; convert with .float()")
+    return x
+
+
+def _complex(x: Tensor, name: str) -> Tensor:
+    x = _floating(x, name)
+    d = x.array.dtype
+    return x if d.kind == "c" else cast_p(x, of(d).to_complex().np)
+
+
+def _real(x: Tensor, name: str) -> Tensor:
+    require_tensor(x, "input", name)
+    if x.array.dtype.kind == "c":
+        raise RuntimeError(f"{name} expects a real input tensor, but got {title_of(x.array.dtype)}")
+    return _floating(x, name)
+
+
+def _sized(x: Tensor, axis: int, n: int | None) -> Tensor:
+    """Return `x` cut or filled up with zeros to length `n` along an axis."""
+    have = x.array.shape[axis]
+    n = have if n is None or n == -1 else n
+    if n < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+    if n == have:
+        return x
+    return narrow_p(x, axis, 0, n) if n < have else widen_p(x, axis, 0, n - have, 0)
+
+
+def _axis(x: Tensor, dim: int) -> int:
+    if x.array.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return dim_in(dim, x.array.ndim)
+
+
+def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], Sequence[Any]]:
+    """Return the axes to transform and the length of each (None or -1 for its own)."""
+    rank = x.array.ndim
+    if isinstance(s, int):
+        s = (s,)
+    if isinstance(dim, int):
+        dim = (dim,)
+    if dim is not None:
+        axes = tuple(_axis(x, d) for d in dim)
+        if len(set(axes)) != len(axes):
+            raise RuntimeError("FFT dims must be unique")
+        if s is None:
+            return axes, (None,) * len(axes)
+        if len(s) != len(axes):
+            raise RuntimeError("When given, dim and shape arguments must have the same length")
+        return axes, tuple(s)
+    if s is None:
+        return tuple(range(rank)), (None,) * rank
+    if len(s) > rank:
+        raise RuntimeError(f"Got shape with {len(s)} values but input tensor only has {rank} dimensions.")
+    return tuple(range(rank - len(s), rank)), tuple(s)
+
+
+# --- One dim ---------------------------------------------------------------------------------------------------
+
+
+def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform along one dim to frequencies.
+
+    Examples
+    --------
+    >>> adjoint.fft.fft(adjoint.tensor([1.0, 0.0, 0.0, 0.0]))
+    tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return into(out, _one(input, n, dim, norm, False, "fft"))
+
+
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform along one dim from frequencies."""
+    return into(out, _one(input, n, dim, norm, True, "ifft"))
+
+
+def _one(input: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool, name: str) -> Tensor:
+    x = _complex(input, name)
+    axis = _axis(x, dim)
+    return c2c_p(_sized(x, axis, n), (axis,), inverse, _norm(norm))
+
+
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform real values along one dim to the frequencies that are not negative."""
+    x = _real(input, "rfft")
+    axis = _axis(x, dim)
+    return into(out, r2c_p(_sized(x, axis, n), axis, _norm(norm)))
+
+
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform frequencies that are not negative, along one dim, to `n` real values."""
+    x = _complex(input, "irfft")
+    axis = _axis(x, dim)
+    return into(out, _to_real(x, axis, n, _norm(norm)))
+
+
+def _to_real(x: Tensor, axis: int, n: int | None, norm: str) -> Tensor:
+    length = 2 * (x.array.shape[axis] - 1) if n is None or n == -1 else n
+    if length < 1:
+        raise RuntimeError(f"Invalid number of data points ({length}) specified")
+    return c2r_p(_sized(x, axis, length // 2 + 1), axis, length, norm)
+
+
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform half of a signal that equals its mirrored conjugate to real frequencies."""
+    x = _complex(input, "hfft")
+    axis = _axis(x, dim)
+    return into(out, _to_real(conjugate(x), axis, n, _ADJOINT[_norm(norm)]))
+
+
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform real frequencies to half of a signal that equals its mirrored conjugate."""
+    x = _real(input, "ihfft")
+    axis = _axis(x, dim)
+    return into(out, conjugate(r2c_p(_sized(x, axis, n), axis, _ADJOINT[_norm(norm)])))
+
+
+# --- Several dims -------------------------------------------------------------------------------------------------
+
+
+def _several(input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool, name: str) -> Tensor:
+    x = _complex(input, name)
+    axes, sizes = _axes(x, s, dim)
+    for axis, n in zip(axes, sizes):
+        x = _sized(x, axis, n)
+    return c2c_p(x, axes, inverse, _norm(norm)) if axes else x
+
+
+def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform along several dims, all of them unless `dim` or `s` says which, to frequencies."""
+    return into(out, _several(input, s, dim, norm, False, "fftn"))
+
+
+def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform along several dims from frequencies."""
+    return into(out, _several(input, s, dim, norm, True, "ifftn"))
+
+
+def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform real values along several dims; only the last one's frequencies that are not negative remain."""
+    x = _real(input, "rfftn")
+    axes, sizes = _axes(x, s, dim)
+    if not axes:
+        raise RuntimeError("rfftn must transform at least one axis")
+    for axis, n in zip(axes, sizes):
+        x = _sized(x, axis, n)
+    mode = _norm(norm)
+    x = r2c_p(x, axes[-1], mode)
+    return into(out, c2c_p(x, axes[:-1], False, mode) if axes[1:] else x)
+
+
+def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform along several dims from frequencies, the last one's being those that are not negative."""
+    x = _complex(input, "irfftn")
+    axes, sizes = _axes(x, s, dim)
+    if not axes:
+        raise RuntimeError("irfftn must transform at least one axis")
+    for axis, n in zip(axes[:-1], sizes[:-1]):
+        x = _sized(x, axis, n)
+    mode = _norm(norm)
+    x = c2c_p(x, axes[:-1], True, mode) if axes[1:] else x
+    return into(out, _to_real(x, axes[-1], sizes[-1], mode))
+
+
+def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform half of a signal that equals its mirrored conjugate, along several dims, to real frequencies."""
+    x = _complex(input, "hfftn")
+    axes, sizes = _axes(x, s, dim)
+    if not axes:
+        raise RuntimeError("hfftn must transform at least one axis")
+    for axis, n in zip(axes[:-1], sizes[:-1]):
+        x = _sized(x, axis, n)
+    mode = _norm(norm)
+    x = c2c_p(x, axes[:-1], False, mode) if axes[1:] else x
+    return into(out, _to_real(conjugate(x), axes[-1], sizes[-1], _ADJOINT[mode]))
+
+
+def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+    """Transform real frequencies along several dims to half of a signal that equals its mirrored conjugate."""
+    x = _real(input, "ihfftn")
+    axes, sizes = _axes(x, s, dim)
+    if not axes:
+        raise RuntimeError("ihfftn must transform at least one axis")
+    for axis, n in zip(axes, sizes):
+        x = _sized(x, axis, n)
+    mode = _norm(norm)
+    x = conjugate(r2c_p(x, axes[-1], _ADJOINT[mode]))
+    return into(out, c2c_p(x, axes[:-1], True, mode) if axes[1:] else x)
+
+
+def _two(several: Any, name: str, doc: str) -> Any:
+    def transform(
+        input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
+    ) -> Tensor:
+        return several(input, s, dim, norm, out=out)
+
+    transform.__name__ = transform.__qualname__ = name
+    transform.__doc__ = doc
+    return transform
+
+
+fft2 = _two(fftn, "fft2", "Transform along two dims, the last ones, to frequencies.")
+ifft2 = _two(ifftn, "ifft2", "Transform along two dims, the last ones, from frequencies.")
+rfft2 = _two(rfftn, "rfft2", "Transform real values along two dims, the last ones, to half a spectrum.")
+irfft2 = _two(irfftn, "irfft2", "Transform half a spectrum along two dims, the last ones, to real values.")
+hfft2 = _two(hfftn, "hfft2", "Transform half of a mirrored signal along two dims to real frequencies.")
+ihfft2 = _two(ihfftn, "ihfft2", "Transform real frequencies along two dims to half of a mirrored signal.")
+
+# --- Frequencies ----------------------------------------------------------------------------------------------------
+
+
+def _frequencies(values: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
+    if n < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+    wanted = default() if dtype is None else as_dtype(dtype)
+    if wanted.category < 2:
+        raise RuntimeError(f"fftfreq requires a floating point or complex dtype, not {wanted.name}")
+    array = (values / (n * d)).astype(wanted.np)
+    made = finish(devices.place_array(array, devices.as_device(device)), requires_grad)
+    return into(out, made)
+
+
+def fftfreq(
+    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return the frequencies that ``fft`` of `n` values, `d` apart, has.
+
+    Examples
+    --------
+    >>> adjoint.fft.fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
+    half = (n + 1) // 2
+    return _frequencies(np.concatenate([np.arange(half), np.arange(-(n // 2), 0)]), n, d, dtype, device, requires_grad, out)
+
+
+def rfftfreq(
+    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return the frequencies that ``rfft`` of `n` values, `d` apart, has."""
+    return _frequencies(np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad, out)
+
+
+def _shift_dims(input: Tensor, dim: Any) -> tuple[int, ...]:
+    if dim is None:
+        return tuple(range(input.array.ndim))
+    return tuple(dim_in(d, input.array.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
+
+
+def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """Move frequency 0 from the front to the middle."""
+    dims = _shift_dims(input, dim)
+    return input.roll(tuple(input.array.shape[d] // 2 for d in dims), dims)
+
+
+def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """Move frequency 0 from the middle to the front."""
+    dims = _shift_dims(input, dim)
+    return input.roll(tuple((input.array.shape[d] + 1) // 2 for d in dims), dims)
+
+

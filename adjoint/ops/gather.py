@@ -1,0 +1,969 @@
+"""Reading and writing along one dimension by tensors of indices: gather, scatter and the index_* family."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.device import of as device_of
+from ..core.device import place_array
+from ..core.dtypes import of
+from ..core.inplace import inplace
+from ..core.payload import Payload
+from ..core.primitive import wrap
+from ..core.recorders import nary
+from ..core.tensor import TensorBase
+from .arguments import dim_in, require_tensor
+from .create import into
+from .index import add_rows, index_p, place_p, slice_p, unindex_p
+from .piecewise import where_p
+from .shape import broadcast_tensors, cast_p, expand_p, reshape, reshape_p
+
+Tensor = Any
+ndarray = np.ndarray
+_ALL = slice(None)
+_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
+
+
+def _fresh(x: Any) -> Any:
+    """Return a copy to write into; a rule may hand a kernel NumPy's scalars."""
+    return module_of(x).array(x, order="C")
+
+
+# --- gather and scatter -----------------------------------------------------------------------------
+# An index tensor has the rank of what it indexes, and names a place along `axis` for each of its elements;
+# along the other dimensions an element stays where it is.
+
+
+def _flat(shape: tuple[int, ...], i: Any, axis: int) -> Any:
+    """Return where in the flattened array of `shape` each element of an index tensor points."""
+    xp = module_of(i)
+    _check_range(i, shape[axis] if shape else 1, axis)
+    if not shape:
+        return i
+    at: Any = 0
+    for d, n in enumerate(shape):
+        own = i if d == axis else xp.arange(i.shape[d]).reshape((-1,) + (1,) * (len(shape) - d - 1))
+        at = at * n + own
+    return xp.broadcast_to(at, i.shape)
+
+
+def _check_range(i: Any, size: int, dim: int) -> None:
+    if type(i) is ndarray and i.size:
+        low, high = i.min(), i.max()
+        if low < 0 or high >= size:
+            raise RuntimeError(
+                f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}"
+            )
+
+
+def _gather(x: Any, i: Any, axis: Any) -> Any:
+    _check_range(i, x.shape[axis] if x.ndim else 1, axis)
+    if x.ndim <= 1:
+        return x.reshape(-1).take(i)
+    part = x[tuple(_ALL if d == axis else slice(0, n) for d, n in enumerate(i.shape))]
+    return module_of(x).take_along_axis(part, i, axis)
+
+
+def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
+    out = module_of(x).zeros(shape, x.dtype)
+    _add_along(out, x, i, axis)
+    return out
+
+
+def _add_along(x: Any, y: Any, i: Any, axis: Any) -> None:
+    at = _flat(x.shape, i, axis)
+    flat = x.reshape(-1)
+    module_of(x).add.at(flat, at.reshape(-1), module_of(x).broadcast_to(y, i.shape).reshape(-1))
+    if not np.may_share_memory(flat, x):
+        x[...] = flat.reshape(x.shape)
+
+
+def _gather_batch(x: Any, i: Any, axis: Any) -> Any:
+    if x.ndim == 1 or i.ndim == 1:  # 0-d elements
+        rank = max(x.ndim, i.ndim, 2)
+        out = gather_p(_grown(x, rank), _grown(i, rank), 1)
+        return reshape_p(out, i.shape)
+    return gather_p(x, i, axis + 1)
+
+
+def _grown(x: Any, rank: int) -> Any:
+    return x if x.ndim >= rank else reshape_p(x, (*x.shape, *(1,) * (rank - x.ndim)))
+
+
+def gathering(name: str) -> Any:
+    """Return a primitive that gathers, under the name that torch gives its node."""
+    return nary(
+        _gather,
+        inputs=2,
+        x=lambda g, i, x_shape, axis: ungather_p(g, i, x_shape, axis),
+        name=name,
+        jvp=lambda tangents, inputs, out, params: gather_p(tangents[0], inputs[1], *params),
+        batch=_gather_batch,
+        saved={"i": "index", "axis": "dim"},
+    )
+
+
+gather_p = gathering("gather")
+# Zeros of a shape to which `x` is added along an axis: what the gradient of `gather` is.
+ungather_p = nary(
+    _ungather,
+    inputs=2,
+    x=lambda g, i, axis: gather_p(g, i, axis),
+    jvp=lambda tangents, inputs, out, params: ungather_p(tangents[0], inputs[1], *params),
+    batch=lambda x, i, shape, axis: (
+        ungather_p(x, i, (x.shape[0], *shape), axis + 1)
+        if shape
+        else reshape_p(
+            ungather_p(reshape_p(x, (x.shape[0], -1)), reshape_p(i, (x.shape[0], -1)), (x.shape[0], 1), 1), (-1,)
+        )
+    ),
+    node_name="ScatterAddBackward0",
+)
+
+
+def _check_index(index: Any, op: str) -> None:
+    require_tensor(index, "index", op)
+    name = of(index.array.dtype).name
+    if name not in ("int64", "int32") and index.array.size:
+        raise RuntimeError(f"{op}(): Expected dtype int64 for index, got {name}; convert it with .long()")
+
+
+def _check_gather(input: Tensor, index: Tensor, axis: int, op: str) -> None:
+    have, want = input.array.shape, index.array.shape
+    if max(len(have), 1) != max(len(want), 1):
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as {'input' if op == 'gather' else 'self'} tensor"
+        )
+    for d, n in enumerate(want):
+        if d != axis and have and n > have[d]:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(want)} to be no larger than self "
+                f"{list(have)} apart from dimension {axis}"
+            )
+
+
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Any = None) -> Tensor:
+    """Pick along `dim` the element that each element of `index` names.
+
+    Examples
+    --------
+    >>> adjoint.gather(adjoint.tensor([[1, 2], [3, 4]]), 1, adjoint.tensor([[0], [1]]))
+    tensor([[1],
+            [4]])
+    """
+    _check_index(index, "gather")
+    axis = dim_in(dim, input.array.ndim)
+    if index.array.size:
+        _check_gather(input, index, axis, "gather")
+    return into(out, gather_p(input, index, axis))
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Any = None) -> Tensor:
+    """Pick along `dim` by indices that broadcast against `input`; without `dim`, of all elements in a row."""
+    _check_index(indices, "take_along_dim")
+    if dim is None:
+        return into(out, gather_p(reshape(input, -1), _counted(reshape(indices, -1), input.array.size), 0))
+    rank = input.array.ndim
+    if rank != indices.array.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{rank} dimensions for input, and {indices.array.ndim} dimensions for indices"
+        )
+    axis = dim_in(dim, rank)
+    have, want = list(input.array.shape), list(indices.array.shape)
+    common = [max(n, m) if 1 in (n, m) and n and m else n for n, m in zip(have, want, strict=True)]
+    wide = tuple(have[axis] if d == axis else n for d, n in enumerate(common))
+    tall = tuple(want[axis] if d == axis else n for d, n in enumerate(common))
+    return into(out, gather_p(expand_p(input, wide), expand_p(_counted(indices, have[axis]), tall), axis))
+
+
+def _counted(indices: Tensor, size: int) -> Tensor:
+    """Return indices counted from the front."""
+    array = indices.array
+    if isinstance(array, Payload) or (array.size and array.min() < 0):
+        return where_p(indices < 0, indices + size, indices)
+    return indices
+
+
+def _put_along(x: Any, y: Any, i: Any, axis: Any) -> None:
+    at = _flat(x.shape, i, axis)
+    flat = x.reshape(-1)
+    flat[at.reshape(-1)] = module_of(x).broadcast_to(y, i.shape).reshape(-1) if y.ndim else y
+    if not np.may_share_memory(flat, x):
+        x[...] = flat.reshape(x.shape)
+
+
+def _scatter(x: Any, y: Any, i: Any, axis: Any) -> Any:
+    out = _fresh(x)
+    _put_along(out, y, i, axis)
+    return out
+
+
+def _scatter_batch(x: Any, y: Any, i: Any, axis: Any) -> Any:
+    return scatter_p(x, _grown(y, i.ndim), i, axis + 1)
+
+
+def _tangents(tangents: Any, inputs: Any) -> tuple[Any, Any]:
+    """Return tangents of the written tensor and of the values, zeros where there are none."""
+    tx, ty = tangents[:2]
+    return (0 * inputs[0] if tx is None else tx), (_ZERO if ty is None else ty)
+
+
+# Inputs: the tensor, the values at the shape of the index (or a number), the index.
+scatter_p = nary(
+    _scatter,
+    inputs=3,
+    x=lambda g, i, axis: scatter_p(g, _ZERO, i, axis),
+    y=lambda g, i, axis: gather_p(g, i, axis),
+    jvp=lambda tangents, inputs, out, params: scatter_p(*_tangents(tangents, inputs), inputs[2], *params),
+    batch=_scatter_batch,
+    into=_put_along,
+    saved={"i": "index", "axis": "dim"},
+)
+
+
+def _scatter_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
+    out = _fresh(x)
+    _add_along(out, y, i, axis)
+    return out
+
+
+scatter_add_p = nary(
+    _scatter_add,
+    inputs=3,
+    x=lambda g: g,
+    y=lambda g, i, axis: gather_p(g, i, axis),
+    jvp=lambda tangents, inputs, out, params: scatter_add_p(*_tangents(tangents, inputs), inputs[2], *params),
+    batch=lambda x, y, i, axis: scatter_add_p(x, y, i, axis + 1),
+    into=_add_along,
+    saved={"i": "index", "axis": "dim"},
+)
+_scatter_, _scatter_add_ = inplace(scatter_p), inplace(scatter_add_p)
+
+
+def _scatter_operands(input: Tensor, dim: int, index: Tensor, src: Any, op: str) -> tuple[int, Any]:
+    """Return the axis, and the values cut to the shape of the index."""
+    _check_index(index, op)
+    axis = dim_in(dim, input.array.ndim)
+    if not isinstance(src, TensorBase):
+        if index.array.size:
+            _check_gather(input, index, axis, op)
+        return axis, place_array(np.array(src, input.array.dtype), device_of(input.array))
+    if src.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"{op}(): Expected self.dtype to be equal to src.dtype, got {of(input.array.dtype).name} and "
+            f"{of(src.array.dtype).name}"
+        )
+    if not index.array.size:
+        return axis, slice_p(src, tuple(slice(0, n) for n in index.array.shape) + (...,))
+    _check_gather(input, index, axis, op)
+    have, want = src.array.shape, index.array.shape
+    if max(len(have), 1) != max(len(want), 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    if have == want or not want or not have:
+        return axis, reshape_p(src, want) if have != want else src
+    if any(n > m for n, m in zip(want, have, strict=True)):
+        raise RuntimeError(
+            f"Expected index {list(want)} to be no larger than self {list(input.array.shape)} apart from dimension "
+            f"{axis} and to be no larger size than src {list(have)}"
+        )
+    return axis, slice_p(src, (*(slice(0, n) for n in want), ...))
+
+
+_REDUCTIONS = {"add": "sum", "multiply": "prod"}
+
+
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return `input` with `src` written along `dim` where `index` names places.
+
+    Examples
+    --------
+    >>> adjoint.scatter(adjoint.zeros(2, 3), 1, adjoint.tensor([[2], [0]]), 1.0)
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    given = value if src is None else src
+    if reduce is not None:
+        return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce]))
+    axis, values = _scatter_operands(input, dim, index, given, "scatter")
+    return into(out, scatter_p(input, values, index, axis))
+
+
+def scatter_(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
+    """Write `src` along `dim` where `index` names places, in place."""
+    given = value if src is None else src
+    if reduce is not None:
+        return scatter_reduce_(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce])
+    axis, values = _scatter_operands(input, dim, index, given, "scatter_")
+    return _scatter_(input, values, index, axis)
+
+
+def _as_source(input: Tensor, index: Tensor, value: Any) -> Tensor:
+    if isinstance(value, TensorBase):
+        return value
+    return wrap(module_of(input.array).full(index.array.shape, value, input.array.dtype))
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor:
+    """Return `input` with `src` added along `dim` where `index` names places; names may repeat."""
+    axis, values = _scatter_operands(input, dim, index, src, "scatter_add")
+    return into(out, scatter_add_p(input, values, index, axis))
+
+
+def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Add `src` along `dim` where `index` names places, in place."""
+    axis, values = _scatter_operands(input, dim, index, src, "scatter_add_")
+    return _scatter_add_(input, values, index, axis)
+
+
+# --- scatter_reduce ---------------------------------------------------------------------------------
+
+_STARTS = {"sum": 0, "mean": 0, "prod": 1}
+
+
+def _scatter_reduce(x: Any, y: Any, i: Any, axis: Any, reduce: Any, include_self: Any) -> Any:
+    xp = module_of(x)
+    out = _fresh(x)
+    flat = out.reshape(-1)
+    at = _flat(x.shape, i, axis).reshape(-1)
+    values = xp.broadcast_to(y, i.shape).reshape(-1)
+    if not include_self:
+        if reduce in _STARTS:
+            flat[at] = _STARTS[reduce]
+        else:
+            flat[at] = _worst(x.dtype, reduce)
+    if reduce == "prod":
+        xp.multiply.at(flat, at, values)
+    elif reduce == "amax":
+        xp.maximum.at(flat, at, values)
+    elif reduce == "amin":
+        xp.minimum.at(flat, at, values)
+    else:
+        xp.add.at(flat, at, values)
+    if reduce == "mean":
+        count = xp.full(flat.shape, int(include_self), np.int64)
+        xp.add.at(count, at, 1)
+        xp.maximum(count, 1, out=count)
+        flat[...] = flat / count if x.dtype.kind not in "iu" else flat // count
+    return flat.reshape(x.shape)
+
+
+def _worst(dtype: Any, reduce: str) -> Any:
+    """Return the value that every other one replaces."""
+    if dtype.kind == "b":
+        return reduce == "amin"
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return info.min if reduce == "amax" else info.max
+    return -math.inf if reduce == "amax" else math.inf
+
+
+def _scatter_reduce_joint(
+    g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, reduce: Any, include_self: Any
+) -> Any:
+    if reduce == "sum":
+        gx, gy = g, gather_p(g, i, axis)
+    elif reduce == "mean":
+        ones = _full_like(i, y, 1)
+        count = scatter_add_p(_full_like(x, x, int(include_self)), ones, i, axis)
+        share = g / where_p(count == 0, 1, count)
+        gx, gy = share, gather_p(share, i, axis)
+    elif reduce == "prod":
+        gx, gy = _scatter_prod(g, x, y, i, out, axis, include_self)
+    else:
+        is_x = cast_p(x == out, _dtype_of(x))
+        is_y = cast_p(y == gather_p(out, i, axis), _dtype_of(x))
+        if not include_self:
+            is_x = scatter_p(is_x, _ZERO, i, axis)
+        share = g / scatter_add_p(is_x, is_y, i, axis)
+        gx, gy = is_x * share, is_y * gather_p(share, i, axis)
+    if not include_self:
+        gx = scatter_p(gx, _ZERO, i, axis)
+    return gx, gy, None
+
+
+def _scatter_prod(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, include_self: Any) -> tuple[Any, Any]:
+    """Return the gradients of a product, where one factor that is zero must not hide the others."""
+    zero = x == 0
+    one = where_p(zero, 1, x)
+    gx = g * scatter_reduce_p(one, y, i, axis, "prod", include_self) / one
+    absent = y == 0
+    zeros = scatter_add_p(_full_like(x, x, 0), cast_p(absent, _dtype_of(x)), i, axis)
+    only = absent & (gather_p(zeros, i, axis) == 1)
+    rest = scatter_reduce_p(x, where_p(only, 1, y), i, axis, "prod", include_self)
+    gy = where_p(only, gather_p(g * rest, i, axis), gather_p(g * out, i, axis) / where_p(absent, 1, y))
+    return gx, gy
+
+
+def _dtype_of(x: Any) -> Any:
+    return x.array.dtype if isinstance(x, TensorBase) else x.dtype
+
+
+def _full_like(shaped: Any, typed: Any, value: Any) -> Any:
+    """Return an array of one value, with the shape of one value and the dtype of another."""
+    return np.full(shaped.shape, value, _dtype_of(typed))
+
+
+def _scatter_reduce_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    tx, ty = tangents[:2]
+    x, y, i = inputs
+    axis, reduce, include_self = params
+    tx = 0 * x if tx is None else tx
+    ty = 0 * y if ty is None else ty
+    if reduce in ("sum", "mean"):
+        return scatter_reduce_p(tx, ty, i, axis, reduce, include_self)
+    if reduce == "prod":
+        gx, gy = _scatter_prod(_full_like(x, x, 1), x, y, i, out, axis, include_self)
+        tx, ty = tx * gx, ty * gy
+        return scatter_add_p(scatter_p(tx, _ZERO, i, axis) if not include_self else tx, ty, i, axis)
+    is_x = cast_p(x == out, _dtype_of(x))
+    is_y = cast_p(y == gather_p(out, i, axis), _dtype_of(x))
+    if not include_self:
+        is_x = scatter_p(is_x, _ZERO, i, axis)
+    return scatter_add_p(is_x * tx, is_y * ty, i, axis) / scatter_add_p(is_x, is_y, i, axis)
+
+
+scatter_reduce_p = nary(
+    _scatter_reduce,
+    inputs=3,
+    joint=_scatter_reduce_joint,
+    jvp=_scatter_reduce_jvp,
+    batch=lambda x, y, i, axis, reduce, include_self: scatter_reduce_p(x, y, i, axis + 1, reduce, include_self),
+    saved={"i": "index", "axis": "dim", "y": "src"},
+)
+_scatter_reduce_ = inplace(scatter_reduce_p)
+_REDUCES = ("sum", "prod", "mean", "amax", "amin")
+
+
+def _check_reduce(reduce: str) -> None:
+    if reduce not in _REDUCES:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True, out: Any = None
+) -> Tensor:
+    """Return `input` reduced with the values of `src` that `index` sends to each place along `dim`."""
+    _check_reduce(reduce)
+    axis, values = _scatter_operands(input, dim, index, src, "scatter_reduce")
+    return into(out, scatter_reduce_p(input, values, index, axis, reduce, include_self))
+
+
+def scatter_reduce_(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Reduce `input` with the values of `src` that `index` sends to each place along `dim`, in place."""
+    _check_reduce(reduce)
+    axis, values = _scatter_operands(input, dim, index, src, "scatter_reduce_")
+    return _scatter_reduce_(input, values, index, axis, reduce, include_self)
+
+
+# --- index_select, index_add, index_copy, index_fill ------------------------------------------------
+# Here an index is a vector: it names slices along `axis`.
+
+
+def _index_select(x: Any, i: Any, axis: Any) -> Any:
+    if type(i) is ndarray and i.size:
+        low, high = i.min(), i.max()
+        if low < 0 or high >= (x.shape[axis] if x.ndim else 1):
+            raise IndexError(
+                f"index out of range in self: {low if low < 0 else high} in dimension {axis} of size "
+                f"{x.shape[axis] if x.ndim else 1}"
+            )
+    return (x if x.ndim else x.reshape(1)).take(i.reshape(-1), axis=axis)
+
+
+def _row_batch(x: Any, i: Any, axis: Any) -> Any:
+    """Return one index per element of a batch as an index for `gather`: it names whole slices."""
+    shape = (i.shape[0], *(1,) * axis, i.shape[1], *(1,) * (x.ndim - axis - 2))
+    full = (*x.shape[: axis + 1], i.shape[1], *x.shape[axis + 2 :])
+    return expand_p(reshape_p(i, shape), full)
+
+
+index_select_p = nary(
+    _index_select,
+    inputs=2,
+    x=lambda g, i, x_shape, axis: index_add_p(_zeros(g, x_shape), g, i, axis),
+    jvp=lambda tangents, inputs, out, params: index_select_p(tangents[0], inputs[1], *params),
+    batch=lambda x, i, axis: gather_p(x, _row_batch(x, i, axis), axis + 1),
+    saved={"i": "index", "axis": "dim"},
+)
+
+
+def _zeros(g: Any, shape: Any) -> Any:
+    """Return zeros of a shape where `g` is: raw, since they carry no history."""
+    raw = g.array if isinstance(g, TensorBase) else g
+    xp = np if isinstance(raw, Payload) else module_of(raw)
+    return xp.zeros(shape, raw.dtype)
+
+
+def _add_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
+    if type(i) is ndarray:
+        _check_slices(i, x.shape[axis] if x.ndim else 1)
+    if x.ndim == 0:
+        x[...] = x + y.sum(dtype=x.dtype)
+        return
+    if type(x) is not ndarray:
+        module_of(x).add.at(x, (*(_ALL,) * axis, i.reshape(-1)), y)
+        return
+    count, length = i.size, x.shape[axis]
+    width = x.size // max(length, 1)
+    front = x.swapaxes(0, axis) if axis else x
+    rows = front.reshape(length, width)
+    values = np.broadcast_to(y, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    add_rows(rows, i.reshape(-1), (values.swapaxes(0, axis) if axis else values).reshape(count, width))
+    if not np.may_share_memory(rows, x):
+        front[...] = rows.reshape(front.shape)
+
+
+def _check_slices(i: Any, size: int) -> None:
+    if i.size:
+        low, high = i.min(), i.max()
+        if low < 0 or high >= size:
+            raise IndexError(f"index out of range in self: {low if low < 0 else high} for a dimension of size {size}")
+
+
+def _index_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
+    out = _fresh(x)
+    _add_slices(out, y, i, axis)
+    return out
+
+
+index_add_p = nary(
+    _index_add,
+    inputs=3,
+    x=lambda g: g,
+    y=lambda g, i, y_shape, axis: index_select_p(g, i, axis).reshape(y_shape),
+    jvp=lambda tangents, inputs, out, params: index_add_p(*_tangents(tangents, inputs), inputs[2], *params),
+    batch=lambda x, y, i, axis: scatter_add_p(x, y, _row_batch(y, i, axis), axis + 1),
+    into=_add_slices,
+    saved={"i": "index", "axis": "dim"},
+)
+
+
+def _put_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
+    if type(i) is ndarray:
+        _check_slices(i, x.shape[axis] if x.ndim else 1)
+    if x.ndim == 0:
+        x[...] = y.reshape(-1)[-1] if getattr(y, "ndim", 0) else y
+    else:
+        x[(*(_ALL,) * axis, i.reshape(-1))] = y
+
+
+def _index_copy(x: Any, y: Any, i: Any, axis: Any) -> Any:
+    out = _fresh(x)
+    _put_slices(out, y, i, axis)
+    return out
+
+
+index_copy_p = nary(
+    _index_copy,
+    inputs=3,
+    x=lambda g, i, axis: index_fill_p(g, _ZERO, i, axis),
+    y=lambda g, i, y_shape, axis: index_select_p(g, i, axis).reshape(y_shape),
+    jvp=lambda tangents, inputs, out, params: index_copy_p(*_tangents(tangents, inputs), inputs[2], *params),
+    batch=lambda x, y, i, axis: scatter_p(x, y, _row_batch(y, i, axis), axis + 1),
+    into=_put_slices,
+    saved={"i": "index", "axis": "dim"},
+)
+index_fill_p = nary(
+    _index_copy,
+    inputs=3,
+    name="index_fill",
+    x=lambda g, i, axis: index_fill_p(g, _ZERO, i, axis),
+    # Of a place that is named twice there is still one element.
+    y=lambda g, i, axis: (g - index_fill_p(g, _ZERO, i, axis)).sum(),
+    jvp=lambda tangents, inputs, out, params: index_fill_p(*_tangents(tangents, inputs), inputs[2], *params),
+    batch=lambda x, y, i, axis: scatter_p(x, _grown(y, x.ndim), _row_batch(x, i, axis), axis + 1),
+    into=_put_slices,
+    saved={"i": "index", "axis": "dim"},
+)
+_index_add_, _index_copy_, _index_fill_ = inplace(index_add_p), inplace(index_copy_p), inplace(index_fill_p)
+
+
+def _slice_index(index: Any, op: str) -> Any:
+    _check_index(index, op)
+    if index.array.ndim > 1:
+        raise IndexError(f"{op}(): Index is supposed to be a vector, but got dim: {index.array.ndim}")
+    return index
+
+
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
+    """Copy the slices along `dim` that a vector names.
+
+    Examples
+    --------
+    >>> adjoint.index_select(adjoint.arange(6).reshape(2, 3), 1, adjoint.tensor([2, 0]))
+    tensor([[2, 0],
+            [5, 3]])
+    """
+    _slice_index(index, "index_select")
+    if index.array.ndim == 0:
+        index = reshape(index, 1)
+    result = index_select_p(input, index, dim_in(dim, input.array.ndim))
+    return into(out, result if input.array.ndim else reshape(result, ()) if index.array.size == 1 else result)
+
+
+def _slices_operands(input: Tensor, dim: int, index: Tensor, source: Any, op: str) -> tuple[int, Tensor, Any]:
+    require_tensor(source, "source", op)
+    _slice_index(index, op)
+    rank = input.array.ndim
+    axis = dim_in(dim, rank)
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"{op}(): self and source expected to have the same dtype, but got (self) {of(input.array.dtype).name} and "
+            f"(source) {of(source.array.dtype).name}"
+        )
+    count = index.array.size
+    have = source.array.shape
+    if (have[axis] if have else 1) != count:
+        error = IndexError if op.startswith("index_copy") else RuntimeError
+        raise error(
+            f"{op}(): Number of indices ({count}) should be equal to source.size(dim): "
+            f"({have[axis] if have else 1}), for dim: {axis}"
+        )
+    want = (*input.array.shape[:axis], count, *input.array.shape[axis + 1 :]) if rank else have
+    if have and rank and have != want:
+        raise RuntimeError(
+            f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(input.array.shape)} source.shape = {list(have)}"
+        )
+    if have != want:
+        source = reshape(source, want)
+    return axis, reshape(index, -1), source
+
+
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return `input` with `alpha` times slices of `source` added where a vector names them.
+
+    Examples
+    --------
+    >>> adjoint.zeros(3).index_add(0, adjoint.tensor([0, 0, 2]), adjoint.ones(3))
+    tensor([2., 0., 1.])
+    """
+    axis, index, source = _slices_operands(input, dim, index, source, "index_add")
+    return into(out, index_add_p(input, source if alpha == 1 else source * alpha, index, axis))
+
+
+def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    """Add `alpha` times slices of `source` where a vector names them, in place."""
+    axis, index, source = _slices_operands(input, dim, index, source, "index_add_")
+    return _index_add_(input, source if alpha == 1 else source * alpha, index, axis)
+
+
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Any = None) -> Tensor:
+    """Return `input` with slices of `source` where a vector names them."""
+    axis, index, source = _slices_operands(input, dim, index, source, "index_copy")
+    return into(out, index_copy_p(input, source, index, axis))
+
+
+def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Write slices of `source` where a vector names them, in place."""
+    axis, index, source = _slices_operands(input, dim, index, source, "index_copy_")
+    return _index_copy_(input, source, index, axis)
+
+
+def _fill_operands(input: Tensor, dim: int, index: Tensor, value: Any, op: str) -> tuple[int, Tensor, Any]:
+    _slice_index(index, op)
+    if isinstance(value, TensorBase):
+        if value.array.ndim:
+            raise RuntimeError(
+                f"{op} only supports a 0-dimensional value tensor, but got tensor with {value.array.ndim} dimension(s)."
+            )
+        if value.array.dtype != input.array.dtype:
+            value = cast_p(value, input.array.dtype)
+    else:
+        value = place_array(np.array(value, input.array.dtype), device_of(input.array))
+    return dim_in(dim, input.array.ndim), reshape(index, -1), value
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Return `input` with one value in the slices that a vector names."""
+    axis, index, value = _fill_operands(input, dim, index, value, "index_fill")
+    return index_fill_p(input, value, index, axis)
+
+
+def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Write one value into the slices that a vector names, in place."""
+    axis, index, value = _fill_operands(input, dim, index, value, "index_fill_")
+    return _index_fill_(input, value, index, axis)
+
+
+def _slices_as_places(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[int, Tensor]:
+    axis = dim_in(dim, input.array.ndim)
+    vector = reshape(index, (1,) * axis + (-1,) + (1,) * (input.array.ndim - axis - 1))
+    return axis, expand_p(vector, source.array.shape)
+
+
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True, out: Any = None
+) -> Tensor:
+    """Return `input` reduced ("prod", "mean", "amax", "amin") with the slices of `source` sent to each place."""
+    axis, places = _slices_as_places(input, dim, _slice_index(index, "index_reduce"), source)
+    return scatter_reduce(input, axis, places, source, reduce, include_self=include_self, out=out)
+
+
+def index_reduce_(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """Reduce `input` with the slices of `source` sent to each place, in place."""
+    axis, places = _slices_as_places(input, dim, _slice_index(index, "index_reduce_"), source)
+    return scatter_reduce_(input, axis, places, source, reduce, include_self=include_self)
+
+
+# --- take and put: as if there were one dimension ---------------------------------------------------
+
+
+def _take(x: Any, i: Any) -> Any:
+    try:
+        return x.reshape(-1).take(i)
+    except IndexError:
+        worst = i.max() if i.max() >= x.size else i.min()
+        raise IndexError(
+            f"out of range: tried to access index {worst} on a tensor of {x.size} elements."
+        ) from None
+
+
+take_p = nary(
+    _take,
+    inputs=2,
+    x=lambda g, i, x_shape: unindex_p((g, i), (math.prod(x_shape),), (0,)).reshape(x_shape),
+    jvp=lambda tangents, inputs, out, params: take_p(tangents[0], inputs[1]),
+    batch=lambda x, i: _take_batch(x, i),
+    saved={"i": "index"},
+)
+
+
+def _take_batch(x: Any, i: Any) -> Any:
+    size = x.shape[0]
+    flat = reshape_p(x, (size, math.prod(x.shape[1:])))
+    rows = np.arange(size).reshape(size, *(1,) * (i.ndim - 1))
+    return index_p((flat, rows, i), (0, 1))
+
+
+def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
+    """Pick elements as if `input` had one dimension; the result has the shape of `index`.
+
+    Examples
+    --------
+    >>> adjoint.take(adjoint.tensor([[1, 2], [3, 4]]), adjoint.tensor([0, -1]))
+    tensor([1, 4])
+    """
+    _check_index(index, "take")
+    return into(out, take_p(input, index))
+
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Return `input` with elements written as if it had one dimension."""
+    return put_(input.clone(), index, source, accumulate)
+
+
+def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Write elements as if `input` had one dimension, in place."""
+    _check_index(index, "put_")
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype")
+    if source.array.size != index.array.size:
+        raise RuntimeError(
+            f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.array.size}, index.numel() = {index.array.size}"
+        )
+    at = index.array
+    shape = input.array.shape
+    size = math.prod(shape)
+    if at.size and (at.min() < -size or at.max() >= size):
+        raise IndexError(f"out of range: tried to access an index on a tensor of {size} elements.")
+    if not shape:
+        input[...] = source.reshape(-1)[-1] if not accumulate else input + source.sum()
+        return input
+    coordinates = tuple(wrap(c) for c in np.unravel_index(np.where(at < 0, at + size, at), shape))
+    return input.index_put_(coordinates, reshape(source, at.shape), accumulate)
+
+
+# --- Masks ------------------------------------------------------------------------------------------
+
+
+def _masked_select(x: Any, mask: Any) -> Any:
+    return x[mask]
+
+
+masked_select_p = nary(
+    _masked_select,
+    inputs=2,
+    x=lambda g, mask, x_shape: unindex_p((g, mask), x_shape, (0,)),
+    jvp=lambda tangents, inputs, out, params: masked_select_p(tangents[0], inputs[1]),
+)
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
+    """Return the elements where a mask, broadcast against `input`, is true, in one dimension.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([1, 2, 3])
+    >>> adjoint.masked_select(x, x > 1)
+    tensor([2, 3])
+    """
+    _check_bool(mask, "masked_select")
+    if input.array.shape != mask.array.shape:
+        input, mask = broadcast_tensors(input, mask)
+    return into(out, masked_select_p(input, mask))
+
+
+def _check_bool(mask: Any, op: str) -> None:
+    require_tensor(mask, "mask", op)
+    if mask.array.dtype != bool:
+        raise RuntimeError(f"{op}: expected BoolTensor for mask, got {of(mask.array.dtype).name}; compare or .bool() it")
+
+
+def _masked_scatter(x: Any, y: Any, mask: Any) -> Any:
+    out = _fresh(x)
+    _put_masked(out, y, mask)
+    return out
+
+
+def _put_masked(x: Any, y: Any, mask: Any) -> None:
+    mask = module_of(x).broadcast_to(mask, x.shape)
+    count = int(mask.sum())
+    if y.size < count:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have enough elements: number of elements of source < number "
+            f"of ones in mask ({y.size} < {count})"
+        )
+    x[mask] = y.reshape(-1)[:count]
+
+
+def _masked_scatter_y(g: Any, mask: Any, y_shape: Any) -> Any:
+    taken = masked_select_p(g, mask)
+    count = taken.shape[0]
+    return place_p(taken, (math.prod(y_shape),), (slice(0, count), ...)).reshape(y_shape)
+
+
+masked_scatter_p = nary(
+    _masked_scatter,
+    inputs=3,
+    x=lambda g, mask: where_p(mask, 0, g),
+    y=_masked_scatter_y,
+    jvp=lambda tangents, inputs, out, params: masked_scatter_p(
+        *(0 * x if t is None else t for t, x in zip(tangents[:2], inputs[:2], strict=True)), inputs[2]
+    ),
+    into=_put_masked,
+)
+_masked_scatter_ = inplace(masked_scatter_p)
+
+
+def _scatter_mask(input: Tensor, mask: Tensor, source: Tensor, op: str) -> Tensor:
+    _check_bool(mask, op)
+    if source.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"{op}: expected self and source to have same dtypes but got {of(input.array.dtype).name} and "
+            f"{of(source.array.dtype).name}"
+        )
+    return expand_p(mask, input.array.shape) if mask.array.shape != input.array.shape else mask
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Return `input` with elements of `source`, one after the other, where a mask is true."""
+    if input.array.shape != mask.array.shape:
+        input, mask = broadcast_tensors(input, mask)
+    return masked_scatter_p(input, source, _scatter_mask(input, mask, source, "masked_scatter"))
+
+
+def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Write elements of `source`, one after the other, where a mask is true, in place."""
+    return _masked_scatter_(input, source, _scatter_mask(input, mask, source, "masked_scatter_"))
+
+
+# --- Embedding --------------------------------------------------------------------------------------
+
+
+def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
+    if type(i) is ndarray and i.size:
+        low, high = i.min(), i.max()
+        if low < 0 or high >= x.shape[0]:
+            raise IndexError(
+                f"index out of range in self: {low if low < 0 else high} in an embedding of {x.shape[0]} rows"
+            )
+    return x.take(i, axis=0)
+
+
+def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
+    xp = module_of(x)
+    width = x.shape[i.ndim :]
+    numbers = i.reshape(-1)
+    values = x.reshape(numbers.size, *width)
+    if by_frequency:
+        counts = xp.bincount(numbers, minlength=rows)
+        values = values / counts[numbers].astype(x.dtype).reshape(-1, *(1,) * len(width))
+    if padding >= 0:
+        kept = numbers != padding
+        numbers, values = numbers[kept], values[kept]
+    out = xp.zeros((rows, *width), x.dtype)
+    if xp is np:
+        add_rows(out.reshape(rows, -1), numbers, values.reshape(numbers.size, math.prod(width)))
+    else:
+        xp.add.at(out, numbers, values)
+    return out
+
+
+def _embedding_mask(g: Any, i: Any, padding: Any) -> Any:
+    """Return a gradient's gradient with zeros where the padding row was read."""
+    if padding < 0:
+        return g
+    return where_p(reshape_p(i == padding, (*i.shape, *(1,) * (g.ndim - i.ndim))), 0, g)
+
+
+def _unembedding_x(g: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
+    if by_frequency:
+        raise RuntimeError("embedding_backward: double backward not supported with scale_grad_by_freq")
+    return _embedding_mask(embedding_p(g, i, padding, False), i, padding)
+
+
+embedding_p = nary(
+    _embedding,
+    inputs=2,
+    x=lambda g, i, x_shape, padding, by_frequency: unembedding_p(g, i, x_shape[0], padding, by_frequency),
+    jvp=lambda tangents, inputs, out, params: embedding_p(tangents[0], inputs[1], *params),
+    batch=lambda x, i, padding, by_frequency: _embedding_batch(x, i),
+    saved={"i": "indices", "padding": "padding_idx", "by_frequency": "scale_grad_by_freq"},
+)
+unembedding_p = nary(
+    _unembedding,
+    inputs=2,
+    x=_unembedding_x,
+    jvp=lambda tangents, inputs, out, params: unembedding_p(tangents[0], inputs[1], *params),
+    node_name="EmbeddingDenseBackward0",
+)
+
+
+def _embedding_batch(x: Any, i: Any) -> Any:
+    rows = np.arange(x.shape[0]).reshape(-1, *(1,) * (i.ndim - 1))
+    return index_p((x, rows, i), (0, 1))
+
+
+def embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    """Copy the rows of `weight` that `indices` name; the row `padding_idx` gets no gradient.
+
+    Examples
+    --------
+    >>> adjoint.embedding(adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]), adjoint.tensor([1, 1]))
+    tensor([[3., 4.],
+            [3., 4.]])
+    """
+    _check_index(indices, "embedding")
+    if weight.array.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
+    return embedding_p(weight, indices, padding_idx, scale_grad_by_freq)

@@ -1,0 +1,486 @@
+"""Joining tensors into one, and splitting one into several."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.device import module_of
+from ..core.recorders import parametric, variadic
+from ..core.tensor import TensorBase
+from .arguments import dim_in
+from .create import into
+from .index import slice_p
+from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
+
+Tensor = Any
+_ALL = slice(None)
+
+# --- Joining ----------------------------------------------------------------------------------------
+
+
+def _concatenate(xs: Any, axis: Any) -> Any:
+    return module_of(xs[0]).concatenate(xs, axis)
+
+
+def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
+    parts: list[Any] = []
+    at = 0
+    for shape, needed in zip(xs_shape, needs, strict=True):
+        end = at + shape[axis]
+        parts.append(slice_p(g, (*(_ALL,) * axis, slice(at, end), ...)) if needed else None)
+        at = end
+    return parts
+
+
+def _join_jvp(primitive: Any) -> Any:
+    def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+        return primitive()(tuple(x * 0 if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params)
+
+    return jvp
+
+
+cat_p = variadic(
+    _concatenate,
+    xs=_cat_xs,
+    name="cat",
+    promotes=True,
+    jvp=_join_jvp(lambda: cat_p),
+    batch=lambda *args: cat_p(args[:-1], args[-1] + 1),
+)
+
+
+def _stack(xs: Any, axis: Any) -> Any:
+    return module_of(xs[0]).stack(xs, axis)
+
+
+def _stack_xs(g: Any, axis: Any, needs: Any = None) -> Any:
+    lead = (_ALL,) * axis
+    return [slice_p(g, (*lead, i, ...)) if needed else None for i, needed in enumerate(needs)]
+
+
+stack_p = variadic(
+    _stack,
+    xs=_stack_xs,
+    promotes=True,
+    jvp=_join_jvp(lambda: stack_p),
+    batch=lambda *args: stack_p(args[:-1], args[-1] + 1),
+)
+
+
+def _sequence(tensors: Any, op: str) -> tuple[Any, ...]:
+    if isinstance(tensors, TensorBase):
+        raise TypeError(f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    tensors = tuple(tensors)
+    for i, t in enumerate(tensors):
+        if not isinstance(t, TensorBase):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
+    return tensors
+
+
+def _some(tensors: Any, op: str) -> tuple[Any, ...]:
+    xs = _sequence(tensors, op)
+    if not xs:
+        raise RuntimeError(f"{op} expects a non-empty TensorList")
+    return xs
+
+
+def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+    """Join tensors along an existing dimension.
+
+    Examples
+    --------
+    >>> adjoint.cat([adjoint.zeros(2), adjoint.ones(1)])
+    tensor([0., 0., 1.])
+    """
+    xs = _sequence(tensors, "cat")
+    if not xs:
+        raise ValueError("cat(): expected a non-empty list of Tensors")
+    # An empty vector joins with anything, as it did before tensors of no elements had shapes.
+    shaped = [x for x in xs if x.array.shape != (0,)] or list(xs)
+    first = shaped[0].array.shape
+    rank = len(first)
+    for i, x in enumerate(xs):
+        if x.array.ndim == 0:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    d = dim_in(dim if axis is None else axis, rank)
+    for i, x in enumerate(xs):
+        shape = x.array.shape
+        if shape == (0,):
+            continue
+        if len(shape) != rank:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {len(shape)}")
+        if shape != first:
+            _check_sizes(shape, first, d, i)
+    if len(shaped) < len(xs) and rank > 1:
+        empty = (*first[:d], 0, *first[d + 1 :])
+        xs = tuple(reshape_p(x, empty) if x.array.shape == (0,) and math.prod(empty) == 0 else x for x in xs)
+    return into(out, cat_p(xs, d))
+
+
+def _check_sizes(shape: tuple[int, ...], first: tuple[int, ...], dim: int, number: int) -> None:
+    for d, (n, m) in enumerate(zip(shape, first, strict=True)):
+        if d != dim and n != m:
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {dim}. Expected size {m} but got size {n} for "
+                f"tensor number {number} in the list."
+            )
+
+
+def concat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+    """Join tensors along an existing dimension."""
+    return cat(tensors, dim, out=out, axis=axis)
+
+
+def concatenate(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
+    """Join tensors along an existing dimension."""
+    return cat(tensors, dim, out=out, axis=axis)
+
+
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+    """Join tensors of one shape along a new dimension.
+
+    Examples
+    --------
+    >>> adjoint.stack([adjoint.zeros(2), adjoint.ones(2)], dim=1)
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
+    xs = _some(tensors, "stack")
+    shape = xs[0].array.shape
+    for i, x in enumerate(xs):
+        if x.array.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(x.array.shape)} at entry {i}"
+            )
+    return into(out, stack_p(xs, dim_in(dim, len(shape) + 1)))
+
+
+def hstack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Join tensors side by side: vectors along their dimension, others along the second."""
+    xs = atleast_1d(_some(tensors, "hstack"))
+    return cat(xs, 0 if xs[0].array.ndim == 1 else 1, out=out)
+
+
+def vstack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Join tensors below each other; vectors are rows."""
+    return cat(atleast_2d(_some(tensors, "vstack")), 0, out=out)
+
+
+def row_stack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Join tensors below each other; vectors are rows."""
+    return vstack(tensors, out=out)
+
+
+def dstack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Join tensors along the third dimension."""
+    return cat(atleast_3d(_some(tensors, "dstack")), 2, out=out)
+
+
+def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
+    """Join tensors side by side; vectors are columns."""
+    xs = _some(tensors, "column_stack")
+    return cat([reshape(x, -1, 1) if x.array.ndim <= 1 else x for x in xs], 1, out=out)
+
+
+def _assemble(xs: Any, shape: Any, indexes: Any) -> Any:
+    out = module_of(xs[0]).zeros(shape, xs[0].dtype)
+    for x, index in zip(xs, indexes, strict=True):
+        out[index] = x
+    return out
+
+
+# Zeros of a shape with tensors at given places that do not overlap.
+assemble_p = variadic(
+    _assemble,
+    xs=lambda g, indexes: [slice_p(g, index) for index in indexes],
+    promotes=True,
+    jvp=_join_jvp(lambda: assemble_p),
+    batch=lambda *args: assemble_p(
+        args[:-2], (args[0].shape[0], *args[-2]), tuple((_ALL, *index) for index in args[-1])
+    ),
+    node_name="BlockDiagBackward0",
+)
+
+
+def block_diag(*tensors: Any) -> Tensor:
+    """Put matrices along the diagonal of a matrix of zeros; vectors are rows.
+
+    Examples
+    --------
+    >>> adjoint.block_diag(adjoint.ones(1, 2), adjoint.tensor(3.0))
+    tensor([[1., 1., 0.],
+            [0., 0., 3.]])
+    """
+    xs = _sequence(tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], TensorBase) else tensors, "block_diag")
+    for i, x in enumerate(xs):
+        if x.array.ndim > 2:
+            raise RuntimeError(
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.array.ndim} dimensions"
+            )
+    if not xs:
+        from .create import empty
+
+        return empty(1, 0)
+    blocks = atleast_2d(xs)
+    rows = columns = 0
+    indexes = []
+    for x in blocks:
+        n, m = x.array.shape
+        indexes.append((slice(rows, rows + n), slice(columns, columns + m), ...))
+        rows, columns = rows + n, columns + m
+    return assemble_p(blocks, (rows, columns), tuple(indexes))
+
+
+# --- Splitting --------------------------------------------------------------------------------------
+
+
+def _pieces(x: Any, indexes: Any) -> Any:
+    return tuple([x[i] for i in indexes])
+
+
+def _pieces_x(g: Any, x_shape: Any, indexes: Any) -> Any:
+    present = [i for i, piece in enumerate(g) if piece is not None]
+    return assemble_p([g[i] for i in present], x_shape, tuple(indexes[i] for i in present))
+
+
+def _pieces_batch(primitive: Any) -> Any:
+    return lambda x, indexes: primitive()(x, tuple((_ALL, *index) for index in indexes))
+
+
+split_p = parametric(
+    _pieces, x=_pieces_x, view=True, outputs=True, name="split", jvp="linear", batch=_pieces_batch(lambda: split_p)
+)
+split_with_sizes_p = parametric(
+    _pieces, x=_pieces_x, view=True, outputs=True, name="split_with_sizes", jvp="linear",
+    batch=_pieces_batch(lambda: split_p),
+)  # fmt: skip
+unbind_p = parametric(
+    _pieces, x=_pieces_x, view=True, outputs=True, name="unbind", jvp="linear", batch=_pieces_batch(lambda: split_p)
+)
+
+
+def _cuts(axis: int, sizes: Any) -> tuple[Any, ...]:
+    """Return the index of each of consecutive pieces along an axis."""
+    lead = (_ALL,) * axis
+    at = 0
+    indexes = []
+    for n in sizes:
+        indexes.append((*lead, slice(at, at + n), ...))
+        at += n
+    return tuple(indexes)
+
+
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Split along `dim` into views of one size (the last may be smaller), or of the sizes in a list.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).split(2)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    if not hasattr(split_size_or_sections, "__index__"):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    size = int(split_size_or_sections)
+    if tensor.array.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    if size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    axis = dim_in(dim, tensor.array.ndim)
+    length = tensor.array.shape[axis]
+    if size == 0:
+        if length:
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
+            )
+        return split_p(tensor, _cuts(axis, (0,)))
+    count = max(-(-length // size), 1)
+    sizes = [size] * (count - 1) + [length - size * (count - 1)]
+    return split_p(tensor, _cuts(axis, sizes))
+
+
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Split along `dim` into views of the given sizes."""
+    if input.array.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    axis = dim_in(dim, input.array.ndim)
+    sizes = [int(n) for n in split_sizes]
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}")
+    length = input.array.shape[axis]
+    if sum(sizes) != length:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {length} (input tensor's size at dimension "
+            f"{axis}), but got split_sizes={sizes}"
+        )
+    return split_with_sizes_p(input, _cuts(axis, sizes))
+
+
+def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Split as `split` does; the pieces may be written to."""
+    return tuple(slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim))
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Split as `chunk` does; the pieces may be written to."""
+    return tuple(slice_p(input, index) for index in _cuts_of(chunk(input.detach(), chunks, dim), input, dim))
+
+
+def _cuts_of(pieces: tuple[Tensor, ...], input: Tensor, dim: int) -> tuple[Any, ...]:
+    axis = dim_in(dim, input.array.ndim)
+    return _cuts(axis, [p.array.shape[axis] for p in pieces])
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Split along `dim` into at most `chunks` views of equal size, the last perhaps smaller.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).chunk(2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
+    if input.array.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    axis = dim_in(dim, input.array.ndim)
+    length = input.array.shape[axis]
+    size = -(-length // chunks)
+    if size == 0:
+        return split_with_sizes(input, [0] * chunks, axis)
+    return split(input, size, axis)
+
+
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Split along `dim` into a number of views as equal as possible, or before each of some indices.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).tensor_split((1, 3))
+    (tensor([0]), tensor([1, 2]), tensor([3, 4]))
+    """
+    if input.array.ndim == 0:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    axis = dim_in(dim, input.array.ndim)
+    length = input.array.shape[axis]
+    given = indices_or_sections
+    if isinstance(given, TensorBase):
+        given = given.array.tolist()
+    lead = (_ALL,) * axis
+    if isinstance(given, tuple | list):
+        ends = [int(i) for i in given]
+        items = [slice(a, b) for a, b in zip([0, *ends], [*ends, length], strict=True)]
+    else:
+        sections = int(given)
+        if sections <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+        small, larger = divmod(length, sections)
+        starts = [0]
+        for i in range(sections):
+            starts.append(starts[-1] + small + (i < larger))
+        items = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    return tuple(slice_p(input, (*lead, item, ...)) for item in items)
+
+
+def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> tuple[Tensor, ...]:
+    shape = input.array.shape
+    if len(shape) < least:
+        raise RuntimeError(
+            f"torch.{op} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a tensor "
+            f"with {len(shape)} dimensions!"
+        )
+    if (
+        hasattr(given, "__index__")
+        and not isinstance(given, TensorBase)
+        and (int(given) <= 0 or shape[axis] % int(given))
+    ):
+        raise RuntimeError(
+            f"torch.{op} attempted to split along dimension {axis}, but the size of the dimension {shape[axis]} is not "
+            f"divisible by the split_size {given}!"
+        )
+    return tensor_split(input, given, axis)
+
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Split into views side by side: along the only dimension of a vector, else along the second."""
+    return _split_along(input, indices_or_sections, 0 if input.array.ndim == 1 else 1, "hsplit", 1)
+
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Split into views below each other."""
+    return _split_along(input, indices_or_sections, 0, "vsplit", 2)
+
+
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Split into views along the third dimension."""
+    return _split_along(input, indices_or_sections, 2, "dsplit", 3)
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return the views at every place along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.arange(4).reshape(2, 2).unbind()
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    if input.array.ndim == 0:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    axis = dim_in(dim, input.array.ndim)
+    lead = (_ALL,) * axis
+    return unbind_p(input, tuple((*lead, i, ...) for i in range(input.array.shape[axis])))
+
+
+# --- Every combination ------------------------------------------------------------------------------
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Return one grid per vector: its value at every point of the grid they span."""
+    if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        raise ValueError("meshgrid expects a non-empty TensorList")
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}")
+    for x in tensors:
+        if x.array.ndim > 1:
+            raise RuntimeError(
+                f"Expected 0D or 1D tensor in the tensor list but got: a tensor of {x.array.ndim} dimensions"
+            )
+        if x.array.dtype != tensors[0].array.dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    swap = indexing == "xy" and len(tensors) > 1
+    order = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
+    shape = tuple(x.array.size for x in order)
+    grids = []
+    for i, x in enumerate(order):
+        unit = (1,) * i + (shape[i],) + (1,) * (len(shape) - i - 1)
+        grids.append(expand_p(reshape_p(x, unit), shape))
+    if swap:
+        axes = (1, 0, *range(2, len(shape)))
+        grids = [permute_p(g, axes) for g in (grids[1], grids[0], *grids[2:])]
+        # "xy" means that the first vector runs along the second dimension.
+        grids = [permute_p(g, axes) for g in grids]
+    return tuple(grids)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Return all tuples of one element of each vector, one per row.
+
+    Examples
+    --------
+    >>> adjoint.cartesian_prod(adjoint.tensor([1, 2]), adjoint.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
+    for x in tensors:
+        if x.array.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.array.shape)}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([reshape(g, -1) for g in meshgrid(*tensors, indexing="ij")], 1)
+
+

@@ -1,0 +1,189 @@
+"""Linear algebra under the names and with the signatures that torch's own namespace gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import return_types
+from ..core.device import module_of
+from . import decomposition, linalg
+from .contraction import matmul
+from .create import finish, into
+from .linalg import check_matrices, check_square, eye_like, mH, mT, outs, solve_triangular_p
+from .piecewise import where_p
+from .shape import expand_p
+
+Tensor = Any
+
+# --- Functions ------------------------------------------------------------------------------------------------
+
+
+def inverse(input: Tensor, *, out: Any = None) -> Tensor:
+    """Invert square matrices."""
+    return linalg.inv(input, out=out)
+
+
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """Compute the pseudoinverse."""
+    return linalg.pinv(input, rcond=rcond)
+
+
+def det(input: Tensor) -> Tensor:
+    """Compute the determinant."""
+    return linalg.det(input)
+
+
+def logdet(input: Tensor) -> Tensor:
+    """Compute the logarithm of the determinant; NaN where that is negative."""
+    check_square(input, "linalg.slogdet")
+    sign, size = linalg.slogdet_p(input)
+    if input.array.dtype.kind == "c":
+        return sign.log() + size
+    return where_p(sign == -1, float("nan"), size)
+
+
+def slogdet(input: Tensor) -> Any:
+    """Compute the sign of the determinant and the logarithm of its size."""
+    return return_types.slogdet(linalg.slogdet(input))
+
+
+def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
+    """Multiply square matrices by themselves `n` times."""
+    return linalg.matrix_power(input, n, out=out)
+
+
+def matrix_exp(input: Tensor) -> Tensor:
+    """Compute the exponential of square matrices."""
+    return linalg.matrix_exp(input)
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Return the powers of each number of a vector, descending unless `increasing`."""
+    if x.array.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    n = x.array.shape[0] if N is None else N
+    if n < 0:
+        raise RuntimeError("N must be non-negative.")
+    if n == 0:
+        return x.new_zeros((x.array.shape[0], 0))
+    powers = linalg.vander(x, N=n)
+    return powers if increasing else powers.flip(1)
+
+
+# --- Factorizations -------------------------------------------------------------------------------------------
+
+
+def cholesky(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+    """Factor positive-definite matrices into triangles."""
+    return decomposition.cholesky(input, upper=upper, out=out)
+
+
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+    """Solve ``A @ X = B`` from the Cholesky factor of A."""
+    for name, x in (("b", B), ("u", L)):
+        if x.array.ndim < 2:
+            raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.array.ndim} dimensions instead")
+    check_square(L, "cholesky_solve", "A")
+    check_matrices(B, "cholesky_solve", "B")
+    if B.array.shape[-2] != L.array.shape[-1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.array.shape[-1]} by "
+            f"{L.array.shape[-1]} but each b matrix is {B.array.shape[-2]} by {B.array.shape[-1]}"
+        )
+    return into(out, decomposition.cholesky_solve_p(B, L, upper))
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+    """Invert matrices from their Cholesky factors."""
+    check_square(L, "cholesky_inverse", "A")
+    n = L.array.shape[-1]
+    return into(out, cholesky_solve(expand_p(eye_like(L, n), tuple(L.array.shape)), L, upper))
+
+
+def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
+    """Factor matrices into orthonormal columns and an upper triangle."""
+    return outs(return_types.qr, decomposition.qr(input, "reduced" if some else "complete"), out)
+
+
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+    """Factor matrices into ``U @ diag(S) @ V.mH``."""
+    check_matrices(input, "linalg.svd")
+    if not compute_uv:
+        m, n = input.array.shape[-2:]
+        a = input.array
+        xp = module_of(a)
+        u, v = (finish(xp.zeros((*a.shape[:-2], k, k), a.dtype)) for k in (m, n))
+        return outs(return_types.svd, (u, decomposition.svdvals(input), v), out)
+    u, s, vh = decomposition.svd_p(input, not some)
+    return outs(return_types.svd, (u, s, mH(vh)), out)
+
+
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
+) -> Any:
+    """Solve ``A @ X = b`` with a triangular A, or with its transpose."""
+    check_square(A, "triangular_solve")
+    check_matrices(b, "triangular_solve", "b")
+    if b.array.shape[-2] != A.array.shape[-1]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for triangular_solve: each A matrix is {A.array.shape[-1]} by "
+            f"{A.array.shape[-1]} but each b matrix is {b.array.shape[-2]} by {b.array.shape[-1]}"
+        )
+    solution = solve_triangular_p(mT(A) if transpose else A, b, upper != transpose, unitriangular)
+    lead = tuple(solution.array.shape[:-2])
+    cloned = expand_p(A, (*lead, *A.array.shape[-2:])).clone()
+    return outs(return_types.triangular_solve, (solution, cloned), out)
+
+
+def orgqr(input: Tensor, input2: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply the reflections that ``geqrf`` returns: the first columns of Q."""
+    return decomposition.householder_product(input, input2, out=out)
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """Factor matrices into L and U, packed into one, and pivots."""
+    found = decomposition.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
+    if not get_infos:
+        found = tuple(found[:2])
+    return found if out is None else tuple(map(into, out, found))
+
+
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
+    """Solve ``A @ X = b`` from the LU factorization of A."""
+    if b.array.ndim < 2:
+        raise RuntimeError(f"b should have at least 2 dimensions, but has {b.array.ndim} dimensions instead")
+    return decomposition.lu_solve(LU_data, LU_pivots, b, out=out)
+
+
+# --- Few of many ----------------------------------------------------------------------------------------------
+
+
+def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> Any:
+    """Find the first `q` singular values and vectors of large matrices, by a random projection."""
+    from .random import randn
+
+    q, niter = 6 if q is None else q, 2 if niter is None else niter
+    B = A if M is None else A - M
+    m, n = B.array.shape[-2:]
+    tall = m >= n
+    C = B if tall else mH(B)
+    probe = randn(C.array.shape[-1], q, dtype=A.dtype, device=A.device)
+    Q = decomposition.qr(matmul(C, probe)).Q
+    for _ in range(niter):
+        Q = decomposition.qr(matmul(mH(C), Q)).Q
+        Q = decomposition.qr(matmul(C, Q)).Q
+    U, S, Vh = decomposition.svd_p(matmul(mH(Q), C), False)
+    U = matmul(Q, U)
+    return (U, S, mH(Vh)) if tall else (mH(Vh), S, U)
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
+    """Find the first `q` principal directions of the rows of a matrix."""
+    m, n = A.array.shape[-2:]
+    if q is None:
+        q = min(6, m, n)
+    elif not 0 <= q <= min(m, n):
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+    if not niter >= 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    return svd_lowrank(A - A.mean(-2, True) if center else A, q, niter)

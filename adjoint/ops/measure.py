@@ -1,0 +1,439 @@
+"""Lengths, distances and covariances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.dtypes import as_dtype, of
+from ..core.recorders import nary, parametric
+from ..core.tensor import TensorBase
+from .arguments import dim_in, dims_in, require_tensor
+from .create import finish, into
+from .elementwise import sub_p
+from .piecewise import abs_p, sgn_p, where_p
+from .reduce import _sum, as_given, dtype_of, f32, is_half, kept, shifted, sum_p, title_of
+from .shape import cast_p, conj_p, expand_p, reshape_p
+
+Tensor = Any
+Dims = Any
+
+__all__ = ["cdist", "corrcoef", "cov", "dist", "norm", "pdist", "renorm"]
+
+inf = math.inf
+
+# --- Norms of vectors ---------------------------------------------------------------------------------------
+
+
+def _vector_norm(x: Any, p: Any, axes: Any, keepdims: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _vector_norm(x.astype(f32), p, axes, keepdims).astype(d)
+    if p == 2:
+        square = x.real * x.real + x.imag * x.imag if d.kind == "c" else x * x
+        return np.sqrt(_sum(square, axes, keepdims))
+    size = np.abs(x)
+    if p == inf:
+        return size.max(axis=axes, keepdims=keepdims)
+    if p == -inf:
+        return size.min(axis=axes, keepdims=keepdims)
+    if p == 0:
+        return (size != 0).sum(axis=axes, keepdims=keepdims).astype(size.dtype)
+    if p == 1:
+        return _sum(size, axes, keepdims)
+    return _sum(size**p, axes, keepdims) ** size.dtype.type(1 / p)
+
+
+def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> Any:
+    """Return the gradient of a norm: 0 where that is not defined."""
+    g, out = kept(g, x.ndim, axes, keepdims), kept(out, x.ndim, axes, keepdims)
+    if p == 0:
+        return x * 0
+    if p == 1:
+        return g * sgn_p(x)
+    if p == 2:
+        none = out == 0
+        return x * where_p(none, 0, g / where_p(none, 1, out))
+    size = abs_p(x)
+    if math.isinf(p):
+        chosen = cast_p(size == out, dtype_of(g))
+        return sgn_p(x) * (chosen * (g / chosen.sum(axis=axes, keepdims=True)))
+    none = (size == 0) | (out == 0)
+    ratio = where_p(none, 1, size) / where_p(none, 1, out)
+    return sgn_p(x) * (where_p(none, 0, ratio ** (p - 1)) * g)
+
+
+def _vector_norm_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), (x,), (p, axes, keepdims) = tangents, inputs, params
+    return sum_p(real_product(_direction(out * 0 + 1, x, out, p, axes, keepdims), t), axes, keepdims)
+
+
+def real_part(x: Any) -> Any:
+    """Return the real part of a value of any kind."""
+    d = dtype_of(x)
+    return cast_p(x, of(d).to_real().np) if d.kind == "c" else x
+
+
+def conjugate(x: Any) -> Any:
+    """Return the complex conjugate of a value of any kind; itself if it is real."""
+    return conj_p(x) if dtype_of(x).kind == "c" else x
+
+
+def real_product(x: Any, t: Any) -> Any:
+    """Return how far `t` goes in the direction of `x`, number by number."""
+    return real_part(conjugate(x) * t)
+
+
+vector_norm_p = parametric(
+    _vector_norm,
+    x=_direction,
+    jvp=_vector_norm_tangent,
+    batch=lambda x, p, axes, keepdims: vector_norm_p(x, p, shifted(axes), keepdims),
+    node_name="LinalgVectorNormBackward0",
+    saved={"axes": "dim", "p": "ord", "keepdims": "keepdim"},
+)
+
+
+def vector_norm(
+    x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """Measure the length of a vector, or of all vectors along `dim`; `ord` is any number or infinity.
+
+    Examples
+    --------
+    >>> adjoint.linalg.vector_norm(adjoint.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    require_tensor(x, "x", "linalg.vector_norm")
+    a = x.array
+    if of(a.dtype).category < 2:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {title_of(a.dtype)}; convert with .float()"
+        )
+    if dtype is not None:
+        wanted = as_dtype(dtype)
+        if wanted.is_complex != (a.dtype.kind == "c"):
+            kind = "complex" if a.dtype.kind == "c" else "floating point"
+            raise RuntimeError(
+                f"linalg.vector_norm: dtype should be {'complex' if kind == 'complex' else 'real'} for "
+                f"{'complex' if kind == 'complex' else 'real'} inputs, but got {title_of(wanted.np)}"
+            )
+        x = as_given(x, wanted)
+    axes = dims_in(dim, a.ndim)
+    p = float(ord)
+    if a.size == 0 and (p < 0 or p == inf) and (dim is None or 0 in [a.shape[i] for i in axes]):
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not "
+            "have an identity"
+        )
+    return into(out, vector_norm_p(x, p, axes, keepdim))
+
+
+# --- Norms of matrices --------------------------------------------------------------------------------------
+
+
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
+    a = A.array
+    if of(a.dtype).category < 2:
+        raise RuntimeError(
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {title_of(a.dtype)}"
+        )
+    if a.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    dims = tuple(dim) if not isinstance(dim, int) else (dim,)
+    if len(dims) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
+    row, column = (dim_in(d, a.ndim) for d in dims)
+    if row == column:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
+    A = as_given(A, dtype)
+    if isinstance(ord, str):
+        if ord == "fro":
+            return vector_norm(A, 2, (row, column), keepdim, out=out)
+        if ord != "nuc":
+            raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    elif abs(ord) not in (1, 2, inf):
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord:g} not supported.")
+    if ord == "nuc" or abs(ord) == 2:
+        from .decomposition import svdvals
+
+        values = svdvals(A.movedim((row, column), (-2, -1)))
+        found = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
+        return into(out, _restored(found, a.ndim, (row, column)) if keepdim else found)
+    added, chosen = (row, column) if abs(ord) == 1 else (column, row)
+    sums = vector_norm_p(A, 1.0, (added,), keepdim)
+    if not keepdim and added < chosen:
+        chosen -= 1
+    return into(out, sums.amax(chosen, keepdim) if ord > 0 else sums.amin(chosen, keepdim))
+
+
+def _restored(x: Tensor, rank: int, axes: tuple[int, ...]) -> Tensor:
+    left = iter(x.array.shape)
+    return reshape_p(x, tuple(1 if i in axes else next(left) for i in range(rank)))
+
+
+def linalg_norm(
+    A: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+) -> Tensor:
+    """Measure a vector or a matrix, whichever `ord` and `dim` make of it."""
+    if isinstance(ord, str) or (ord is not None and _is_matrix(A, dim)):
+        if dim is None:
+            if A.array.ndim != 2:
+                raise RuntimeError(
+                    "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
+                    f"Got {A.array.ndim}D."
+                )
+            dim = (0, 1)
+        return matrix_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+    if ord is not None and dim is None and A.array.ndim > 2:
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.array.ndim}D."
+        )
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def _is_matrix(A: Tensor, dim: Any) -> bool:
+    if dim is None:
+        return bool(A.array.ndim == 2)
+    return not isinstance(dim, int) and len(dim) == 2
+
+
+def norm(
+    input: Tensor, p: Any = "fro", dim: Dims = None, keepdim: bool = False, out: Any = None, dtype: Any = None
+) -> Tensor:
+    """Measure the length of all elements, or of those along `dim`, by the `p`-norm.
+
+    Examples
+    --------
+    >>> adjoint.norm(adjoint.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
+    tensor([ 5., 10.])
+    """
+    if isinstance(p, str):
+        if p == "fro":
+            return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
+        if p != "nuc":
+            raise RuntimeError(f"linalg.matrix_norm: Order {p} not supported.")
+        return matrix_norm(
+            input, p, tuple(range(input.array.ndim)) if dim is None else dim, keepdim, dtype=dtype, out=out
+        )
+    return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype, out=out)
+
+
+# --- Distances ----------------------------------------------------------------------------------------------
+
+
+def dist(input: Tensor, other: Tensor, p: Any = 2) -> Tensor:
+    """Measure the difference of two tensors by the `p`-norm."""
+    difference = sub_p(input, other)
+    return vector_norm_p(difference, float(p), tuple(range(difference.array.ndim)), False)
+
+
+def _euclid(x: Any, y: Any, direct: Any) -> Any:
+    if direct:
+        return _vector_norm(x[..., :, None, :] - y[..., None, :, :], 2, (max(x.ndim, y.ndim),), False)
+    square = (x * x).sum(-1)[..., :, None] + (y * y).sum(-1)[..., None, :] - 2 * (x @ y.swapaxes(-1, -2))
+    return np.sqrt(module_of(x).maximum(square, 0))
+
+
+def _euclid_back(g: Any, x: Any, y: Any, out: Any, needs: tuple[bool, bool]) -> Any:
+    none = out == 0
+    pull = where_p(none, 0, g / where_p(none, 1, out))
+    gx = gy = None
+    if needs[0]:
+        gx = x * pull.sum(axis=-1, keepdims=True) - pull @ y
+    if needs[1]:
+        turned = pull.swapaxes(-1, -2)
+        gy = y * turned.sum(axis=-1, keepdims=True) - turned @ x
+    return gx, gy
+
+
+euclid_p = nary(
+    _euclid,
+    inputs=2,
+    joint=_euclid_back,
+    batch=lambda x, y, direct: euclid_p(x, y, direct),
+    node_name="CdistBackward0",
+)
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """Measure the distance of each row of `x1` from each row of `x2`."""
+    a, b = x1.array, x2.array
+    if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    if a.ndim < 2 or b.ndim < 2:
+        which, rank = ("X1", a.ndim) if a.ndim < 2 else ("X2", b.ndim)
+        raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {rank}D")
+    if a.shape[-1] != b.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}"
+        )
+    if of(a.dtype).category != 2 or of(b.dtype).category != 2:
+        bad = a if of(a.dtype).category != 2 else b
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {title_of(bad.dtype)}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    if a.dtype != b.dtype:
+        from ..core.dtypes import promote_types
+
+        wide = promote_types(of(a.dtype), of(b.dtype)).np
+        x1, x2 = (x if x.array.dtype == wide else cast_p(x, wide) for x in (x1, x2))
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    x1, x2 = (
+        x if x.array.shape[:-2] == lead else expand_p(x, (*lead, *x.array.shape[-2:])) for x in (x1, x2)
+    )
+    if p == 2 and not is_half(a.dtype):
+        large = a.shape[-2] > 25 or b.shape[-2] > 25
+        mode = compute_mode or "use_mm_for_euclid_dist_if_necessary"
+        direct = mode.startswith("donot") or (mode.endswith("necessary") and not large)
+        return euclid_p(x1, x2, direct)
+    left = reshape_p(x1, (*lead, a.shape[-2], 1, a.shape[-1]))
+    right = reshape_p(x2, (*lead, 1, b.shape[-2], b.shape[-1]))
+    difference = sub_p(left, right)
+    return _distances(difference, float(p), len(lead) + 2)
+
+
+def _distances(difference: Tensor, p: float, axis: int) -> Tensor:
+    if difference.array.shape[axis] == 0:
+        return sum_p(difference, (axis,), False)
+    return vector_norm_p(difference, p, (axis,), False)
+
+
+def pdist(input: Tensor, p: Any = 2) -> Tensor:
+    """Measure the distances of all pairs of rows, the first with the second, the third, and so on."""
+    a = input.array
+    if a.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {a.ndim}D")
+    if of(a.dtype).category != 2:
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    first, second = np.triu_indices(a.shape[0], 1)
+    xp = module_of(a)
+    rows, others = finish(xp.asarray(first)), finish(xp.asarray(second))
+    return _distances(sub_p(input[rows], input[others]), float(p), 1)
+
+
+def renorm(input: Tensor, p: Any, dim: int, maxnorm: Any, *, out: Any = None) -> Tensor:
+    """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`."""
+    a = input.array
+    if not p > 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if a.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {a.ndim} dimensions")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    axis = dim_in(dim, a.ndim)
+    size = vector_norm_p(input, float(p), tuple(i for i in range(a.ndim) if i != axis), True)
+    return into(out, input * where_p(size > maxnorm, maxnorm / (size + 1e-7), 1.0))
+
+
+def renorm_(input: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
+    """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`, in place."""
+    return input.copy_(renorm(input.clone(), p, dim, maxnorm))
+
+
+# --- Covariance -----------------------------------------------------------------------------------------------
+
+
+def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Measure how the rows of `input` vary together; columns are observations.
+
+    Examples
+    --------
+    >>> adjoint.cov(adjoint.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    a = input.array
+    if a.ndim > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {a.ndim} dimensions"
+        )
+    if a.dtype.kind == "b":
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    x = reshape_p(input, (1, -1)) if a.ndim < 2 else input
+    if of(a.dtype).category < 2:
+        from ..core.dtypes import default
+
+        x = cast_p(x, default().np)
+    count = x.array.shape[1]
+    weights = _observation_weights(x, fweights, aweights, count)
+    if weights is None:
+        total: Any = count
+        mean = x.sum(1, True) / count
+    else:
+        total = weights.sum()
+        if isinstance(total.array, np.ndarray) and count and float(total.array) == 0:
+            raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+        mean = (x * weights).sum(1, True) / total
+    free = _freedom(total, correction, weights, aweights)
+    away = x - mean
+    turned = away.swapaxes(0, 1)
+    if a.dtype.kind == "c":
+        turned = turned.conj()
+    product = (away if weights is None else away * weights) @ turned
+    result = product / free
+    return reshape_p(result, ()) if result.array.shape == (1, 1) else result
+
+
+def _freedom(total: Any, correction: int, weights: Any, aweights: Any) -> Any:
+    """Return what to divide by: the count, or the sum of the weights, corrected; not less than 0."""
+    if weights is None:
+        return max(total - correction, 0)
+    if aweights is None or correction == 0:
+        free = total - correction
+    else:
+        free = total - correction * (weights * aweights).sum() / total
+    return free.clamp(min=0) if isinstance(free, TensorBase) else max(free, 0)
+
+
+def _observation_weights(x: Tensor, fweights: Any, aweights: Any, count: int) -> Any:
+    for name, w, kinds in (("fweights", fweights, (1,)), ("aweights", aweights, (2,))):
+        if w is None:
+            continue
+        if w.array.ndim > 1:
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.array.ndim} dimensions")
+        if of(w.array.dtype).category not in kinds:
+            wanted = "integral" if kinds == (1,) else "floating point"
+            raise RuntimeError(f"cov(): expected {name} to have {wanted} dtype but got {name} with {title_of(w.array.dtype)} dtype")
+        if w.array.size != count:
+            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {w.array.size} != {count}")
+        if isinstance(w.array, np.ndarray) and count and float(w.array.min()) < 0:
+            raise RuntimeError(f"cov(): {name} cannot be negative")
+    if fweights is None and aweights is None:
+        return None
+    weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
+    real = of(x.array.dtype).to_real().np
+    return weights if weights.array.dtype == real else cast_p(weights, real)
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """Measure how the rows of `input` vary together, on a scale from -1 to 1."""
+    if input.array.ndim > 2:
+        raise RuntimeError(
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.array.ndim} dimensions"
+        )
+    c = cov(input)
+    if c.array.ndim == 0:
+        return c / c
+    spread = real_part(c.diagonal()).sqrt()
+    n = spread.array.shape[0]
+    c = c / reshape_p(spread, (n, 1)) / spread
+    if c.array.dtype.kind == "c":
+        from .elementwise import complex as joined
+
+        return joined(c.real.clip(-1, 1), c.imag.clip(-1, 1))
+    return c.clip(-1, 1)
+
+

@@ -1,0 +1,375 @@
+"""The memory behind tensors: addresses, offsets, storages, and tensors that look elsewhere from now on."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from ..core import dtypes, layout
+from ..core.engine import AccumulateGrad
+from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, storage_of
+from .arguments import shape_from
+
+Tensor = Any
+
+__all__ = ["TypedStorage", "UntypedStorage", "is_set_to", "resize_as_"]
+
+
+def address_of(array: Any) -> int:
+    """Return the address of an array's first element."""
+    if isinstance(array, np.ndarray):
+        return int(array.__array_interface__["data"][0])
+    return int(array.data.ptr)
+
+
+def owner_of(array: Any) -> Any:
+    """Return the array that owns the memory `array` looks at."""
+    kind = type(array)
+    while isinstance(base := getattr(array, "base", None), kind):
+        array = base
+    return array
+
+
+def origin_of(x: TensorBase) -> int:
+    """Return the address of offset 0 of the tensor's storage."""
+    storage = x.memory
+    if storage is not None and hasattr(storage, "origin"):
+        return storage.origin
+    return address_of(owner_of(x.array))
+
+
+def offset_of(x: TensorBase) -> int:
+    """Return the tensor's offset into its storage, in elements."""
+    if x.array.size == 0:
+        return 0
+    return (address_of(x.array) - origin_of(x)) // int(x.array.itemsize)
+
+
+def same_memory(x: TensorBase) -> Storage:
+    """Return a storage for the same memory with a version counter of its own, whose writes `x` does not see."""
+    storage = InferenceStorage() if type(x.memory) is InferenceStorage else PrivateStorage()
+    storage.ledger = None
+    if isinstance(x.array, np.ndarray):
+        storage.origin = origin_of(x)
+    return storage
+
+
+def flat_bytes(array: Any) -> Any:
+    """Return all the memory that `array` looks into as one array of bytes."""
+    owner = owner_of(array)
+    if layout.is_dense(owner):
+        return owner.ravel(order="K").view(np.uint8)
+    # Memory of another library, with gaps: they are part of it.
+    reach = sum(s * (n - 1) for s, n in zip(layout.strides_of(owner), owner.shape, strict=True)) + 1
+    tricks = devices.module_of(owner).lib.stride_tricks
+    return tricks.as_strided(owner, (reach,), (owner.itemsize,)).view(np.uint8)
+
+
+def from_bytes(memory: Any, dtype: Any, offset: int, shape: Any, strides: Any) -> Any:
+    """Return an array that looks into bytes of memory; offset and strides count elements."""
+    itemsize = dtype.itemsize
+    reach = sum(s * (n - 1) for s, n in zip(strides, shape, strict=True)) + 1 if math.prod(shape) else 0
+    if (offset + reach) * itemsize > memory.size:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
+            f"{itemsize} requiring a storage size of {(offset + reach) * itemsize} are out of bounds for storage of "
+            f"size {memory.size}"
+        )
+    if reach == 0:
+        return devices.module_of(memory).empty(tuple(shape), dtype)
+    return layout.looking_into(memory, dtype, offset * itemsize, shape, [s * itemsize for s in strides])
+
+
+class UntypedStorage:
+    """The memory that a tensor and its views look at, as bytes.
+
+    Examples
+    --------
+    >>> adjoint.ones(2, 3).untyped_storage().nbytes()
+    24
+    """
+
+    def __init__(self, size: int = 0, *, device: Any = None) -> None:
+        module = devices.array_module(devices.as_device(device))
+        self._bytes = module.zeros(size, np.uint8)
+
+    @classmethod
+    def _of(cls, tensor: TensorBase) -> UntypedStorage:
+        made: UntypedStorage = object.__new__(cls)
+        memory = flat_bytes(tensor.array)
+        made._bytes = memory[origin_of(tensor) - address_of(memory) :] if memory.size else memory
+        return made
+
+    @property
+    def device(self) -> devices.device:
+        """Where the memory is."""
+        return devices.of(self._bytes)
+
+    def data_ptr(self) -> int:
+        """Return the address of the first byte."""
+        return address_of(self._bytes)
+
+    def nbytes(self) -> int:
+        """Return the size in bytes."""
+        return int(self._bytes.size)
+
+    size = __len__ = nbytes
+
+    def element_size(self) -> int:
+        """Return 1: a byte."""
+        return 1
+
+    def tolist(self) -> list[int]:
+        """Return the bytes as Python integers."""
+        return self._bytes.tolist()  # type: ignore[no-any-return]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            made: UntypedStorage = object.__new__(type(self))
+            made._bytes = self._bytes[index]
+            return made
+        return int(self._bytes[index])
+
+    def __setitem__(self, index: Any, value: int) -> None:
+        self._bytes[index] = value
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Overwrite every byte."""
+        self._bytes[...] = value
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Overwrite the bytes with those of another storage."""
+        self._bytes[...] = devices.place_array(source._bytes, self.device)
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """Return a copy."""
+        made: UntypedStorage = object.__new__(type(self))
+        made._bytes = self._bytes.copy()
+        return made
+
+    __copy__ = clone
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        return self.clone()
+
+    def cpu(self) -> UntypedStorage:
+        """Return the storage in the host's memory."""
+        made: UntypedStorage = object.__new__(type(self))
+        made._bytes = devices.place_array(self._bytes, devices.CPU)
+        return made
+
+    def untyped(self) -> UntypedStorage:
+        """Return the storage itself."""
+        return self
+
+    def is_shared(self) -> bool:
+        """Return False: the memory belongs to this process."""
+        return False
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return False: the memory can be paged out."""
+        return False
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is on a GPU."""
+        return self.device.type == "cuda"
+
+    @property
+    def _cdata(self) -> int:
+        return self.data_ptr()
+
+    def __repr__(self) -> str:
+        values = "\n".join(f" {v}" for v in self.tolist())
+        return f"{values}\n[adjoint.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UntypedStorage):
+            return NotImplemented
+        return self.data_ptr() == other.data_ptr() and self.nbytes() == other.nbytes()
+
+    def __hash__(self) -> int:
+        return hash(self.data_ptr())
+
+
+class TypedStorage:
+    """The memory that a tensor and its views look at, as elements of one dtype."""
+
+    def __init__(self, untyped: UntypedStorage, dtype: dtypes.dtype) -> None:
+        self._untyped_storage = untyped
+        self.dtype = dtype
+
+    @property
+    def _elements(self) -> Any:
+        memory, size = self._untyped_storage._bytes, self.dtype.itemsize
+        return memory[: memory.size // size * size].view(self.dtype.np)
+
+    @property
+    def device(self) -> devices.device:
+        """Where the memory is."""
+        return self._untyped_storage.device
+
+    def untyped(self) -> UntypedStorage:
+        """Return the same memory as bytes."""
+        return self._untyped_storage
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        return self._untyped_storage.data_ptr()
+
+    def nbytes(self) -> int:
+        """Return the size in bytes."""
+        return self._untyped_storage.nbytes()
+
+    def size(self) -> int:
+        """Return the number of elements."""
+        return int(self._elements.size)
+
+    __len__ = size
+
+    def element_size(self) -> int:
+        """Return the bytes per element."""
+        return self.dtype.itemsize
+
+    def tolist(self) -> list[Any]:
+        """Return the elements as Python numbers."""
+        return self._elements.tolist()  # type: ignore[no-any-return]
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._elements[index]
+        return found.tolist() if isinstance(index, slice) else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements[index] = value
+
+    def __repr__(self) -> str:
+        values = "\n".join(f" {v}" for v in self.tolist())
+        return (
+            f"{values}\n[adjoint.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+        )
+
+
+def untyped_storage(input: Tensor) -> UntypedStorage:
+    """Return the memory behind `input` as bytes."""
+    return UntypedStorage._of(input)
+
+
+def typed_storage(input: Tensor) -> TypedStorage:
+    """Return the memory behind `input` as elements of its dtype."""
+    return TypedStorage(UntypedStorage._of(input), dtypes.of(input.array.dtype))
+
+
+def storage(input: Tensor) -> TypedStorage:
+    """Return the memory behind `input` as elements; `untyped_storage` is the modern form."""
+    warnings.warn(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class; "
+        "use tensor.untyped_storage() instead of tensor.storage()",
+        UserWarning,
+        stacklevel=2,
+    )
+    return typed_storage(input)
+
+
+# --- Looking elsewhere ------------------------------------------------------------------------------
+
+
+def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
+    x.array, x.memory = array, memory
+    if type(x.node) is AccumulateGrad:
+        x.node.follow(x)
+
+
+def resize_(input: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give `input` another shape; elements that did not exist before are unset."""
+    shape = shape_from(sizes)
+    if input.node is not None:
+        raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to resize tensor with negative dimension: {list(shape)}")
+    old = input.array
+    if shape == tuple(old.shape) and layout.order_of(memory_format, len(shape)) is None:
+        return input
+    count, module = math.prod(shape), devices.module_of(old)
+    memory = UntypedStorage._of(input)._bytes
+    offset = offset_of(input)
+    itemsize = int(old.itemsize)
+    if (offset + count) * itemsize > memory.size:
+        grown = module.empty(offset * itemsize + count * itemsize, np.uint8)
+        grown[: memory.size] = memory
+        memory = grown
+        storage_of(input).origin = address_of(memory)
+    order = layout.order_of(memory_format, len(shape))
+    strides = layout.row_major(shape)
+    if order is not None:
+        inner = layout.row_major([shape[dim] for dim in order])
+        strides = tuple(inner[order.index(dim)] for dim in range(len(shape)))
+    _look_at(input, from_bytes(memory, old.dtype, offset, shape, strides), input.memory)
+    note_write(input, "resize_")
+    return input
+
+
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Give `input` the shape of another tensor."""
+    return resize_(input, tuple(the_template.array.shape), memory_format=memory_format)
+
+
+def set_(
+    input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
+    """Look at the memory of `source`, a tensor or a storage, from now on."""
+    if source is None:
+        _look_at(input, devices.module_of(input.array).empty((0,), input.array.dtype), None)
+        return input
+    if isinstance(source, TypedStorage):
+        source = source.untyped()
+    of_tensor = isinstance(source, TensorBase)
+    if of_tensor and source.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {dtypes.of(source.array.dtype)} to a tensor of type "
+            f"{dtypes.of(input.array.dtype)}"
+        )
+    if of_tensor and size is None:
+        _look_at(input, source.array, storage_of(source))
+        return input
+    memory = UntypedStorage._of(source)._bytes if of_tensor else source._bytes
+    itemsize = int(input.array.itemsize)
+    shape = shape_from((size,)) if size is not None else (memory.size // itemsize - storage_offset,)
+    strides = layout.row_major(shape) if stride is None else shape_from((stride,))
+    kept = storage_of(source) if of_tensor else Storage()
+    if not of_tensor:
+        kept.ledger = None
+        kept.origin = address_of(memory)
+    _look_at(input, from_bytes(memory, input.array.dtype, storage_offset, shape, strides), kept)
+    return input
+
+
+def is_set_to(input: Tensor, tensor: Tensor) -> bool:
+    """Return whether both tensors look at the same elements of the same memory in the same way."""
+    a, b = input.array, tensor.array
+    return (
+        address_of(a) == address_of(b)
+        and origin_of(input) == origin_of(tensor)
+        and a.shape == b.shape
+        and layout.strides_of(a) == layout.strides_of(b)
+    )
+
+
+def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """Return the dimensions in the order in which they lie in memory, outermost first."""
+    return layout.dense_order(tuple(input.array.shape), layout.strides_of(input.array))
+
+
+def share_memory_(input: Tensor) -> Tensor:
+    """Return `input`: processes started by fork see its memory already."""
+    return input
+
+
+def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+    """Return `input`: host memory is copied to a GPU from where it is."""
+    return input

@@ -1,0 +1,732 @@
+"""NumPy's functions on tensors: ``np.sum(t)``, ``np.concatenate([t, u])`` record as adjoint's own do.
+
+Each function here has the signature of the NumPy function it stands for. Where no op has the meaning, or a
+parameter has no counterpart, NumPy computes on plain arrays; a tensor that requires grad is then refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import of
+from ..core.payload import Payload
+from ..core.primitive import wrap
+from ..core.tensor import TensorBase
+from . import namespace
+from .convert import as_numpy, copy_
+from .interop import wrapped
+
+__all__: list[str] = []
+
+ops: Any = namespace
+_table: dict[Any, Callable[..., Any]] = {}
+_MISSING: Any = np._NoValue  # what NumPy passes for a parameter that was not given
+
+
+class _Unsupported(Exception):
+    """A parameter has no counterpart: NumPy itself must compute."""
+
+
+def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a NumPy function gives for arguments of which some are tensors."""
+    function = _table.get(func)
+    if function is not None:
+        try:
+            return function(*args, **{k: v for k, v in kwargs.items() if v is not _MISSING})
+        except (_Unsupported, AttributeError) as error:
+            if isinstance(error, AttributeError) and getattr(error, "obj", None) is not namespace:
+                raise
+    return _on_arrays(func, args, kwargs)
+
+
+def _on_arrays(func: Any, args: Any, kwargs: Any) -> Any:
+    try:
+        return wrapped(func(*_plain(args), **_plain(kwargs)))
+    except RuntimeError as error:
+        if "requires grad" in str(error):
+            error.add_note(f"np.{func.__name__} has no counterpart that records gradients; call it on x.detach()")
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """Return arguments with every tensor replaced by its array."""
+    if isinstance(value, TensorBase):
+        return as_numpy(value, False)
+    if type(value) in (list, tuple):
+        return type(value)(_plain(v) for v in value)
+    if type(value) is dict:
+        return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+def implements(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what answers a NumPy function."""
+
+    def register(answer: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            _table[function] = answer
+        return answer
+
+    return register
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, TensorBase | Payload):
+        return value
+    return wrap(value) if isinstance(value, np.ndarray) else ops.as_tensor(value)
+
+
+def _tensors(values: Any) -> Any:
+    return values if isinstance(values, TensorBase) else [_tensor(v) for v in values]
+
+
+def _put(out: Any, result: Any) -> Any:
+    if out is None:
+        return result
+    if isinstance(out, TensorBase):
+        return copy_(out, result)
+    out[...] = as_numpy(result, False)
+    return out
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return x if dtype is None else x.to(of(np.dtype(dtype)))
+
+
+def _dims(axis: Any, rank: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    return tuple(axis) if isinstance(axis, tuple | list) else (int(axis),)
+
+
+# --- Reductions -------------------------------------------------------------------------------------
+
+
+def _reduction(name: str, *functions: Any) -> None:
+    @implements(*functions)
+    def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        x = _cast(_tensor(a), dtype)
+        return _put(out, getattr(ops, name)(x, _dims(axis, x.ndim), bool(keepdims)) if x.ndim else x)
+
+
+_reduction("sum", np.sum)
+_reduction("nansum", np.nansum)
+_reduction("mean", np.mean)
+_reduction("nanmean", np.nanmean)
+
+
+def _extreme(name: str, *functions: Any) -> None:
+    @implements(*functions)
+    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        x = _tensor(a)
+        return _put(out, getattr(ops, name)(x, _dims(axis, x.ndim), bool(keepdims)) if x.ndim else x)
+
+
+_extreme("amax", np.max, np.amax)
+_extreme("amin", np.min, np.amin)
+
+
+def _one_by_one(name: str, *functions: Any) -> None:
+    @implements(*functions)
+    def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        x = _cast(_tensor(a), dtype)
+        for dim in sorted((d % max(x.ndim, 1) for d in _dims(axis, x.ndim)), reverse=True):
+            x = getattr(ops, name)(x, dim, bool(keepdims))
+        return _put(out, x)
+
+
+_one_by_one("prod", np.prod)
+
+
+def _truth(name: str, *functions: Any) -> None:
+    @implements(*functions)
+    def reduce(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        x = _tensor(a)
+        for dim in sorted((d % max(x.ndim, 1) for d in _dims(axis, x.ndim)), reverse=True):
+            x = getattr(ops, name)(x, dim, bool(keepdims))
+        return _put(out, x if x.ndim or axis is not None else x != 0)
+
+
+_truth("all", np.all)
+_truth("any", np.any)
+
+
+def _spread(name: str, *functions: Any) -> None:
+    @implements(*functions)
+    def reduce(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False,
+        correction: Any = None,
+    ) -> Any:  # fmt: skip
+        x = _cast(_tensor(a), dtype)
+        by = ddof if correction is None else correction
+        return _put(out, getattr(ops, name)(x, _dims(axis, x.ndim), correction=by, keepdim=bool(keepdims)))
+
+
+_spread("var", np.var)
+_spread("std", np.std)
+
+
+def _place(name: str, *functions: Any) -> None:
+    @implements(*functions)
+    def reduce(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        return _put(out, getattr(ops, name)(_tensor(a), axis, bool(keepdims)))
+
+
+_place("argmax", np.argmax)
+_place("argmin", np.argmin)
+
+
+def _running(name: str, *functions: Any) -> None:
+    @implements(*functions)
+    def scan(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        x = _cast(_tensor(a), dtype)
+        return _put(out, getattr(ops, name)(x.reshape(-1) if axis is None else x, 0 if axis is None else axis))
+
+
+_running("cumsum", np.cumsum)
+_running("cumprod", np.cumprod)
+
+
+@implements(np.median)
+def _median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    # torch's median is the lower of the two in the middle; NumPy's is their mean.
+    return _quantile(a, 0.5, axis, out, overwrite_input, keepdims=keepdims)
+
+
+@implements(np.quantile)
+def _quantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    if isinstance(axis, tuple | list) or method not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise _Unsupported
+    x = _tensor(a)
+    if not x.is_floating_point():
+        x = x.to(of(np.dtype(np.float64)))
+    q = _tensor(q).to(x.dtype) if not isinstance(q, float) else q
+    return _put(out, ops.quantile(x, q, axis, bool(keepdims), interpolation=method))
+
+
+@implements(np.count_nonzero)
+def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    if keepdims:
+        raise _Unsupported
+    return ops.count_nonzero(_tensor(a), axis)
+
+
+@implements(np.average)
+def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    if returned:
+        raise _Unsupported
+    x = _tensor(a)
+    if weights is None:
+        return _table[np.mean](x, axis, keepdims=keepdims)
+    w = _tensor(weights)
+    if w.ndim == 1 and x.ndim > 1 and isinstance(axis, int):
+        w = w.reshape([-1 if d == axis % x.ndim else 1 for d in range(x.ndim)])
+    w = ops.broadcast_to(w, x.shape)
+    dims = _dims(axis, x.ndim)
+    return ops.sum(x * w, dims, keepdims) / ops.sum(w, dims, keepdims)
+
+
+@implements(np.ptp)
+def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    return _put(out, _table[np.max](a, axis, None, keepdims) - _table[np.min](a, axis, None, keepdims))
+
+
+@implements(np.trace)
+def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    return _put(out, ops.sum(ops.diagonal(_cast(_tensor(a), dtype), offset, axis1, axis2), -1))
+
+
+# --- Shapes -----------------------------------------------------------------------------------------
+
+
+@implements(np.reshape)
+def _reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
+    if order != "C" or copy:
+        raise _Unsupported
+    wanted = shape if newshape is None else newshape
+    return _tensor(a).reshape((wanted,) if isinstance(wanted, int) else tuple(wanted))
+
+
+@implements(np.ravel)
+def _ravel(a: Any, order: str = "C") -> Any:
+    if order != "C":
+        raise _Unsupported
+    return _tensor(a).reshape(-1)
+
+
+@implements(np.transpose, np.permute_dims)
+def _transpose(a: Any, axes: Any = None) -> Any:
+    x = _tensor(a)
+    return ops.permute(x, tuple(reversed(range(x.ndim))) if axes is None else tuple(axes))
+
+
+@implements(np.matrix_transpose)
+def _matrix_transpose(x: Any, /) -> Any:
+    return ops.transpose(_tensor(x), -1, -2)
+
+
+@implements(np.swapaxes)
+def _swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    return ops.transpose(_tensor(a), axis1, axis2)
+
+
+@implements(np.moveaxis)
+def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    return ops.movedim(_tensor(a), source, destination)
+
+
+@implements(np.squeeze)
+def _squeeze(a: Any, axis: Any = None) -> Any:
+    x = _tensor(a)
+    for dim in () if axis is None else _dims(axis, x.ndim):
+        if x.shape[dim] != 1:
+            raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return ops.squeeze(x) if axis is None else ops.squeeze(x, _dims(axis, x.ndim))
+
+
+@implements(np.expand_dims)
+def _expand_dims(a: Any, axis: Any) -> Any:
+    x = _tensor(a)
+    dims = _dims(axis, 0)
+    rank = x.ndim + len(dims)
+    for dim in sorted(d % rank for d in dims):
+        x = ops.unsqueeze(x, dim)
+    return x
+
+
+@implements(np.broadcast_to)
+def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    return ops.broadcast_to(_tensor(array), (shape,) if isinstance(shape, int) else tuple(shape))
+
+
+@implements(np.broadcast_arrays)
+def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+    return tuple(ops.broadcast_tensors(*_tensors(args)))
+
+
+def _at_least(name: str, function: Any) -> None:
+    @implements(function)
+    def at_least(*arys: Any) -> Any:
+        made = tuple(getattr(ops, name)(_tensor(a)) for a in arys)
+        return made[0] if len(made) == 1 else made
+
+
+_at_least("atleast_1d", np.atleast_1d)
+_at_least("atleast_2d", np.atleast_2d)
+_at_least("atleast_3d", np.atleast_3d)
+
+
+@implements(np.flip)
+def _flip(m: Any, axis: Any = None) -> Any:
+    x = _tensor(m)
+    return ops.flip(x, _dims(axis, x.ndim))
+
+
+@implements(np.flipud)
+def _flipud(m: Any) -> Any:
+    return ops.flip(_tensor(m), (0,))
+
+
+@implements(np.fliplr)
+def _fliplr(m: Any) -> Any:
+    return ops.flip(_tensor(m), (1,))
+
+
+@implements(np.roll)
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    return ops.roll(_tensor(a), shift) if axis is None else ops.roll(_tensor(a), shift, axis)
+
+
+@implements(np.rot90)
+def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    return ops.rot90(_tensor(m), k, tuple(axes))
+
+
+@implements(np.tile)
+def _tile(A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+    return ops.tile(_tensor(A), (reps,) if isinstance(reps, int) else tuple(reps))
+
+
+@implements(np.repeat)
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    counts = repeats if isinstance(repeats, int) else _tensor(repeats)
+    return ops.repeat_interleave(_tensor(a), counts, axis)
+
+
+@implements(np.diagonal)
+def _diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return ops.diagonal(_tensor(a), offset, axis1, axis2)
+
+
+@implements(np.diag)
+def _diag(v: Any, k: int = 0) -> Any:
+    return ops.diag(_tensor(v), k)
+
+
+@implements(np.tril)
+def _tril(m: Any, k: int = 0) -> Any:
+    return ops.tril(_tensor(m), k)
+
+
+@implements(np.triu)
+def _triu(m: Any, k: int = 0) -> Any:
+    return ops.triu(_tensor(m), k)
+
+
+@implements(np.copy)
+def _copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return ops.clone(_tensor(a))
+
+
+@implements(np.pad)
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    value = kwargs.get("constant_values", 0)
+    if mode != "constant" or not isinstance(value, int | float) or set(kwargs) - {"constant_values"}:
+        raise _Unsupported
+    x = _tensor(array)
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    for dim, (before, after) in enumerate(widths):
+        parts = [x]
+        for count, at in ((before, 0), (after, 1)):
+            if count:
+                shape = tuple(count if d == dim else n for d, n in enumerate(x.shape))
+                parts.insert(at * len(parts), x.new_full(shape, value))
+        x = ops.cat(parts, dim) if len(parts) > 1 else x
+    return x
+
+
+# --- Joining and splitting --------------------------------------------------------------------------
+
+
+@implements(np.concatenate)
+def _concatenate(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+) -> Any:
+    xs = _tensors(arrays)
+    if axis is None:
+        xs, axis = [x.reshape(-1) for x in xs], 0
+    return _put(out, _cast(ops.cat(list(xs), axis), dtype))
+
+
+@implements(np.stack)
+def _stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
+    return _put(out, _cast(ops.stack(list(_tensors(arrays)), axis), dtype))
+
+
+def _joining(name: str, function: Any) -> None:
+    @implements(function)
+    def join(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+        return _cast(getattr(ops, name)(list(_tensors(tup))), dtype)
+
+
+_joining("hstack", np.hstack)
+_joining("vstack", np.vstack)
+_joining("dstack", np.dstack)
+_joining("column_stack", np.column_stack)
+
+
+def _splitting(function: Any, exact: bool) -> None:
+    @implements(function)
+    def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+        x = _tensor(ary)
+        if isinstance(indices_or_sections, int) and exact and x.shape[axis] % indices_or_sections:
+            raise ValueError("array split does not result in an equal division")
+        where = indices_or_sections
+        return list(ops.tensor_split(x, where if isinstance(where, int) else list(where), axis))
+
+
+_splitting(np.split, True)
+_splitting(np.array_split, False)
+
+
+@implements(np.unstack)
+def _unstack(x: Any, /, *, axis: int = 0) -> Any:
+    return tuple(ops.unbind(_tensor(x), axis))
+
+
+@implements(np.meshgrid)
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    if sparse:
+        raise _Unsupported
+    return tuple(ops.meshgrid(*_tensors(xi), indexing=indexing))
+
+
+# --- Elementwise, choice, order ---------------------------------------------------------------------
+
+
+@implements(np.where)
+def _where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
+    if x is _MISSING:
+        return tuple(ops.nonzero(_tensor(condition), as_tuple=True))
+    return ops.where(_tensor(condition).to(of(np.dtype(bool))), _or_number(x), _or_number(y))
+
+
+def _or_number(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | complex) else _tensor(value)
+
+
+@implements(np.clip)
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    low, high = (v if v is None else _or_number(v) for v in (low, high))
+    x = _tensor(a)
+    return _put(out, x if low is None and high is None else ops.clamp(x, low, high))
+
+
+def _plainly(name: str, *functions: Any) -> None:
+    """Let an op of one tensor answer functions of one array."""
+
+    @implements(*functions)
+    def answer(a: Any, out: Any = None) -> Any:
+        return _put(out, getattr(ops, name)(_tensor(a)))
+
+
+_plainly("real", np.real)
+_plainly("imag", np.imag)
+_plainly("fix", np.fix)
+_plainly("sinc", np.sinc)
+_plainly("isposinf", np.isposinf)
+_plainly("isneginf", np.isneginf)
+_plainly("isreal", np.isreal)
+_plainly("i0", np.i0)
+
+
+@implements(np.angle)
+def _angle(z: Any, deg: bool = False) -> Any:
+    found = ops.angle(_tensor(z))
+    return ops.rad2deg(found) if deg else found
+
+
+@implements(np.round, np.around)
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    x = _tensor(a)
+    return _put(out, ops.round(x, decimals=decimals) if decimals else ops.round(x))
+
+
+@implements(np.nan_to_num)
+def _nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    return ops.nan_to_num(_tensor(x), nan, posinf, neginf)
+
+
+@implements(np.sort)
+def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    x = _tensor(a)
+    return ops.sort(x.reshape(-1) if axis is None else x, dim=-1 if axis is None else axis, stable=True)[0]
+
+
+@implements(np.argsort)
+def _argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    x = _tensor(a)
+    return ops.argsort(x.reshape(-1) if axis is None else x, dim=-1 if axis is None else axis, stable=True)
+
+
+@implements(np.take)
+def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    if mode != "raise":
+        raise _Unsupported
+    x, where = _tensor(a), _tensor(indices)
+    if axis is None:
+        return _put(out, x.reshape(-1)[where])
+    return _put(out, x[(slice(None),) * (axis % x.ndim) + (where,)])
+
+
+@implements(np.take_along_axis)
+def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    x, where = _tensor(arr), _tensor(indices)
+    return ops.gather(x.reshape(-1) if axis is None else x, 0 if axis is None else axis, where)
+
+
+@implements(np.compress)
+def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    return _put(out, _take(a, np.flatnonzero(_plain(condition)), axis))
+
+
+@implements(np.nonzero)
+def _nonzero(a: Any) -> Any:
+    return tuple(ops.nonzero(_tensor(a), as_tuple=True))
+
+
+@implements(np.diff)
+def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    ends = (None if v is None else _tensor(v) for v in (prepend, append))
+    return ops.diff(_tensor(a), n, axis, *ends)
+
+
+# --- Products ---------------------------------------------------------------------------------------
+
+
+@implements(np.dot)
+def _dot(a: Any, b: Any, out: Any = None) -> Any:
+    x, y = _tensor(a), _tensor(b)
+    if x.ndim == 0 or y.ndim == 0:
+        return _put(out, x * y)
+    if y.ndim > 2:
+        return _put(out, ops.tensordot(x, y, ([x.ndim - 1], [y.ndim - 2])))
+    return _put(out, ops.matmul(x, y))
+
+
+@implements(np.vdot)
+def _vdot(a: Any, b: Any, /) -> Any:
+    return ops.vdot(_tensor(a).reshape(-1), _tensor(b).reshape(-1))
+
+
+@implements(np.inner)
+def _inner(a: Any, b: Any, /) -> Any:
+    return ops.inner(_tensor(a), _tensor(b))
+
+
+@implements(np.outer)
+def _outer(a: Any, b: Any, out: Any = None) -> Any:
+    return _put(out, ops.outer(_tensor(a).reshape(-1), _tensor(b).reshape(-1)))
+
+
+@implements(np.tensordot)
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    if isinstance(axes, int):
+        return ops.tensordot(_tensor(a), _tensor(b), axes)
+    left, right = ([d] if isinstance(d, int) else list(d) for d in axes)
+    return ops.tensordot(_tensor(a), _tensor(b), (left, right))
+
+
+@implements(np.einsum)
+def _einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+    if not isinstance(operands[0], str) or kwargs:
+        raise _Unsupported
+    return _put(out, ops.einsum(operands[0], *_tensors(operands[1:])))
+
+
+@implements(np.kron)
+def _kron(a: Any, b: Any) -> Any:
+    return ops.kron(_tensor(a), _tensor(b))
+
+
+@implements(np.cross)
+def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+    if axis is None and (axisa, axisb, axisc) != (-1, -1, -1):
+        raise _Unsupported
+    # Broadcasts, as linalg.cross does, and takes the last axis unless told.
+    x, y = ops.broadcast_tensors(_tensor(a), _tensor(b))
+    return ops.cross(x, y, dim=-1 if axis is None else axis)
+
+
+# --- Questions and creation -------------------------------------------------------------------------
+
+
+@implements(np.shape)
+def _shape(a: Any) -> Any:
+    return tuple(_tensor(a).shape)
+
+
+@implements(np.ndim)
+def _ndim(a: Any) -> int:
+    return int(_tensor(a).ndim)
+
+
+@implements(np.size)
+def _size(a: Any, axis: Any = None) -> int:
+    shape = _tensor(a).shape
+    return math.prod(shape if axis is None else [shape[d] for d in _dims(axis, len(shape))])
+
+
+@implements(np.iscomplexobj)
+def _iscomplexobj(x: Any) -> bool:
+    return bool(x.is_complex())
+
+
+@implements(np.isrealobj)
+def _isrealobj(x: Any) -> bool:
+    return not x.is_complex()
+
+
+@implements(np.allclose)
+def _allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    return bool(np.allclose(_values(a), _values(b), rtol, atol, equal_nan))
+
+
+@implements(np.isclose)
+def _isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    return wrapped(np.isclose(_values(a), _values(b), rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    return bool(np.array_equal(_values(a1), _values(a2), equal_nan))
+
+
+@implements(np.array_equiv)
+def _array_equiv(a1: Any, a2: Any) -> bool:
+    return bool(np.array_equiv(_values(a1), _values(a2)))
+
+
+def _values(value: Any) -> Any:
+    """Return an argument of a comparison, which has no gradient to lose, as an array."""
+    return as_numpy(value, True) if isinstance(value, TensorBase) else value
+
+
+def _making(name: str, function: Any) -> None:
+    @implements(function)
+    def make(
+        a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    ) -> Any:
+        if shape is not None:
+            raise _Unsupported
+        return getattr(ops, name)(a, dtype=None if dtype is None else of(np.dtype(dtype)))
+
+
+_making("zeros_like", np.zeros_like)
+_making("ones_like", np.ones_like)
+_making("empty_like", np.empty_like)
+
+
+@implements(np.full_like)
+def _full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
+    if shape is not None:
+        raise _Unsupported
+    return ops.full_like(a, fill_value, dtype=None if dtype is None else of(np.dtype(dtype)))
+
+
+# --- Linear algebra ---------------------------------------------------------------------------------
+
+
+def _linalg(name: str) -> None:
+    function = getattr(np.linalg, name, None)
+    if function is None:
+        return
+
+    @implements(function)
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        # The public linalg module stands below this room in the house.
+        from importlib import import_module
+
+        try:
+            op = getattr(import_module("adjoint.linalg"), name)
+        except (ImportError, AttributeError):
+            raise _Unsupported from None
+        return op(*(_tensor(a) if isinstance(a, TensorBase | np.ndarray) else a for a in args), **kwargs)
+
+
+for _name in ("inv", "pinv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "solve", "matrix_power", "multi_dot"):
+    _linalg(_name)
+
+
+@implements(np.linalg.norm)
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    from importlib import import_module  # as above
+
+    try:
+        norm = import_module("adjoint.linalg").norm
+    except (ImportError, AttributeError):
+        if ord not in (None, 2) or (ord == 2 and axis is None and x.ndim != 1):
+            raise _Unsupported from None
+        return ops.sqrt(ops.sum(ops.abs(_tensor(x)) ** 2, _dims(axis, x.ndim), keepdims))
+    return norm(_tensor(x), ord, axis, keepdims)

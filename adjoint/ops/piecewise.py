@@ -1,0 +1,524 @@
+"""Ops made of pieces: selection, extremes, clamping, rounding, absolute value and sign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.failures import not_implemented
+from ..core.inplace import inplace
+from ..core.primitive import by_ufunc, wrap
+from ..core.promotion import number_array, result_type
+from ..core.recorders import binary, nary, parametric, unary
+from ..core.tensor import TensorBase
+from ..kernels import selection
+from .arguments import require_pair, require_tensor
+from .compare import zeros_p
+from .create import into
+from .shape import cast_p, sum_to_p
+
+Tensor = Any
+Number = Any
+
+# --- Selection --------------------------------------------------------------------------------------
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return selection.where(condition, x, y)
+
+
+def _where_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    _, dx, dy = tangents
+    return where_p(inputs[0], 0 if dx is None else dx, 0 if dy is None else dy)
+
+
+where_p = nary(
+    _where,
+    inputs=3,
+    x=lambda g, condition: where_p(condition, g, 0),
+    y=lambda g, condition: where_p(condition, 0, g),
+    promotes=(1, 2),
+    jvp=_where_jvp,
+    batch="elementwise",
+)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """Take `input` where `condition` holds and `other` elsewhere; alone, return where it holds.
+
+    Examples
+    --------
+    >>> x = adjoint.tensor([-1.0, 2.0])
+    >>> adjoint.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
+    require_tensor(condition, "condition", "where")
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    kind = condition.array.dtype
+    if kind != np.bool_:
+        if kind != np.uint8:
+            raise RuntimeError(
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtypes.of(kind).name}"
+            )
+        condition = cast_p(condition, np.dtype(np.bool_))
+    if not isinstance(input, TensorBase) and not isinstance(other, TensorBase):
+        wanted = result_type((input, other)).np
+        input, other = wrap(np.asarray(input, wanted)), wrap(np.asarray(other, wanted))
+    return into(out, where_p(condition, input, other))
+
+
+def where_method(input: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
+    """Take `input` where `condition` holds and `other` elsewhere."""
+    return where(condition, input, other)
+
+
+def _masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    return selection.where(mask, value, x)
+
+
+masked_fill_p = nary(
+    _masked_fill,
+    inputs=3,
+    x=lambda g, mask, x_shape: sum_to_p(where_p(mask, 0, g), x_shape),
+    value=lambda g, mask: where_p(mask, g, 0).sum(),
+    jvp=lambda tangents, inputs, out, params: where_p(inputs[1], *_filled_tangents(tangents, out)),
+    batch="elementwise",
+)
+_masked_fill_ = inplace(masked_fill_p)
+
+
+def _filled_tangents(tangents: Any, out: Any) -> Any:
+    dx, _, dvalue = tangents
+    return 0 if dvalue is None else dvalue, zeros_p(out) if dx is None else dx
+
+
+def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
+    require_tensor(mask, "mask", name)
+    if mask.array.dtype != np.bool_:
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {mask.dtype}")
+    wanted = dtypes.of(input.array.dtype)
+    if isinstance(value, TensorBase):
+        if value.array.ndim:
+            raise RuntimeError(
+                f"{name} only supports a 0-dimensional value tensor, but got tensor with {value.array.ndim} dimension(s)."
+            )
+        given = dtypes.of(value.array.dtype)
+    else:
+        given = dtypes.of_number(value)
+    if given.category == 3 > wanted.category or (given.category == 2 and wanted.category < 2 and name != "masked_fill"):
+        raise RuntimeError(
+            f"value cannot be converted to type {wanted.name} without overflow: {name} of a {wanted.name} tensor"
+        )
+    if isinstance(value, TensorBase):
+        return value if value.array.dtype == wanted.np else cast_p(value, wanted.np)
+    return number_array(value, wanted)
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """Replace the elements of `input` where `mask` is True by one value.
+
+    Examples
+    --------
+    >>> adjoint.zeros(3).masked_fill(adjoint.tensor([True, False, True]), 5)
+    tensor([5., 0., 5.])
+    """
+    return masked_fill_p(input, mask, _checked_fill(input, mask, value, "masked_fill"))
+
+
+def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """Replace the elements of `input` where `mask` is True by one value, in place."""
+    return _masked_fill_(input, mask, _checked_fill(input, mask, value, "masked_fill_"))
+
+
+# --- Extremes ---------------------------------------------------------------------------------------
+# Where both are equal, each gets half of the gradient.
+
+
+
+def _of_reals(ufunc: Any) -> Callable[[Any, Any], Any]:
+    """Return an extreme that refuses complex numbers, which NumPy would order by their real parts."""
+
+    def kernel(x: Any, y: Any) -> Any:
+        if x.dtype.kind == "c":
+            raise RuntimeError(f"{ufunc.__name__} not implemented for complex tensors.")
+        return ufunc(x, y)
+
+    kernel.__name__ = ufunc.__name__
+    return kernel
+
+
+maximum_p = binary(
+    _of_reals(np.maximum),
+    x=lambda g, x, y: where_p(x < y, 0, where_p(x == y, g / 2, g)),
+    y=lambda g, x, y: where_p(x > y, 0, where_p(x == y, g / 2, g)),
+)
+minimum_p = binary(
+    _of_reals(np.minimum),
+    x=lambda g, x, y: where_p(x > y, 0, where_p(x == y, g / 2, g)),
+    y=lambda g, x, y: where_p(x < y, 0, where_p(x == y, g / 2, g)),
+)
+fmax_p = binary(
+    _of_reals(np.fmax),
+    x=lambda g, x, y: where_p((x >= y) | np.isnan(y), g, 0),
+    y=lambda g, x, y: where_p((x >= y) | np.isnan(y), 0, g),
+)
+fmin_p = binary(
+    _of_reals(np.fmin),
+    x=lambda g, x, y: where_p((x <= y) | np.isnan(y), g, 0),
+    y=lambda g, x, y: where_p((x <= y) | np.isnan(y), 0, g),
+)
+
+
+
+
+def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Take the larger of each pair of elements; NaN wins."""
+    require_pair(input, other, "maximum")
+    return into(out, maximum_p(input, other))
+
+
+def minimum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Take the smaller of each pair of elements; NaN wins."""
+    require_pair(input, other, "minimum")
+    return into(out, minimum_p(input, other))
+
+
+def fmax(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Take the larger of each pair of elements; a number wins over NaN."""
+    require_pair(input, other, "fmax")
+    return into(out, fmax_p(input, other))
+
+
+def fmin(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Take the smaller of each pair of elements; a number wins over NaN."""
+    require_pair(input, other, "fmin")
+    return into(out, fmin_p(input, other))
+
+
+# --- Clamping ---------------------------------------------------------------------------------------
+
+
+def _clamp(x: Any, min: Any, max: Any) -> Any:
+    if min is None:
+        return np.minimum(x, max)
+    c = np.maximum(x, min)
+    return c if max is None else np.minimum(c, max, out=c if c.ndim else None)
+
+
+def _clamp_x(g: Any, x: Any, min: Any, max: Any) -> Any:
+    if min is None:
+        return where_p(x <= max, g, 0)
+    if max is None:
+        return where_p(x >= min, g, 0)
+    return where_p((x >= min) & (x <= max), g, 0)
+
+
+clamp_p = parametric(_clamp, x=_clamp_x, jvp="elementwise", batch="same", node_name="ClampBackward1")
+
+
+def _clamp_tensors(x: Any, min: Any, max: Any) -> Any:
+    return np.minimum(np.maximum(x, min), max)
+
+
+clamp_tensors_p = nary(
+    _clamp_tensors,
+    inputs=3,
+    x=lambda g, x, min, max: where_p((x >= min) & (x <= max), g, 0),
+    min=lambda g, x, min, max: where_p((min < max) & (x < min), g, 0),
+    max=lambda g, x, min, max: where_p((x > max) | (max < min), g, 0),
+    promotes=True,
+    jvp="elementwise",
+    batch="elementwise",
+    node_name="ClampBackward0",
+)
+clamp_min_p = binary(
+    np.maximum,
+    x=lambda g, x, y: where_p(x >= y, g, 0),
+    y=lambda g, x, y: where_p(x < y, g, 0),
+    name="clamp_min",
+    node_name="ClampMinBackward1",
+    saved={"y": "min"},
+)
+clamp_max_p = binary(
+    np.minimum,
+    x=lambda g, x, y: where_p(x <= y, g, 0),
+    y=lambda g, x, y: where_p(x > y, g, 0),
+    name="clamp_max",
+    node_name="ClampMaxBackward1",
+    saved={"y": "max"},
+)
+by_ufunc.update({np.maximum: maximum_p, np.minimum: minimum_p, np.fmax: fmax_p, np.fmin: fmin_p})
+_clamp_, _clamp_tensors_ = inplace(clamp_p), inplace(clamp_tensors_p)
+_clamp_min_, _clamp_max_ = inplace(clamp_min_p), inplace(clamp_max_p)
+
+
+def _bound(value: Any, dtype: Any) -> Any:
+    return None if value is None else number_array(value, dtype)
+
+
+def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
+    """Clamp `input`, into itself if `own`."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if isinstance(min, TensorBase) or isinstance(max, TensorBase):
+        if max is None:
+            return (_clamp_min_ if own else clamp_min_p)(input, min)
+        if min is None:
+            return (_clamp_max_ if own else clamp_max_p)(input, max)
+        return (_clamp_tensors_ if own else clamp_tensors_p)(input, min, max)
+    kind = input.array.dtype
+    if kind.kind == "c":
+        raise RuntimeError("clamp is not supported for complex types")
+    dtype = result_type([v for v in (input, min, max) if v is not None])
+    if dtype.np != kind:
+        if own:
+            raise RuntimeError(
+                f"result type {dtype.name} can't be cast to the desired output type {dtypes.of(kind).name}"
+            )
+        input = cast_p(input, dtype.np)
+    return (_clamp_ if own else clamp_p)(input, _bound(min, dtype), _bound(max, dtype))
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+    """Raise elements below `min` to it and lower those above `max` to it; bounds are numbers or tensors.
+
+    Examples
+    --------
+    >>> adjoint.clamp(adjoint.tensor([-1.0, 0.5, 2.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    require_tensor(input, "input", "clamp")
+    return into(out, _clamped(input, min, max, False))
+
+
+def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """Clamp `input` in place."""
+    return _clamped(input, min, max, True)
+
+
+def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
+    """Raise elements below `min` to it."""
+    require_tensor(input, "input", "clamp_min")
+    return into(out, _clamped(input, min, None, False))
+
+
+def clamp_min_(input: Tensor, min: Any) -> Tensor:
+    """Raise elements below `min` to it, in place."""
+    return _clamped(input, min, None, True)
+
+
+def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
+    """Lower elements above `max` to it."""
+    require_tensor(input, "input", "clamp_max")
+    return into(out, _clamped(input, None, max, False))
+
+
+def clamp_max_(input: Tensor, max: Any) -> Tensor:
+    """Lower elements above `max` to it, in place."""
+    return _clamped(input, None, max, True)
+
+
+clip, clip_ = clamp, clamp_
+
+# --- Absolute value and sign --------------------------------------------------------------------------
+
+
+
+
+def _sign(x: Any) -> Any:
+    """Return the sign; that of NaN is 0, so that no NaN comes back where the gradient is masked."""
+    kind = x.dtype.kind
+    if kind == "c" or kind in "iu":
+        return np.sign(x)
+    if kind == "b":
+        return x.copy()
+    if x.size < 3000:
+        return np.where(x == x, np.sign(x), x.dtype.type(0))
+    return np.subtract((x > 0).view(np.int8), (x < 0).view(np.int8)).astype(x.dtype)
+
+
+def _sgn_x(g: Any, x: Any, out: Any, x_dtype: Any) -> Any:
+    if x_dtype.kind != "c":
+        return zeros_p(g)
+    scaled = where_p(x == 0, 0, g / np.abs(x))
+    return scaled - cast_p(scaled * np.conjugate(out), dtypes.of(x_dtype).to_real().np) * out
+
+
+def _abs(x: Any) -> Any:
+    if x.dtype.kind == "b":
+        raise not_implemented("abs", x)
+    return np.absolute(x)
+
+
+abs_p = unary(_abs, x=lambda g, x: g * sgn_p(x), name="abs", holomorphic=False)
+sign_p = unary(_sign, x=lambda g: zeros_p(g), name="sign", holomorphic=False)
+sgn_p = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
+by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
+abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
+
+
+def abs(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the absolute value (of a complex number, its distance from zero).
+
+    Examples
+    --------
+    >>> adjoint.abs(adjoint.tensor([-1.5, 2.0]))
+    tensor([1.5000, 2.0000])
+    """
+    return into(out, abs_p(input))
+
+
+def sign(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the sign: -1, 0 or 1."""
+    if input.array.dtype.kind == "c":
+        raise RuntimeError("Unlike NumPy, torch.sign doesn't return the sign of a complex tensor; use sgn")
+    return into(out, sign_p(input))
+
+
+def sgn(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the sign; of a complex number, the number of absolute value 1 with its angle."""
+    return into(out, sgn_p(input))
+
+
+absolute = abs
+absolute_ = abs_
+
+# --- Rounding ---------------------------------------------------------------------------------------
+
+
+def _of_floats(ufunc: Any) -> Callable[[Any], Any]:
+    """Return a rounding that leaves integers alone."""
+
+    def kernel(x: Any) -> Any:
+        if x.dtype.kind in "biu":
+            if x.dtype.kind == "b":
+                raise not_implemented(ufunc.__name__, x)
+            return x.copy()
+        return ufunc(x)
+
+    return kernel
+
+
+def _round_to(x: Any, decimals: Any) -> Any:
+    if x.dtype.kind in "iu":
+        return x.copy()
+    scale = x.dtype.type(10.0 ** _magnitude(decimals))
+    return np.rint(x * scale) / scale if decimals >= 0 else np.rint(x / scale) * scale
+
+
+def _magnitude(n: int) -> int:
+    return n if n >= 0 else -n
+
+
+def _frac(x: Any) -> Any:
+    if x.dtype.kind in "biu":
+        raise not_implemented("frac", x)
+    return x - np.trunc(x)
+
+
+def _zero_rule(g: Any) -> Any:
+    return zeros_p(g)
+
+
+floor_p = unary(_of_floats(np.floor), x=_zero_rule, name="floor")
+ceil_p = unary(_of_floats(np.ceil), x=_zero_rule, name="ceil")
+trunc_p = unary(_of_floats(np.trunc), x=_zero_rule, name="trunc")
+round_p = unary(_of_floats(np.rint), x=_zero_rule, name="round")
+round_to_p = parametric(_round_to, x=_zero_rule, jvp="elementwise", batch="same", node_name="RoundBackward1")
+frac_p = unary(_frac, x=lambda g: g, name="frac")
+by_ufunc.update({np.floor: floor_p, np.ceil: ceil_p, np.trunc: trunc_p, np.rint: round_p})
+floor_, ceil_, trunc_, frac_ = inplace(floor_p), inplace(ceil_p), inplace(trunc_p), inplace(frac_p)
+_round_, _round_to_ = inplace(round_p), inplace(round_to_p)
+
+
+def floor(input: Tensor, *, out: Any = None) -> Tensor:
+    """Round down."""
+    return into(out, floor_p(input))
+
+
+def ceil(input: Tensor, *, out: Any = None) -> Tensor:
+    """Round up."""
+    return into(out, ceil_p(input))
+
+
+def trunc(input: Tensor, *, out: Any = None) -> Tensor:
+    """Round towards zero."""
+    return into(out, trunc_p(input))
+
+
+fix, fix_ = trunc, trunc_
+
+
+def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
+    """Round to the nearest number with `decimals` digits after the point; halves go to the even one.
+
+    Examples
+    --------
+    >>> adjoint.round(adjoint.tensor([0.5, 1.5, 2.4]))
+    tensor([0., 2., 2.])
+    """
+    return into(out, round_p(input) if decimals == 0 else round_to_p(input, decimals))
+
+
+def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """Round in place."""
+    return _round_(input) if decimals == 0 else _round_to_(input, decimals)
+
+
+def frac(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return what is left after rounding towards zero."""
+    return into(out, frac_p(input))
+
+
+# --- Replacing what is not finite ---------------------------------------------------------------------
+
+
+def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    if x.dtype.kind in "biu":
+        return x.copy()
+    if x.dtype.kind == "c":
+        out = x.copy()
+        out.real = _nan_to_num(x.real, nan, posinf, neginf)
+        out.imag = _nan_to_num(x.imag, nan, posinf, neginf)
+        return out
+    info = dtypes.finfo(dtypes.of(x.dtype))
+    high = x.dtype.type(info.max if posinf is None else posinf)
+    low = x.dtype.type(info.min if neginf is None else neginf)
+    c = np.where(np.isnan(x), x.dtype.type(0.0 if nan is None else nan), x)
+    return np.where(np.isinf(x), np.where(x > 0, high, low), c)
+
+
+nan_to_num_p = parametric(
+    _nan_to_num,
+    x=lambda g, x: where_p(np.isfinite(x), g, 0),
+    jvp="elementwise",
+    batch="same",
+)
+_nan_to_num_ = inplace(nan_to_num_p)
+
+
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Replace NaN by `nan` (or 0) and infinities by `posinf` and `neginf` (or the largest numbers)."""
+    return into(out, nan_to_num_p(input, nan, posinf, neginf))
+
+
+def nan_to_num_(
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Replace NaN and infinities, in place."""
+    return _nan_to_num_(input, nan, posinf, neginf)
+
+
+__all__ = [
+    "abs", "abs_", "absolute", "ceil", "ceil_", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min",
+    "clamp_min_", "clip", "clip_", "fix", "fix_", "floor", "floor_", "fmax", "fmin", "frac", "frac_",
+    "masked_fill", "maximum", "minimum", "nan_to_num", "nan_to_num_", "round", "round_", "sgn", "sign",
+    "trunc", "trunc_", "where",
+]  # fmt: skip

@@ -1,0 +1,170 @@
+"""What one may ask of any value: is it a tensor, which dtype would a result have, what is it called."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core import dtypes, promotion
+from ..core.tensor import InferenceStorage, TensorBase
+from .arguments import require_tensor
+from .convert import concrete, type_name
+from .memory import TypedStorage, UntypedStorage
+
+Tensor = Any
+
+
+def is_tensor(obj: Any) -> bool:
+    """Return whether `obj` is a tensor.
+
+    Examples
+    --------
+    >>> adjoint.is_tensor(adjoint.ones(2)), adjoint.is_tensor([1.0])
+    (True, False)
+    """
+    return isinstance(obj, TensorBase)
+
+
+def is_storage(obj: Any) -> bool:
+    """Return whether `obj` is the memory behind tensors."""
+    return isinstance(obj, UntypedStorage | TypedStorage)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Return whether the dtype is a real floating type."""
+    require_tensor(input, "input", "is_floating_point")
+    return dtypes.of(input.array.dtype).is_floating_point
+
+
+def is_complex(input: Tensor) -> bool:
+    """Return whether the dtype is complex."""
+    require_tensor(input, "input", "is_complex")
+    return bool(input.array.dtype.kind == "c")
+
+
+def is_signed(input: Tensor) -> bool:
+    """Return whether the dtype holds negative values."""
+    require_tensor(input, "input", "is_signed")
+    return dtypes.of(input.array.dtype).is_signed
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Return whether the only element is not zero."""
+    require_tensor(input, "input", "is_nonzero")
+    return truth_of(input)
+
+
+def is_inference(input: Tensor) -> bool:
+    """Return whether the tensor was made in inference mode."""
+    require_tensor(input, "input", "is_inference")
+    return type(input.memory) is InferenceStorage
+
+
+def is_conj(input: Tensor) -> bool:
+    """Return False: conjugation is never lazy here."""
+    require_tensor(input, "input", "is_conj")
+    return False
+
+
+def is_neg(input: Tensor) -> bool:
+    """Return False: negation is never lazy here."""
+    require_tensor(input, "input", "is_neg")
+    return False
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Return whether both tensors have the same shape."""
+    return tuple(input.array.shape) == tuple(other.array.shape)
+
+
+def numel(input: Tensor) -> int:
+    """Return the number of elements.
+
+    Examples
+    --------
+    >>> adjoint.numel(adjoint.ones(2, 3))
+    6
+    """
+    require_tensor(input, "input", "numel")
+    return int(input.array.size)
+
+
+def get_device(input: Tensor) -> int:
+    """Return the index of the GPU that holds the tensor, -1 for the host."""
+    require_tensor(input, "input", "get_device")
+    return input.get_device()  # type: ignore[no-any-return]
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+    """Return the dtype that an arithmetic op on two tensors or numbers gives.
+
+    Examples
+    --------
+    >>> adjoint.result_type(adjoint.tensor([1, 2]), 1.0)
+    adjoint.float32
+    """
+    return promotion.result_type((tensor1, tensor2))
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Return whether a result of one dtype may be stored as another.
+
+    Examples
+    --------
+    >>> adjoint.can_cast(adjoint.float32, adjoint.int64)
+    False
+    """
+    return dtypes.can_cast(from_, to)
+
+
+def typename(obj: Any) -> str:
+    """Return the name of an object's type; of a tensor, with its dtype.
+
+    Examples
+    --------
+    >>> adjoint.typename(adjoint.ones(2))
+    'adjoint.FloatTensor'
+    """
+    if isinstance(obj, TensorBase):
+        return type_name(obj)
+    owner = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(owner, "__module__", None) or ""
+    name = getattr(owner, "__qualname__", None) or type(obj).__name__
+    return name if module in ("", "builtins", "__builtin__") else f"{module}.{name}"
+
+
+def truth_of(x: Any) -> bool:
+    """Return the truth of a tensor's only element."""
+    count = _count(x)
+    if count != 1:
+        if count == 0:
+            raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()")
+    return bool(concrete(x, "bool()").item())
+
+
+def number_of(x: Any, what: str) -> Any:
+    """Return a tensor's only element as a Python number, for `int()` and the like."""
+    if _count(x) != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars; this one has {_count(x)}")
+    return concrete(x, what).item()
+
+
+def real_number_of(x: Any, what: str) -> Any:
+    """Return a tensor's only element as a real Python number."""
+    value = number_of(x, what)
+    if isinstance(value, complex):
+        if value.imag:
+            raise RuntimeError("value cannot be converted to type double without overflow: its imaginary part is not 0")
+        return value.real
+    return value
+
+
+def _count(x: Any) -> int:
+    return math.prod(x.array.shape)
+
+
+__all__ = [
+    "can_cast", "get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_nonzero",
+    "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "result_type", "typename",
+]  # fmt: skip

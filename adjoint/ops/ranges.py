@@ -1,0 +1,210 @@
+"""Tensors of evenly spaced numbers, and the identity matrix."""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from ..core import dtypes
+from ..core.dtypes import as_dtype, default
+from ..core.layout import check_layout
+from ..core.tensor import TensorBase
+from .create import _as_out, _put, finish
+from .literals import depth_outside, scalar_of
+
+Tensor = Any
+
+__all__ = ["arange", "eye", "linspace", "logspace", "range"]
+
+_HALVES = (dtypes.float16, dtypes.bfloat16)
+
+
+def _refuse(dtype: dtypes.dtype, op: str) -> NotImplementedError:
+    return NotImplementedError(f"\"{op}_cpu\" not implemented for '{dtype.title}'")
+
+
+def _made(array: Any, device: Any, requires_grad: bool) -> Tensor:
+    place = devices.as_device(device)
+    return finish(array if place.type == "cpu" else devices.place_array(array, place), requires_grad)
+
+
+def arange(
+    *args: Any, start: Any = None, end: Any = None, step: Any = None, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make the numbers from `start` up to, not including, `end`: ``arange(end)``, ``arange(start, end, step)``.
+
+    Examples
+    --------
+    >>> adjoint.arange(3)
+    tensor([0, 1, 2])
+    >>> adjoint.arange(1, 2, 0.5)
+    tensor([1.0000, 1.5000])
+    """
+    check_layout(layout)
+    begin, stop, by = _bounds(args, start, end, step)
+    whole = all(isinstance(v, int) for v in (begin, stop, by))
+    wanted = _as_out(out, dtype) or (dtypes.int64 if whole else default())
+    values = _arange(begin, stop, by, as_dtype(wanted), whole)
+    return _put(_noted(out, values.size), _made(values, device, requires_grad))
+
+
+def _noted(out: Any, count: int) -> Any:
+    if out is not None and out.array.size not in (0, count):
+        warnings.warn(
+            f"The number of elements in the out tensor of shape {list(out.array.shape)} is {out.array.size} which does not "
+            f"match the computed number of elements {count}. The out tensor will be resized.",
+            UserWarning,
+            stacklevel=depth_outside(),
+        )
+    return out
+
+
+def _bounds(args: tuple[Any, ...], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    if len(args) == 1 and end is None and step is None and start is None:
+        args = (0, *args)
+    given = [*args[:3], *[None] * (3 - len(args))]
+    for i, value in enumerate((start, end, step)):
+        if value is not None:
+            if given[i] is not None or len(args) > 3:
+                raise TypeError("arange() received an invalid combination of arguments: one was given twice")
+            given[i] = value
+    if given[1] is None or (given[0] is None and step is not None):
+        raise TypeError("arange() received an invalid combination of arguments: expected (end) or (start, end, step)")
+    names = ("start", "end", "step")
+    begin, stop, by = (
+        scalar_of(fallback if v is None else v, n, "arange") for v, n, fallback in zip(given, names, (0, 0, 1), strict=True)
+    )
+    for value in (begin, stop, by):
+        if isinstance(value, complex):
+            raise RuntimeError("value cannot be converted to type double without overflow: arange takes real bounds")
+    return begin, stop, by
+
+
+def _arange(begin: Any, stop: Any, by: Any, dtype: dtypes.dtype, whole: bool) -> Any:
+    if not (math.isfinite(begin) and math.isfinite(stop)):
+        raise RuntimeError(f"unsupported range: {begin} -> {stop}")
+    if by == 0:
+        raise RuntimeError("step must be nonzero")
+    if (stop - begin) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype.category not in (1, 2):
+        raise _refuse(dtype, "arange")
+    if dtype is dtypes.int64:
+        return np.arange(int(begin), int(stop), int(by), dtype=np.int64)
+    count = -((begin - stop) // by) if whole else math.ceil((stop - begin) / by)
+    if dtype.category == 1:
+        return np.arange(int(begin), int(begin) + count * int(by), int(by), dtype=np.int64).astype(dtype.np)
+    work = np.float32 if dtype in _HALVES else np.float64
+    return (work(begin) + np.arange(count, dtype=work) * work(by)).astype(dtype.np)
+
+
+def range(
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make the numbers from `start` to `end`, the end included; `arange` is the modern form."""
+    warnings.warn(
+        "adjoint.range is deprecated as torch.range is: its end is included, unlike Python's; use adjoint.arange",
+        UserWarning,
+        stacklevel=2,
+    )
+    if end is None:
+        start, end = 0, start
+    begin, stop, by = (scalar_of(v, n, "range") for v, n in ((start, "start"), (end, "end"), (step, "step")))
+    if by == 0 or (stop - begin) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    wanted = as_dtype(_as_out(out, dtype) or default())
+    values = (begin + np.arange(math.floor((stop - begin) / by) + 1, dtype=np.float64) * by).astype(wanted.np)
+    return _put(out, _made(values, device, requires_grad))
+
+
+def _end_of(value: Any, name: str, op: str) -> Any:
+    if isinstance(value, TensorBase) and value.array.ndim:
+        raise RuntimeError(
+            f"{op} only supports 0-dimensional start and end tensors, but got {name} with {value.array.ndim} dimension(s)."
+        )
+    return scalar_of(value, name, op)
+
+
+def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any, dtypes.dtype]:
+    """Return evenly spaced numbers, computed in the type that torch computes them in; and the result's dtype."""
+    first, last = _end_of(start, "start", op), _end_of(end, "end", op)
+    try:
+        count = operator.index(steps)
+    except TypeError:
+        raise TypeError(f"{op}(): argument 'steps' must be int, not {type(steps).__name__}") from None
+    if count < 0:
+        raise RuntimeError(f"number of steps must be non-negative, not {count}")
+    is_complex = isinstance(first, complex) or isinstance(last, complex)
+    wanted = as_dtype(dtype) if dtype is not None else default().to_complex() if is_complex else default()
+    if wanted.category == 0:
+        raise _refuse(wanted, op)
+    if is_complex and wanted.category != 3:
+        raise RuntimeError(f"{op}(): inferred dtype complex can't be safely cast to passed dtype {wanted}")
+    work = np.dtype(np.float64).type if wanted.category == 1 else wanted.np.type
+    begin, stop = work(first), work(last)
+    if count == 1:
+        return np.array([begin], work), wanted
+    step = (stop - begin) / work(count - 1) if count else work(0)
+    i = np.arange(count)
+    # From both ends to the middle: so the last number is exactly `end`.
+    rising = i < count // 2
+    values = np.where(rising, begin + step * i.astype(work), stop - step * (count - 1 - i).astype(work))
+    return values.astype(work, copy=False), wanted
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make `steps` numbers evenly spaced from `start` to `end`, both included.
+
+    Examples
+    --------
+    >>> adjoint.linspace(0, 1, 3)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    check_layout(layout)
+    values, wanted = _spaced(start, end, steps, _as_out(out, dtype), "linspace")
+    return _put(out, _made(values.astype(wanted.np), device, requires_grad))
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make `steps` numbers evenly spaced on a logarithmic scale, from ``base**start`` to ``base**end``."""
+    check_layout(layout)
+    values, wanted = _spaced(start, end, steps, _as_out(out, dtype), "logspace")
+    # Powers of a narrow type lose digits that the result still shows.
+    wide = values.astype(np.complex128 if wanted.category == 3 else np.float64)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        powers = np.power(wide.dtype.type(base), wide)
+        return _put(out, _made(powers.astype(wanted.np), device, requires_grad))
+
+
+def eye(
+    n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """Make a matrix with ones on the diagonal.
+
+    Examples
+    --------
+    >>> adjoint.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    check_layout(layout)
+    for name, value in (("n", n), ("m", m)):
+        if value is not None and operator.index(value) < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    wanted = as_dtype(_as_out(out, dtype) or default())
+    module = devices.array_module(devices.as_device(device))
+    return _put(out, finish(module.eye(n, m, dtype=wanted.np), requires_grad))

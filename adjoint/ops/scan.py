@@ -1,0 +1,516 @@
+"""Running sums, products and extremes along a dim, differences, and counts in bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import return_types
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.inplace import inplace
+from ..core.recorders import nary, parametric
+from ..core.tensor import TensorBase
+from .arguments import dim_in, require_tensor
+from .create import finish, into
+from .extremes import put_along_p, take_along_p
+from .piecewise import where_p
+from .reduce import as_given, f32, is_half, narrow_p, title_of, widen_p
+from .shape import reshape_p
+
+Tensor = Any
+
+__all__ = [
+    "bincount", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff", "histc", "histogram",
+    "histogramdd", "logcumsumexp", "trapezoid", "trapz",
+]  # fmt: skip
+
+_int64 = np.dtype("int64")
+
+# --- Running sums and products ------------------------------------------------------------------------------
+
+
+def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _cumsum(x.astype(f32), axis, reverse).astype(d)
+    wide = _int64 if d.kind in "biu" else d
+    if not reverse:
+        return x.cumsum(axis=axis, dtype=wide)
+    back = (slice(None),) * axis + (slice(None, None, -1),)
+    return x[back].cumsum(axis=axis, dtype=wide)[back]
+
+
+cumsum_p = parametric(
+    _cumsum,
+    x=lambda g, axis, reverse: cumsum_p(g, axis, not reverse),
+    jvp="linear",
+    batch=lambda x, axis, reverse: cumsum_p(x, axis + 1, reverse),
+    saved={"axis": "dim"},
+)
+
+
+def _recur(a: Any, b: Any, axis: Any) -> Any:
+    """Return s with ``s[i] = b[i] + a[i] * s[i + 1]`` along an axis, from its end: where s is 0.
+
+    Stretches of length 1, 2, 4, ... are put together, so it takes few steps however long the axis is.
+    """
+    xp = module_of(b)
+    n = b.shape[axis]
+    lead = (slice(None),) * axis
+    a, s = xp.array(a), xp.array(b)
+    step = 1
+    while step < n:
+        here, there = (*lead, slice(None, n - step)), (*lead, slice(step, None))
+        s[here] += a[here] * s[there]
+        a[here] *= a[there]
+        step *= 2
+    return s
+
+
+def _after(x: Any, axis: int) -> Any:
+    """Return each element's successor along an axis, 0 for the last."""
+    n = x.shape[axis]
+    return widen_p(narrow_p(x, axis, 1, n - 1), axis, 0, 1, 0)
+
+
+def _before(x: Any, axis: int, first: int) -> Any:
+    """Return each element's predecessor along an axis, `first` for the first."""
+    n = x.shape[axis]
+    return widen_p(narrow_p(x, axis, 0, n - 1), axis, 1, 0, first)
+
+
+def _forward(a: Any, b: Any, axis: int) -> Any:
+    """Return s with ``s[i] = b[i] + a[i] * s[i - 1]``: the same recurrence, from the front."""
+    return _reversed(recur_p(_reversed(a, axis), _reversed(b, axis), axis), axis)
+
+
+def _reversed(x: Any, axis: int) -> Any:
+    return reverse_p(x, axis)
+
+
+reverse_p = parametric(
+    lambda x, axis: x[(slice(None),) * axis + (slice(None, None, -1),)].copy(),
+    x=lambda g, axis: reverse_p(g, axis),
+    name="reverse",
+    node_name="FlipBackward0",
+    jvp="linear",
+    batch=lambda x, axis: reverse_p(x, axis + 1),
+)
+
+
+def _recur_back(g: Any, a: Any, out: Any, axis: Any) -> Any:
+    # A linear recurrence's gradient is one that runs the other way: the family is closed.
+    gb = _forward(_before(a, axis, 0), g, axis)
+    return gb * _after(out, axis), gb
+
+
+def _recur_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (ta, tb), (a, _), (axis,) = tangents, inputs, params
+    push = None if ta is None else ta * _after(out, axis)
+    push = tb if push is None else push if tb is None else push + tb
+    return recur_p(a, push, axis)
+
+
+recur_p = nary(
+    _recur,
+    inputs=2,
+    joint=_recur_back,
+    jvp=_recur_tangent,
+    batch=lambda a, b, axis: recur_p(a, b, axis + 1),
+    holomorphic=True,
+)
+
+
+def _cumprod(x: Any, axis: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _cumprod(x.astype(f32), axis).astype(d)
+    return x.cumprod(axis=axis, dtype=_int64 if d.kind in "biu" else d)
+
+
+def _cumprod_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
+    # x[i] is in every product from the i-th on: what was before it, times the sum of what follows.
+    # Nothing is divided, so zeros are no problem.
+    return _before(out, axis, 1) * recur_p(_after(x, axis), g, axis)
+
+
+def _cumprod_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (axis,) = params
+    return _forward(inputs[0], tangents[0] * _before(out, axis, 1), axis)
+
+
+cumprod_p = parametric(
+    _cumprod,
+    x=_cumprod_x,
+    jvp=_cumprod_tangent,
+    batch=lambda x, axis: cumprod_p(x, axis + 1),
+    holomorphic=True,
+    saved={"axis": "dim"},
+)
+
+
+def _logcumsumexp(x: Any, axis: Any) -> Any:
+    d = x.dtype
+    if is_half(d):
+        return _logcumsumexp(x.astype(f32), axis).astype(d)
+    xp = module_of(x)
+    if d.kind != "c" and xp is np:
+        return np.logaddexp.accumulate(x, axis=axis)
+    moved = xp.moveaxis(xp.array(x), axis, 0)
+    for i in range(1, moved.shape[0]):
+        a, b = moved[i - 1], moved[i]
+        swap = a.real < b.real
+        high, low = xp.where(swap, b, a), xp.where(swap, a, b)
+        empty = high.real == -math.inf
+        moved[i] = xp.where(empty, high, high + xp.log1p(xp.exp(xp.where(empty, 0, low - high))))
+    return xp.moveaxis(moved, 0, axis)
+
+
+def _fall(out: Any, axis: int) -> Any:
+    """Return how much of each running sum is left in the next one; 1 between two empty sums."""
+    following = widen_p(narrow_p(out, axis, 1, out.shape[axis] - 1), axis, 0, 1, math.inf)
+    empty = following == -math.inf
+    return where_p(empty, 1, np.exp(where_p(empty, 0, out) - where_p(empty, 0, following)))
+
+
+def _part(x: Any, out: Any) -> Any:
+    """Return the part of each running sum that its own element is."""
+    empty = out == -math.inf
+    return where_p(empty, 0, np.exp(x - where_p(empty, 0, out)))
+
+
+def _logcumsumexp_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), (x,), (axis,) = tangents, inputs, params
+    return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
+
+
+logcumsumexp_p = parametric(
+    _logcumsumexp,
+    x=lambda g, x, out, axis: _part(x, out) * recur_p(_fall(out, axis), g, axis),
+    jvp=_logcumsumexp_tangent,
+    batch=lambda x, axis: logcumsumexp_p(x, axis + 1),
+    holomorphic=True,
+    saved={"axis": "dim"},
+)
+
+
+def _scanned(primitive: Any, input: Tensor, dim: int, *params: Any) -> Tensor:
+    """Return a scan along `dim`; a scalar is an axis of one."""
+    rank = input.array.ndim
+    axis = dim_in(dim, rank)
+    if rank == 0:
+        return reshape_p(primitive(reshape_p(input, (1,)), 0, *params), ())
+    return primitive(input, axis, *params)
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    """Add up the elements along `dim`, keeping every partial sum.
+
+    Examples
+    --------
+    >>> adjoint.cumsum(adjoint.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 3., 6.])
+    """
+    return into(out, as_given(_scanned(cumsum_p, as_given(input, dtype), dim, False), dtype))
+
+
+_cumsum_, _cumprod_ = inplace(cumsum_p), inplace(cumprod_p)
+
+
+def cumsum_(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Overwrite `input` with its partial sums along `dim`."""
+    axis = dim_in(dim, input.array.ndim)
+    return _cumsum_(input, axis, False) if input.array.ndim else input
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    """Multiply the elements along `dim`, keeping every partial product."""
+    return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
+
+
+def cumprod_(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Overwrite `input` with its partial products along `dim`."""
+    axis = dim_in(dim, input.array.ndim)
+    return _cumprod_(input, axis) if input.array.ndim else input
+
+
+def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
+    """Log of the partial sums of exponentials along `dim`, without overflow."""
+    if of(input.array.dtype).category < 2:
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'")
+    return into(out, _scanned(logcumsumexp_p, input, dim))
+
+
+# --- Running extremes -----------------------------------------------------------------------------------------
+
+
+def _running(x: Any, axis: int, accumulate: Any) -> Any:
+    xp = module_of(x)
+    values = accumulate(x.astype(f32), axis=axis).astype(x.dtype) if is_half(x.dtype) else accumulate(x, axis=axis)
+    places = xp.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    reached = (x == values) | (x != x)  # noqa: PLR0124 - a NaN is reached too
+    return values, xp.maximum.accumulate(xp.where(reached, places, 0), axis=axis)
+
+
+def _cummax(x: Any, axis: Any) -> Any:
+    return _running(x, axis, np.maximum.accumulate)
+
+
+def _cummin(x: Any, axis: Any) -> Any:
+    return _running(x, axis, np.minimum.accumulate)
+
+
+def _running_x(g: Any, x_shape: Any, out: Any, axis: Any) -> Any:
+    return None if g[0] is None else put_along_p(g[0], out[1], axis, x_shape[axis])
+
+
+def _running_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return take_along_p(tangents[0], out[1], *params), None
+
+
+cummax_p = parametric(
+    _cummax, x=_running_x, outputs=True, jvp=_running_tangent, batch=lambda x, axis: cummax_p(x, axis + 1)
+)
+cummin_p = parametric(
+    _cummin, x=_running_x, outputs=True, jvp=_running_tangent, batch=lambda x, axis: cummin_p(x, axis + 1)
+)
+
+
+def _run(primitive: Any, result: Any, input: Tensor, dim: int, out: Any) -> Any:
+    a = input.array
+    axis = dim_in(dim, a.ndim)
+    if a.ndim == 0:
+        found = tuple(reshape_p(v, ()) for v in primitive(reshape_p(input, (1,)), 0))
+    else:
+        found = primitive(input, axis)
+    return result(found if out is None else tuple(map(into, out, found)))
+
+
+def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    """Find the largest element so far along `dim`, and its place."""
+    return _run(cummax_p, return_types.cummax, input, dim, out)
+
+
+def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
+    """Find the smallest element so far along `dim`, and its place."""
+    return _run(cummin_p, return_types.cummin, input, dim, out)
+
+
+# --- Differences and areas ------------------------------------------------------------------------------------
+
+
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Any = None
+) -> Tensor:
+    """Subtract each element from the next one along `dim`, `n` times over.
+
+    Examples
+    --------
+    >>> adjoint.diff(adjoint.tensor([1, 4, 9]))
+    tensor([3, 5])
+    """
+    from .join import cat
+
+    if input.array.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    axis = dim_in(dim, input.array.ndim)
+    if n == 0:
+        return into(out, input.clone())
+    x = input
+    ends = [e for e in (prepend, input, append) if e is not None]
+    if len(ends) > 1:
+        for e in ends:
+            if e.array.ndim != x.array.ndim:
+                raise RuntimeError(
+                    "diff expects prepend or append to be the same dimension as input, but got "
+                    f"{e.array.ndim} and {x.array.ndim}"
+                )
+        x = cat(ends, axis)
+    for _ in range(min(n, x.array.shape[axis])):
+        length = x.array.shape[axis] - 1
+        after, before = narrow_p(x, axis, 1, length), narrow_p(x, axis, 0, length)
+        x = after ^ before if x.array.dtype.kind == "b" else after - before
+    return into(out, x)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """Measure the area under `y`, with straight lines between the points, along `dim`."""
+    axis = dim_in(dim, y.array.ndim)
+    if y.array.shape[axis] == 0:
+        return y.sum(axis) * 1.0
+    pieces, width = _trapezoids(y, x, dx, axis, "trapezoid")
+    return _weighted(pieces, width).sum(axis) / 2.0 if x is not None else pieces.sum(axis) * (dx / 2.0)
+
+
+def _weighted(pieces: Tensor, width: Any) -> Tensor:
+    return pieces * width
+
+
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """Measure the area under `y`, with straight lines between the points, along `dim`."""
+    return trapezoid(y, x, dx=dx, dim=dim)
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """Measure the area under `y` up to each point, along `dim`."""
+    axis = dim_in(dim, y.array.ndim)
+    pieces, width = _trapezoids(y, x, dx, axis, "cumulative_trapezoid")
+    if x is not None:
+        return cumsum(_weighted(pieces, width) / 2.0, axis)
+    return cumsum(pieces, axis) * (dx / 2.0)
+
+
+def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> tuple[Tensor, Any]:
+    """Return the sums of neighbours along `axis`, and the distances between the points."""
+    if y.array.dtype.kind == "b":
+        raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    n = y.array.shape[axis]
+    if x is None:
+        width = dx
+    else:
+        if x.array.dtype.kind == "b":
+            raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
+        if x.array.ndim == 1 and x.array.shape[0] != n:
+            raise RuntimeError(
+                f"{name}: There must be one `x` value for each sample point: `y` has {n} along dim {axis}, `x` has "
+                f"{x.array.shape[0]}"
+            )
+        if x.array.ndim == 1:
+            x = reshape_p(x, tuple(n if i == axis else 1 for i in range(y.array.ndim)))
+        elif x.array.ndim < y.array.ndim:
+            x = reshape_p(x, (1,) * (y.array.ndim - x.array.ndim) + tuple(x.array.shape))
+        width = diff(x, dim=axis)
+    if n <= 1:
+        return narrow_p(y, axis, 0, 0), width
+    return narrow_p(y, axis, 0, n - 1) + narrow_p(y, axis, 1, n - 1), width
+
+
+# --- Counts in bins ---------------------------------------------------------------------------------------------
+
+
+def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
+    """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
+    a = input.array
+    if a.dtype.kind in "bc":
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{title_of(a.dtype)}'")
+    if bins <= 0:
+        raise RuntimeError("bins must be > 0")
+    xp = module_of(a)
+    low, high = float(min), float(max)
+    if low == high and a.size:
+        low, high = float(a.min()), float(a.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"range of [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise RuntimeError("max must be larger than min")
+    values = a.reshape(-1).astype(np.float64)
+    values = values[(values >= low) & (values <= high)]
+    places = xp.minimum(((values - low) / (high - low) * bins).astype(np.int64), bins - 1)
+    return into(out, finish(xp.bincount(places, minlength=bins).astype(a.dtype)))
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Count how often each number from 0 on occurs, or add up `weights` by number.
+
+    Examples
+    --------
+    >>> adjoint.bincount(adjoint.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
+    a = input.array
+    if a.dtype.kind not in "iu":
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{title_of(a.dtype)}'")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if a.ndim != 1 or (a.size and int(a.min()) < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        return finish(module_of(a).bincount(a, minlength=minlength).astype(np.int64))
+    w = weights.array
+    if w.shape != a.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    kept = w.dtype if w.dtype == np.float32 else np.dtype(np.float64)
+    return finish(module_of(a).bincount(a, weights=w.astype(np.float64), minlength=minlength).astype(kept))
+
+
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False, out: Any = None
+) -> Any:
+    """Count the elements in bins: so many equal ones, or between the given edges."""
+    edges = [bins] if isinstance(bins, TensorBase) else [int(bins)]
+    flat = reshape_p(input, (-1, 1))
+    hist, found = _histogram("histogram", flat, edges, range, weight, density)
+    result = (hist, found[0].clone())
+    return return_types.histogram(result if out is None else tuple(map(into, out, result)))
+
+
+def histogramdd(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False, out: Any = None
+) -> Any:
+    """Count points of several coordinates in boxes."""
+    require_tensor(input, "input", "histogramdd")
+    if input.array.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions, one of points, one of coordinates")
+    n = input.array.shape[-1]
+    flat = reshape_p(input, (-1, n))
+    edges = [int(bins)] * n if isinstance(bins, int) else list(bins)
+    if len(edges) != n:
+        raise RuntimeError(f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input, {n}")
+    return return_types.histogramdd(_histogram("histogramdd", flat, edges, range, weight, density))
+
+
+def _histogram(
+    name: str, points: Tensor, bins: Sequence[Any], range: Any, weight: Any, density: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    a = points.array
+    if of(a.dtype).category != 2:
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{title_of(a.dtype)}'")
+    limits = None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
+    edges = []
+    for i, b in enumerate(bins):
+        if isinstance(b, TensorBase):
+            edges.append(b.array)
+            continue
+        if b <= 0:
+            raise RuntimeError(f"torch.{name}(): bins must be > 0")
+        low, high = limits[i] if limits else (float(a[:, i].min()), float(a[:, i].max())) if a.size else (0.0, 1.0)
+        if low > high:
+            raise RuntimeError(f"torch.{name}(): min should not exceed max")
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges.append(module_of(a).linspace(low, high, b + 1, dtype=a.dtype))
+    w = None if weight is None else weight.array.reshape(-1)
+    hist = _boxed(a, edges, w)
+    if density:
+        volume = 1.0
+        for axis, e in enumerate(edges):
+            shape = [-1 if i == axis else 1 for i in _range(len(edges))]
+            volume = volume * (e[1:] - e[:-1]).reshape(shape)
+        hist = hist / hist.sum() / volume
+    return finish(hist.astype(a.dtype)), tuple(finish(e) for e in edges)
+
+
+_range = range
+
+
+def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
+    """Return how many points, or how much of their weights, lie in each box; a last edge belongs to its box."""
+    xp = module_of(points)
+    inside = xp.ones(points.shape[0], bool)
+    box = xp.zeros(points.shape[0], np.int64)
+    for i, e in enumerate(edges):
+        v = points[:, i]
+        inside &= (v >= e[0]) & (v <= e[-1])
+        place = xp.searchsorted(e, v, side="right") - 1
+        box = box * (len(e) - 1) + xp.where(v == e[-1], len(e) - 2, place)
+    shape = tuple(len(e) - 1 for e in edges)
+    chosen = None if weights is None else weights[inside]
+    return xp.bincount(box[inside], chosen, minlength=math.prod(shape)).reshape(shape).astype(np.float64)

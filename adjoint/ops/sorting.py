@@ -1,0 +1,382 @@
+"""Order: sort, topk and their kin, binary search, unique values, membership; where values are not zero."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import return_types
+from ..core.device import module_of
+from ..core.device import of as device_of
+from ..core.device import place_array
+from ..core.dtypes import of
+from ..core.primitive import wrap
+from ..core.promotion import promote_all
+from ..core.recorders import nary, parametric
+from ..core.tensor import TensorBase
+from .arguments import dim_in, require_tensor
+from .create import into
+from .gather import gather_p, gathering
+from .shape import reshape, squeeze_p
+
+Tensor = Any
+ndarray = np.ndarray
+_ALL = slice(None)
+
+# --- Sorting ----------------------------------------------------------------------------------------
+# The order is found without a gradient (`argsort_p`); the values are then gathered by it, with one.
+# NaN counts as larger than every number, as in torch.
+
+
+def _comparable(x: Any) -> Any:
+    return x.astype(np.float32) if x.dtype.name == "bfloat16" else x
+
+
+def _argsort(x: Any, axis: Any, descending: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise RuntimeError("Sort currently does not support complex dtypes on CPU")
+    x = _comparable(x)
+    xp = module_of(x)
+    if x.ndim == 0:
+        return xp.zeros((), np.int64)
+    if not descending:
+        return _stable(x, axis)
+    # Equal elements must keep their order: sort the reversed elements, then reverse the order found.
+    order = _stable(xp.flip(x, axis), axis)
+    return xp.ascontiguousarray(x.shape[axis] - 1 - xp.flip(order, axis))
+
+
+def _stable(x: Any, axis: int) -> Any:
+    # CuPy's sort is always stable and takes no kind.
+    return x.argsort(axis=axis, kind="stable") if type(x) is ndarray else x.argsort(axis=axis)
+
+
+argsort_p = parametric(
+    _argsort,
+    name="argsort",
+    batch=lambda x, axis, descending: argsort_p(x, axis + 1, descending),
+)
+
+
+def _best(x: Any, axis: Any, count: Any, largest: Any) -> Any:
+    """Return the indices of the `count` largest or smallest elements along an axis, best first."""
+    n = x.shape[axis]
+    if type(x) is not ndarray or n < 256 or count > n // 8:
+        order = _argsort(x, axis, largest)
+        return module_of(x).ascontiguousarray(order[(*(_ALL,) * axis, slice(0, count))])
+    x = _comparable(x)
+    if largest:
+        found = np.argpartition(x, n - count, axis)[(*(_ALL,) * axis, slice(n - count, None))]
+    else:
+        found = np.argpartition(x, max(count - 1, 0), axis)[(*(_ALL,) * axis, slice(0, count))]
+    found = np.sort(found, axis)  # so that equal elements come in their order
+    order = _argsort(np.take_along_axis(x, found, axis), axis, largest)
+    return np.take_along_axis(found, order, axis)
+
+
+best_p = parametric(
+    _best,
+    name="best",
+    batch=lambda x, axis, count, largest: best_p(x, axis + 1, count, largest),
+)
+
+sort_p, topk_p, kthvalue_p = gathering("sort"), gathering("topk"), gathering("kthvalue")
+
+
+def sort(
+    input: Tensor, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None
+) -> Any:
+    """Sort along `dim`; return values and the indices they came from. Equal elements keep their order.
+
+    Examples
+    --------
+    >>> values, indices = adjoint.sort(adjoint.tensor([3.0, 1.0, 2.0]), descending=True)
+    >>> values, indices
+    (tensor([3., 2., 1.]), tensor([0, 2, 1]))
+    """
+    axis = dim_in(dim, input.array.ndim)
+    order = argsort_p(input, axis, bool(descending))
+    found = (sort_p(input, order, axis), order)
+    return return_types.sort(found if out is None else map(into, out, found))
+
+
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Return the indices that sort along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.argsort(adjoint.tensor([3, 1, 2]))
+    tensor([1, 2, 0])
+    """
+    return argsort_p(input, dim_in(dim, input.array.ndim), bool(descending))
+
+
+def msort(input: Tensor, *, out: Any = None) -> Tensor:
+    """Sort along the first dimension."""
+    return into(out, sort(input, 0)[0])
+
+
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+) -> Any:
+    """Return the `k` largest (or smallest) elements along `dim`, best first, and their indices.
+
+    Examples
+    --------
+    >>> adjoint.topk(adjoint.tensor([1, 4, 2]), 2).values
+    tensor([4, 2])
+    """
+    axis = dim_in(dim, input.array.ndim)
+    length = input.array.shape[axis] if input.array.ndim else 1
+    if not 0 <= k <= length:
+        raise RuntimeError(f"selected index k out of range: {k} of {length} elements along dim {dim}")
+    if input.array.ndim == 0:
+        found = reshape(input, 1), wrap(np.zeros(1, np.int64))
+        found = tuple(reshape(f, ()).clone() for f in found) if k else tuple(f[:0].clone() for f in found)
+    else:
+        order = best_p(input, axis, int(k), bool(largest))
+        found = (topk_p(input, order, axis), order)
+    return return_types.topk(found if out is None else map(into, out, found))
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """Return the `k`-th smallest element along `dim`, counted from 1, and its index.
+
+    Examples
+    --------
+    >>> adjoint.kthvalue(adjoint.tensor([3, 1, 2]), 2).values
+    tensor(2)
+    """
+    rank = input.array.ndim
+    axis = dim_in(dim, rank)
+    length = input.array.shape[axis] if rank else 1
+    if not 1 <= k <= length:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: {k} of {length}")
+    order = argsort_p(input, axis, False)
+    place = order[(*(_ALL,) * axis, slice(k - 1, k))] if rank else order
+    values = kthvalue_p(input, place, axis)
+    found = (values, place)
+    if rank and not keepdim:
+        found = (squeeze_p(values, (axis,)), squeeze_p(place, (axis,)))
+    return return_types.kthvalue(found if out is None else map(into, out, found))
+
+
+# --- Searching --------------------------------------------------------------------------------------
+
+
+def _searchsorted(x: Any, y: Any, right: Any, dtype: Any) -> Any:
+    side = "right" if right else "left"
+    xp = module_of(x)
+    x, y = _comparable(x), _comparable(y)
+    if x.ndim == 1:
+        return xp.asarray(xp.searchsorted(x, y, side)).astype(dtype)
+    count = math.prod(x.shape[:-1])
+    rows = x.reshape(count, x.shape[-1])
+    sought = y.reshape(count, y.shape[-1])
+    found = xp.empty(sought.shape, dtype)
+    for row, values, place in zip(rows, sought, found, strict=True):
+        place[...] = xp.searchsorted(row, values, side)
+    return found.reshape(y.shape)
+
+
+# The inputs are the sorted sequence and what is looked for in it.
+searchsorted_p = nary(
+    _searchsorted,
+    inputs=2,
+    promotes=True,
+    batch=lambda x, y, right, dtype: _searchsorted_batch(x, y, right, dtype),
+)
+
+
+def _searchsorted_batch(x: Any, y: Any, right: Any, dtype: Any) -> Any:
+    size = x.shape[0]
+    if x.ndim == 2:  # one sequence for every element of the batch
+        found = searchsorted_p(x, y.reshape(size, -1), right, dtype)
+        return found.reshape(y.shape)
+    return searchsorted_p(x, y, right, dtype)
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Any = None, out: Any = None, self: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return where each value would be inserted to keep a sequence (or one per row) sorted.
+
+    Examples
+    --------
+    >>> adjoint.searchsorted(adjoint.tensor([1, 3, 5]), adjoint.tensor([3, 6]))
+    tensor([1, 3])
+    """
+    require_tensor(sorted_sequence, "sorted_sequence", "searchsorted")
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    if sorter is not None:
+        sorted_sequence = gather_p(sorted_sequence, sorter, sorter.array.ndim - 1)
+    have = sorted_sequence.array.shape
+    value = input if isinstance(input, TensorBase) else wrap(np.array(input, sorted_sequence.array.dtype))
+    want = value.array.shape
+    if len(have) != 1 and (len(have) != len(want) or have[:-1] != want[:-1]):
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor "
+            f"and input value tensor must match, but we got boundaries tensor {list(have)} and input value tensor "
+            f"{list(want)}"
+        )
+    dtype = np.dtype(np.int32 if out_int32 else np.int64)
+    return into(out, searchsorted_p(sorted_sequence, value, right or side == "right", dtype))
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Any = None
+) -> Tensor:
+    """Return between which of the sorted `boundaries` each value lies."""
+    require_tensor(boundaries, "boundaries", "bucketize")
+    if boundaries.array.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.array.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
+
+
+# --- Distinct values --------------------------------------------------------------------------------
+
+
+def _results(found: list[Any], inverse: bool, counts: bool) -> Any:
+    wanted = [found[0]] + ([found[1]] if inverse else []) + ([found[2]] if counts else [])
+    tensors = tuple(wrap(f) for f in wanted)
+    return tensors[0] if len(tensors) == 1 else tensors
+
+
+def _concrete(input: Tensor, what: str) -> Any:
+    from .convert import concrete
+
+    return concrete(input, what)
+
+
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """Return the distinct elements, or slices along `dim`, in order; where each came from; how many there were.
+
+    Examples
+    --------
+    >>> adjoint.unique(adjoint.tensor([2, 1, 2]), return_counts=True)
+    (tensor([1, 2]), tensor([1, 2]))
+    """
+    array = _concrete(input, "unique()")
+    axis = None if dim is None else dim_in(dim, array.ndim)
+    values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+    inverse = inverse.reshape(-1) if axis is not None else inverse.reshape(array.shape)
+    place = device_of(input.array)
+    return _results([place_array(v, place) for v in (values, inverse, counts)], return_inverse, return_counts)
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return elements, or slices along `dim`, without those equal to the one before.
+
+    Examples
+    --------
+    >>> adjoint.unique_consecutive(adjoint.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    array = _concrete(input, "unique_consecutive()")
+    axis = 0 if dim is None else dim_in(dim, array.ndim)
+    if dim is None:
+        rows = array.reshape(-1, 1)
+    else:
+        rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], array.size // max(array.shape[axis], 1))
+    starts = np.ones(len(rows), bool)
+    starts[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    at = np.flatnonzero(starts)
+    values = array.reshape(-1)[at] if dim is None else array.take(at, axis)
+    inverse = np.cumsum(starts) - 1
+    if dim is None:
+        inverse = inverse.reshape(array.shape)
+    counts = np.diff(np.append(at, len(rows)))
+    place = device_of(input.array)
+    return _results([place_array(v, place) for v in (values, inverse, counts)], return_inverse, return_counts)
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None
+) -> Tensor:
+    """Return which elements occur among `test_elements`.
+
+    Examples
+    --------
+    >>> adjoint.isin(adjoint.tensor([1, 2, 3]), adjoint.tensor([2, 5]))
+    tensor([False,  True, False])
+    """
+    values = [v.array if isinstance(v, TensorBase) else v for v in (elements, test_elements)]
+    if not any(isinstance(v, TensorBase) for v in (elements, test_elements)):
+        raise TypeError("isin(): at least one argument must be a Tensor")
+    a, b = promote_all(tuple(values))
+    xp = module_of(a)
+    return into(out, wrap(xp.asarray(xp.isin(a, b, invert=invert))))
+
+
+# --- What is not zero -------------------------------------------------------------------------------
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
+    """Return the index of every element that is not zero: one row each, or one tensor per dimension.
+
+    Examples
+    --------
+    >>> adjoint.nonzero(adjoint.tensor([[0, 5], [7, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    array = _concrete(input, "nonzero()")
+    place = device_of(input.array)
+    if as_tuple:
+        found = (array.reshape(1) if array.ndim == 0 else array).nonzero()
+        return tuple(wrap(place_array(f, place)) for f in found)
+    return into(out, wrap(place_array(np.argwhere(array), place)))
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
+    """Return the first `size` rows of `nonzero`, filled up where there are fewer."""
+    found = nonzero(input).array[:size]
+    rows = np.full((size, input.array.ndim), fill_value, np.int64)
+    rows[: len(found)] = found
+    return into(out, wrap(rows))
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Return the index of every element that is not zero, one row each."""
+    return nonzero(input)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Return a new last dimension that is 1 at the place each element names, and 0 elsewhere.
+
+    Examples
+    --------
+    >>> adjoint.ops.sorting.one_hot(adjoint.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    array = tensor.array
+    if of(array.dtype).name != "int64":
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type LongTensor, not {of(array.dtype).name}."
+        )
+    if array.size == 0 and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if array.size:
+        if array.min() < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        if num_classes == -1:
+            num_classes = int(array.max()) + 1
+        elif num_classes < 1 or array.max() >= num_classes:
+            raise RuntimeError(
+                "Class values must be smaller than num_classes."
+                if num_classes >= 1
+                else "num_classes should be positive"
+            )
+    return wrap((array[..., None] == module_of(array).arange(num_classes)).astype(np.int64))

@@ -1,0 +1,161 @@
+"""Subclasses of Tensor: their methods, and the public functions, ask ``__torch_function__`` first.
+
+Nothing here runs before a program defines such a class: methods are wrapped on the subclass alone, and
+the public functions are exchanged for wrapped ones when the first is defined.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .core import modes
+from .core.overrides import ask, disabled_torch_function, overloaded, plain, public_functions, unconverted
+
+# What an operator goes by when ``__torch_function__`` hears of it, where that is not its own name.
+_OPERATORS = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
+    "__rtruediv__": "__rdiv__", "__mod__": "remainder", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg",
+    "__pos__": "positive", "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt",
+    "__ge__": "ge", "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_",
+    "__ifloordiv__": "floor_divide_", "__imod__": "remainder_", "__ipow__": "pow_", "__rand__": "bitwise_and",
+    "__ror__": "bitwise_or", "__rxor__": "bitwise_xor",
+}  # fmt: skip
+
+# What stays as it is: making and describing objects, and protocols that come back through ops.
+_UNTOUCHED = {
+    "__new__", "__init__", "__init_subclass__", "__class_getitem__", "__torch_function__", "__hash__", "__getattribute__",
+    "__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__", "__slots__", "__module__", "__doc__",
+    "__dict__", "__weakref__", "__setstate__", "__iter__", "as_subclass", "_make_subclass",
+}  # fmt: skip
+
+
+def prepare(cls: Any, tensor: Any) -> None:
+    """Make a new subclass of `tensor` plain, if it wants to be, or let its methods ask it."""
+    if cls.__torch_function__ is disabled_torch_function:
+        plain.add(cls)
+        return
+    if any(base is not tensor and base not in plain and issubclass(base, tensor) for base in cls.__mro__[1:]):
+        return  # its base has the wrapped methods already
+    given = {name for base in cls.__mro__[: cls.__mro__.index(_plain_base(cls))] for name in vars(base)}
+    for base in reversed(_plain_base(cls).__mro__):
+        for name, value in list(vars(base).items()):
+            if name not in given and name not in _UNTOUCHED and issubclass(base, tensor):
+                wrapped = _wrapped(name, value, tensor)
+                if wrapped is not None:
+                    setattr(cls, name, wrapped)
+    _name_methods(tensor)
+    unconverted.update(vars(tensor)[name].__get__ for name in ("grad", "_base"))
+    _exchange_functions()
+
+
+def _name_methods(tensor: Any) -> None:
+    """Let the functions in the table of methods go by a method's name, which handlers read."""
+    names: dict[Any, list[str]] = {}
+    for name, value in vars(tensor).items():
+        if isinstance(value, types.FunctionType):
+            names.setdefault(value, []).append(name)
+    for function, known in names.items():
+        if function.__name__ not in known:
+            function.__name__ = next((name for name in known if not name.startswith("__")), known[0])
+
+
+def _plain_base(cls: Any) -> Any:
+    return next(base for base in cls.__mro__[1:] if base in plain)
+
+
+def _wrapped(name: str, value: Any, tensor: Any) -> Any:
+    if isinstance(value, property):
+        return _wrapped_property(value)
+    if isinstance(value, types.FunctionType):
+        shown = vars(tensor).get(_OPERATORS.get(name, name), value)
+        return _wrapped_method(name, value, shown)
+    return None
+
+
+def _wrapped_method(name: str, method: Callable[..., Any], shown: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def asking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if modes.local.subclasses_off:
+            return method(self, *args, **kwargs)
+        return ask(shown, overloaded((self, *args), kwargs), (self, *args), kwargs)
+
+    asking.__name__ = name
+    return asking
+
+
+def _wrapped_property(prop: property) -> property:
+    def get(self: Any) -> Any:
+        if modes.local.subclasses_off:
+            return prop.__get__(self)
+        return ask(prop.__get__, [self], (self,), {})
+
+    def set_(self: Any, value: Any) -> None:
+        if modes.local.subclasses_off:
+            prop.__set__(self, value)
+        else:
+            ask(prop.__set__, [self], (self, value), {})
+
+    def delete(self: Any) -> None:
+        if modes.local.subclasses_off:
+            prop.__delete__(self)
+        else:
+            ask(prop.__delete__, [self], (self,), {})
+
+    return property(
+        get, set_ if prop.fset is not None else None, delete if prop.fdel is not None else None, prop.__doc__
+    )
+
+
+class Asking:
+    """A public function that asks the classes of its arguments first; equal to the function it stands for."""
+
+    def __init__(self, function: Callable[..., Any], module: str) -> None:
+        functools.update_wrapper(self, function)
+        self.__module__ = module
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not modes.local.subclasses_off:
+            found = overloaded(args, kwargs)
+            if found:
+                return ask(self, found, args, kwargs)
+        return self._function(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._function is other
+
+    def __hash__(self) -> int:
+        return hash(self._function)
+
+    def __repr__(self) -> str:
+        return repr(self._function)
+
+    def __reduce__(self) -> str:
+        return self._function.__name__
+
+
+_MODULES = ("adjoint", "adjoint.linalg", "adjoint.fft", "adjoint.special", "adjoint.nn.functional")
+# What torch answers without asking: about any object, or about no tensor.
+_NOT_ASKED = {"is_tensor", "is_storage", "tensor", "as_tensor", "asarray", "from_numpy", "typename", "manual_seed"}
+_exchanged: set[str] = set()
+
+
+def _exchange_functions() -> None:
+    """Put asking functions in the place of the public ones, in every public module that is imported."""
+    for name in _MODULES:
+        module = sys.modules.get(name)
+        if module is None or name in _exchanged:
+            continue
+        _exchanged.add(name)
+        for key, value in list(vars(module).items()):
+            if isinstance(value, types.FunctionType) and not key.startswith("_") and key not in _NOT_ASKED:
+                if name == "adjoint" and not value.__module__.startswith("adjoint.ops."):
+                    continue
+                asking = Asking(value, name)
+                setattr(module, key, asking)
+                if name == "adjoint":
+                    public_functions[key] = asking

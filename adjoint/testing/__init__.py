@@ -1,0 +1,8 @@
+"""For tests of code that uses tensors: `assert_close` and `make_tensor`."""
+
+from __future__ import annotations
+
+from .comparison import assert_allclose, assert_close
+from .creation import make_tensor
+
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
