@@ -387,7 +387,8 @@ def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | 
         if captured is None and leaf.extra.prehooks:
             g = _call_prehooks(leaf, leaf.extra, g, lift)
     if captured is not None:
-        captured[leaf] = g
+        # NumPy makes float32 of bfloat16 and a Python float.
+        captured[leaf] = g if lift or g.dtype == leaf.array.dtype else primitive.cast(g, leaf.array.dtype)
         return
     accumulate(leaf, g, lift)
     if leaf.extra is not None and leaf.extra.hooks:

@@ -98,7 +98,8 @@ def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         dtype = default()
     if dtype is not target and not can_cast(dtype, target):
         raise _uncastable(op, dtype, target)
-    return tuple(convert(v, dtype) for v in values)
+    hosted = type(values[0]) is np.ndarray
+    return tuple(convert(v, dtype, hosted) for v in values)
 
 
 def _uncastable(op: Op, dtype: Any, target: Any) -> RuntimeError:

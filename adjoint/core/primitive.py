@@ -727,7 +727,9 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
             raise
         c = quietly(op.kernel, *values, *params)
     except Exception as error:
-        raise explained(op, error, (*inputs, *params)) from error.__cause__
+        if top is not None:
+            raise explained(op, error, (*inputs, *params)) from error.__cause__
+        c = recovered(op, error, (*inputs, *params), values, params)
     if modes.unusual and modes.local.anomaly_forward and top is None:
         _refuse_new_nan(op, values, c, inputs)
     if not any(mine):
@@ -989,6 +991,16 @@ def quietly(kernel: Callable[..., Any], *args: Any) -> Any:
     """Call a kernel that has warned of a NaN or an infinity, which are values like any other."""
     with np.errstate(all="ignore"):
         return kernel(*args)
+
+
+def recovered(op: Op, error: Exception, inputs: Any, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Return the result after all, where a 0-d value on the host met arrays on a GPU; else raise."""
+    mixed = any(type(v) is ndarray and v.ndim == 0 for v in values) and any(
+        type(v).__module__.startswith("cupy") for v in values
+    )
+    if not mixed:
+        raise explained(op, error, inputs) from error.__cause__
+    return op.kernel(*(v[()] if type(v) is ndarray and v.ndim == 0 else v for v in values), *params)
 
 
 def explained(op: Op, error: Exception, inputs: tuple[Any, ...]) -> Exception:

@@ -52,11 +52,16 @@ def result_type(values: Sequence[Any]) -> dtypes.dtype:
     return dtypes.result_of([_kind(v) for v in values])
 
 
-def convert(value: Any, dtype: dtypes.dtype) -> Any:
-    """Return `value` as an array (or payload, or tensor) of `dtype`."""
+def convert(value: Any, dtype: dtypes.dtype, hosted: bool = True) -> Any:
+    """Return `value` as an array (or payload, or tensor) of `dtype`.
+
+    A number becomes a 0-d array; a NumPy scalar if not `hosted`, which CuPy takes where it takes no array
+    of NumPy's.
+    """
     has = getattr(value, "dtype", None)
     if has is None or isinstance(value, np.generic):
-        return number_array(value, dtype)
+        array = number_array(value, dtype)
+        return array if hosted else array[()]
     if has == dtype.np or has is dtype:
         return value
     if isinstance(value, np.ndarray) or not hasattr(value, "level") and not isinstance(value, TensorBase):
@@ -80,7 +85,8 @@ def number_array(value: Any, dtype: dtypes.dtype) -> Any:
 def promote(a: Any, b: Any) -> tuple[Any, Any]:
     """Return both operands in their common dtype."""
     dtype = dtypes.result_of([_kind(a), _kind(b)])
-    return convert(a, dtype), convert(b, dtype)
+    hosted = type(a) is np.ndarray or type(b) is np.ndarray
+    return convert(a, dtype, hosted), convert(b, dtype, hosted)
 
 
 def promote_all(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -89,7 +95,8 @@ def promote_all(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if first is not None and all(getattr(v, "dtype", None) is first for v in values):
         return values
     dtype = result_type(values)
-    return tuple(convert(v, dtype) for v in values)
+    hosted = any(type(v) is np.ndarray for v in values)
+    return tuple(convert(v, dtype, hosted) for v in values)
 
 
 def promote_some(values: tuple[Any, ...], which: tuple[int, ...]) -> tuple[Any, ...]:

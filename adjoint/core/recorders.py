@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from . import modes, primitive
+from .modes import local, off
 from .overrides import plain
 from .primitive import (
     Node,
@@ -28,6 +29,7 @@ from .primitive import (
     getframe,
     note_view,
     quietly,
+    recovered,
     refresh,
     refuse_inference,
     settle,
@@ -86,7 +88,7 @@ def unary(
         out.array = c
         out._grad = out.lineage = out.memory = None
         e = x.node
-        if e is None or (modes.off and not modes.local.grad) or not recorded:
+        if e is None or (off and not local.grad) or not recorded:
             out.node = None
             return out
         if e is STALE:
@@ -143,8 +145,8 @@ def binary(
             return _into(out, general(op, (x, y), ()))
         a = x.array
         d = a.dtype
-        mixed = False
         t = type(y)
+        mixed = False
         if t is Tensor or (t is not float and t is not int and t in plain):
             b = y.array
             ey = y.node
@@ -152,18 +154,21 @@ def binary(
             if d is not b.dtype:
                 a, b = promote_pair(a, b)
                 mixed = True
+        elif d is f32 and (t is float or t is int):
+            ey = None
+            sized = False
+            b = float32_constants[y] if type(a) is ndarray else y
+        elif d is f64 and (t is float or t is int):
+            ey = None
+            sized = False
+            b = float64_constants[y] if type(a) is ndarray else y
+        elif isinstance(y, TensorBase):  # of a subclass that must be asked
+            return general(op, (x, y), ())
         else:
             ey = None
             sized = False
-            if d is f32 and (t is float or t is int):
-                b = float32_constants[y]
-            elif d is f64 and (t is float or t is int):
-                b = float64_constants[y]
-            elif isinstance(y, TensorBase):  # of a subclass that must be asked
-                return general(op, (x, y), ())
-            else:
-                a, b = promote_pair(a, y)
-                mixed = True
+            a, b = promote_pair(a, y)
+            mixed = True
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
         try:
@@ -171,14 +176,14 @@ def binary(
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
-            raise explained(op, error, (x, y)) from None
+            c = recovered(op, error, (x, y), (a, b), ())
         if type(c) is not ndarray:
             c = settle(c)
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
         ex = x.node
-        if (ex is None and ey is None) or (modes.off and not modes.local.grad):
+        if (ex is None and ey is None) or (off and not local.grad):
             out.node = None
             return out
         if ex is STALE:
@@ -232,9 +237,9 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
         else:
             t = type(y)
             if d is f32 and (t is float or t is int):
-                b = float32_constants[y]
+                b = float32_constants[y] if type(a) is ndarray else y
             elif d is f64 and (t is float or t is int):
-                b = float64_constants[y]
+                b = float64_constants[y] if type(a) is ndarray else y
             elif isinstance(y, TensorBase):  # of a subclass that must be asked
                 return general(op, (x, y), ())
             else:
@@ -246,7 +251,7 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
-            raise explained(op, error, (x, y)) from None
+            c = recovered(op, error, (x, y), (a, b), ())
         out = make()
         out.array = c if type(c) is ndarray else settle(c)
         out._grad = out.lineage = out.memory = out.node = None
@@ -320,7 +325,7 @@ def parametric(
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
-        recording = not modes.off or modes.local.grad
+        recording = not off or local.grad
         if view and _shares(c, a):
             note_view(out, x, op, params, View.NORMAL if recording else View.NO_GRAD)
         e = x.node
@@ -420,7 +425,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         out.array = c
         out._grad = out.lineage = out.memory = out.node = None
         d = c.dtype
-        if not live or (modes.off and not modes.local.grad) or not (d is f32 or d is f64 or differentiable(d)):
+        if not live or (off and not local.grad) or not (d is f32 or d is f64 or differentiable(d)):
             return out
         out.node = n = Node()
         n.op = op.variant(d) if op.holomorphic else op

@@ -8,10 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
+
+
+def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that computes half-precision arrays in single precision, and rounds once at the end."""
+
+    @wraps(kernel)
+    def checked(x: Any, *args: Any) -> Any:
+        if x.dtype.itemsize != 2 or x.dtype.kind in "iu":
+            return kernel(x, *args)
+        dtype = x.dtype
+        wide = [a.astype(np.float32) if getattr(a, "dtype", None) == dtype else a for a in args]
+        return kernel(x.astype(np.float32), *wide).astype(dtype)
+
+    return checked
 
 
 @cache
@@ -86,10 +100,9 @@ _ERF_SINGLE = (
 _FEW = 1000
 
 
+@in_single
 def erf(x: Any) -> Any:
     """Return the error function; of many single-precision numbers, from a polynomial and NumPy's fast tanh."""
-    if x.dtype.itemsize == 2:
-        return erf(x.astype(np.float32)).astype(x.dtype)
     if x.dtype != np.float32 or x.size < _FEW:
         return _erf(x)
     near = np.minimum(x, np.float32(4.3))
@@ -104,10 +117,9 @@ def erf(x: Any) -> Any:
     return np.tanh(c, out=c)
 
 
+@in_single
 def sigmoid(x: Any) -> Any:
     """Return ``1 / (1 + exp(-x))``, with as few passes over memory as NumPy allows."""
-    if x.dtype.itemsize == 2:
-        return sigmoid(x.astype(np.float32)).astype(x.dtype)
     if x.ndim == 0:
         return 1 / (1 + np.exp(-x))
     c = np.negative(x)

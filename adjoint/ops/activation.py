@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
+from ..core.payload import Payload
 from ..core.primitive import wrap
 from ..core.recorders import binary, parametric, unary
 from ..kernels import selection, special
@@ -30,15 +31,13 @@ Number = Any
 
 def of_floats(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel for floats only, which computes half precision in single."""
+    single = special.in_single(kernel)
 
     @functools.wraps(kernel)
     def checked(x: Any, *params: Any) -> Any:
-        kind = x.dtype.kind
-        if kind in "biu":
+        if x.dtype.kind in "biu":
             raise not_implemented(kernel.__name__.strip("_"), x)
-        if x.dtype.itemsize == 2:
-            return kernel(x.astype(np.float32), *params).astype(x.dtype)
-        return kernel(x, *params)
+        return single(x, *params) if x.dtype.itemsize == 2 else kernel(x, *params)
 
     return checked
 
@@ -78,7 +77,7 @@ def _hardtanh(x: Any, min_val: Any, max_val: Any) -> Any:
 
 hardtanh_p = parametric(
     _hardtanh,
-    x=lambda g, x, min_val, max_val: where_p((x <= min_val) | (x >= max_val), 0, g),
+    x=lambda g, x, min_val, max_val: where_p((x > min_val) & (x < max_val), g, 0),
     jvp="elementwise",
     batch="same",
 )
@@ -170,8 +169,11 @@ def _noise(input: Tensor, lower: float, upper: float) -> Any:
     """Return slopes: random where `input` is not positive (drawn one by one, as torch does), else 1."""
     from .random import stream_of
 
-    negative = input.array <= 0
-    noise = np.ones(negative.shape, input.array.dtype)
+    array = input.array
+    if isinstance(array, Payload):
+        array = array.concrete("rrelu")  # type: ignore[attr-defined]
+    negative = array <= 0
+    noise = np.ones(negative.shape, array.dtype)
     noise[negative] = stream_of(None).uniform((int(negative.sum()),), np.float64, lower, upper)
     return noise
 
@@ -194,6 +196,8 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 
 def _threshold(x: Any, threshold: Any, value: Any) -> Any:
+    if x.dtype.kind == "b":
+        raise not_implemented("threshold", x)
     return selection.where(x <= threshold, np.asarray(value, x.dtype), x)
 
 
@@ -225,13 +229,13 @@ def _softshrink(x: Any, lambd: Any) -> Any:
 
 hardshrink_p = parametric(
     _hardshrink,
-    x=lambda g, x, lambd: where_p((x >= -lambd) & (x <= lambd), 0, g),
+    x=lambda g, x, lambd: where_p((x > lambd) | (x < -lambd), g, 0),
     jvp="elementwise",
     batch="same",
 )
 softshrink_p = parametric(
     _softshrink,
-    x=lambda g, x, lambd: where_p((x >= -lambd) & (x <= lambd), 0, g),
+    x=lambda g, x, lambd: where_p((x > lambd) | (x < -lambd), g, 0),
     jvp="elementwise",
     batch="same",
 )
@@ -242,11 +246,11 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     return into(out, hardshrink_p(input, lambd))
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     """Move elements towards zero by `lambd`, and not past it."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return softshrink_p(input, lambd)
+    return into(out, softshrink_p(input, lambd))
 
 
 @of_floats
@@ -351,7 +355,7 @@ def _softplus_x(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
 softplus_p = parametric(_softplus, x=_softplus_x, jvp="elementwise", batch="same")
 
 
-def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Any = None) -> Tensor:
     """Take ``log(1 + exp(beta * x)) / beta``, a smooth relu; linear where ``beta * x`` is over `threshold`.
 
     Examples
@@ -359,7 +363,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     >>> adjoint.nn.functional.softplus(adjoint.tensor([0.0, 30.0]))  # doctest: +SKIP
     tensor([ 0.6931, 30.0000])
     """
-    return softplus_p(input, beta, threshold)
+    return into(out, softplus_p(input, beta, threshold))
 
 
 @of_floats
@@ -370,9 +374,9 @@ def _log_sigmoid(x: Any) -> Any:
 log_sigmoid_p = unary(_log_sigmoid, x=lambda g, x: g * sigmoid_p(-x), name="log_sigmoid", holomorphic=False)
 
 
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the logarithm of the sigmoid, without underflow."""
-    return log_sigmoid_p(input)
+    return into(out, log_sigmoid_p(input))
 
 
 # --- Smooth gates -------------------------------------------------------------------------------------
@@ -402,14 +406,14 @@ def _gelu_x(g: Any, x: Any, approximate: Any) -> Any:
 gelu_p = parametric(_gelu, x=_gelu_x, jvp="elementwise", batch="same")
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
     """Multiply x by the probability that a standard normal variable is below it.
 
     `approximate` is ``"none"`` or ``"tanh"``.
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return gelu_p(input, approximate)
+    return into(out, gelu_p(input, approximate))
 
 
 @of_floats
@@ -468,6 +472,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     size = input.array.shape[axis]
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
+    if input.array.dtype.kind in "biu":
+        raise not_implemented("glu", input.array)
     return mul_p(input.narrow(axis, 0, size // 2), sigmoid_p(input.narrow(axis, size // 2, size // 2)))
 
 

@@ -67,6 +67,11 @@ def require_tensor(value: Any, name: str, op: str) -> None:
         raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")
 
 
+def dtype_of(value: Any) -> Any:
+    """Return the NumPy dtype of a tensor, an array or a payload: what a rule may look at of its values."""
+    return (value.array if isinstance(value, TensorBase) else value).dtype
+
+
 def require_pair(input: Any, other: Any, op: str) -> None:
     """Raise TypeError unless both operands are tensors."""
     if not isinstance(input, TensorBase):

@@ -380,7 +380,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
 # --- Any geometry of the same memory ----------------------------------------------------------------
 
 
-def _as_strided(x: Any, shape: Any, strides: Any, shift: Any) -> Any:
+def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     item = x.itemsize
     strides = tuple(s * item for s in strides)
     if shift == 0:
@@ -395,28 +395,18 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any) -> Any:
     raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
 
 
-def _as_strided_x(g: Any, x_shape: Any, x_strides: Any, x_itemsize: Any, shape: Any, strides: Any, shift: Any) -> Any:
-    return _restride(g, shape, strides, shift, x_shape, tuple(s // x_itemsize for s in x_strides), 0, True)
-
-
-def _restride(
-    x: Any, shape: Any, strides: Any, shift: int, new_shape: Any, new_strides: Any, new_shift: int, share: bool
-) -> Any:
-    """Add up `x`, seen as one geometry of some memory, there, and read that memory as another.
-
-    With `share`, an element that the new geometry shows several times is divided among them.
-    """
+def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+    """Add up the gradient in memory, and read that as the input lay in it."""
     source = _offsets(shape, strides) + shift
-    target = _offsets(new_shape, new_strides) + new_shift
-    low = min([0, *source[:1], *target[:1], *(a.min() for a in (source, target) if a.size)])
-    size = int(max([0, *(a.max() for a in (source, target) if a.size)]) - low + 1)
-    memory = unindex_p((x.reshape(source.size), source - low), (size,), (0,))
-    seen = index_p((memory, target - low), (0,))
-    if share:
-        times = np.bincount(target - low, minlength=size)[target - low]
-        if target.size and times.max() > 1:
-            seen = seen / times
-    return seen.reshape(new_shape)
+    target = _offsets(x_shape, own)
+    low = min(0, source.min(initial=0))
+    size = int(max(source.max(initial=0), target.max(initial=0)) - low + 1)
+    memory = unindex_p((g.reshape(source.size), source - low), (size,), (0,))
+    found = index_p((memory, target - low), (0,))
+    times = np.bincount(target - low, minlength=size)[target - low]
+    if times.max(initial=0) > 1:  # an element that the input shows several times is shared among them
+        found = found / times
+    return found.reshape(x_shape)
 
 
 def _offsets(shape: Any, strides: Any) -> Any:
@@ -426,12 +416,13 @@ def _offsets(shape: Any, strides: Any) -> Any:
     return offsets
 
 
-def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any) -> Any:
+def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     offsets = _offsets(shape, strides) + shift
     flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
     return reshape_p(index_p((flat, offsets), (-1, 0)), (x.shape[0], *shape))
 
 
+# `strides` count elements; `shift` is how far the first one lies from that of `x`, whose strides are `own`.
 as_strided_p = parametric(
     _as_strided,
     x=_as_strided_x,
@@ -459,7 +450,13 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if any(s < 0 for s in strides):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
     array = input.array
-    here = 0 if isinstance(array, Payload) else input.storage_offset()
+    if isinstance(array, Payload):
+        # Inside a transform only a base has memory to speak of, and that is contiguous.
+        if input.lineage is not None:
+            raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
+        own, here = _contiguous_strides(array.shape), 0
+    else:
+        own, here = tuple(s // array.itemsize for s in array.strides), input.storage_offset()
     offset = here if storage_offset is None else int(storage_offset)
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
@@ -471,7 +468,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
                 f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
                 f"{array.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}"
             )
-    return as_strided_p(input, shape, strides, offset - here)
+    return as_strided_p(input, shape, strides, offset - here, own)
+
+
+def _contiguous_strides(shape: Any) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 

@@ -16,7 +16,7 @@ from .arguments import dim_in, require_tensor
 from .create import into
 from .elementwise import add_p, mul_p
 from .reduce import sum_p
-from .shape import permute_p, reshape_p, transpose_p
+from .shape import permute_p, reshape_p
 
 Tensor = Any
 Number = Any
@@ -486,25 +486,40 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 # --- linear ---------------------------------------------------------------------------------------------
 
 
+def _project(x: Any, weight: Any) -> Any:
+    if x.ndim == 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
+        return x @ weight.T
+    return _product(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
+
+
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
-    out = _product(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
+    out = _project(x, weight)
     if out.ndim == 0:
         return out + bias
     out += bias
     return out
 
 
+def _linear_x(g: Any, y: Any) -> Any:
+    return g @ y if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
+
+
+def _linear_weight(g: Any, x: Any) -> Any:
+    if g.ndim == 2 == x.ndim:
+        return g.swapaxes(0, 1) @ x
+    rows = x.reshape((-1, x.shape[-1]))
+    if g.ndim < x.ndim:  # the weight is a vector
+        return (g.reshape((1, -1)) @ rows).reshape((x.shape[-1],))
+    return g.reshape((-1, g.shape[-1])).swapaxes(0, 1) @ rows
+
+
 def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
-    gx = gw = gb = None
-    if needs[0]:
-        gx = g @ weight if weight.ndim > 1 else g.reshape((*g.shape, 1)) * weight
-    rows = g if g.ndim == 2 else g.reshape((-1, g.shape[-1] if weight.ndim > 1 else 1))
-    if needs[1]:
-        gw = rows.swapaxes(0, 1) @ (x if x.ndim == 2 else x.reshape((-1, x.shape[-1])))
-        if weight.ndim == 1:
-            gw = gw.reshape(weight.shape)
+    gx = _linear_x(g, weight) if needs[0] else None
+    gw = _linear_weight(g, x) if needs[1] else None
+    gb = None
     if needs[2]:
-        gb = rows.sum(0) if weight.ndim > 1 else rows.sum()
+        axes = tuple(range(g.ndim - 1 if weight.ndim > 1 else g.ndim))
+        gb = g.sum(axis=axes) if axes else g
     return gx, gw, gb
 
 
@@ -536,15 +551,26 @@ linear_p = nary(
 )
 
 
-def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any) -> Exception | None:
+project_p = binary(
+    _project,
+    x=_linear_x,
+    y=_linear_weight,
+    jvp="bilinear",
+    batch=lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight),
+    node_name="MmBackward0",
+    saved={"x": "self", "y": "mat2"},
+)
+
+
+def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> Exception | None:
     if weight.ndim == 2 and x.shape[-1:] != weight.shape[-1:]:
         return cannot_multiply((math.prod(x.shape[:-1]), x.shape[-1]), weight.shape[::-1])
-    if weight.ndim == 2 and tuple(bias.shape) != (weight.shape[0],):
+    if bias is not None and weight.ndim == 2 and tuple(bias.shape) != (weight.shape[0],):
         return _cannot_expand(tuple(bias.shape), (*x.shape[:-1], weight.shape[0]))
     return None
 
 
-linear_p.op.explain = _explain_linear  # type: ignore[attr-defined]
+linear_p.op.explain = project_p.op.explain = _explain_linear  # type: ignore[attr-defined]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -560,7 +586,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if a.dtype is not w.dtype:
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
     if bias is None:
-        return matmul(input, transpose_p(weight, 0, 1) if w.ndim == 2 else weight)
+        return project_p(input, weight)
     if a.dtype is not bias.array.dtype:
         check_dtypes(a, bias.array, "mat1 and bias must have the same dtype, but got {} and {}")
     return linear_p(input, weight, bias)

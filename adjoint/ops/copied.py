@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.tensor import TensorBase
 from . import arrange, create, index, join, shape
+from .arguments import dim_in
 
 Tensor = Any
 
@@ -25,7 +26,7 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    axis = shape.dim_in(dim, input.array.ndim)
+    axis = dim_in(dim, input.array.ndim)
     return index.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
 
 
@@ -59,23 +60,25 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     tensor([[1., 0.],
             [0., 2.]])
     """
-    return _scattered(input, src, lambda x: shape.diagonal(x, offset, dim1, dim2))
+    _check_sizes(shape.diagonal(input, offset, dim1, dim2), src)
+    rank = input.array.ndim
+    return shape.set_diagonal_p(input, src, offset, dim_in(dim1, rank), dim_in(dim2, rank))
 
 
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
     """Return `input` with `src` where `as_strided` looks."""
-    return _scattered(input, src, lambda x: arrange.as_strided(x, size, stride, storage_offset))
-
-
-def _scattered(input: Tensor, src: Tensor, view: Callable[[Tensor], Tensor]) -> Tensor:
     out = shape.contiguous_p(input)
-    part = view(out)
+    part = arrange.as_strided(out, size, stride, storage_offset)
+    _check_sizes(part, src)
+    part.copy_(src)
+    return out
+
+
+def _check_sizes(part: Tensor, src: Tensor) -> None:
     if part.array.shape != src.array.shape:
         raise RuntimeError(
             f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size "
             f"= {list(part.array.shape)}"
         )
-    part.copy_(src)
-    return out

@@ -23,7 +23,7 @@ from ..core.promotion import number_array, result_type
 from ..core.recorders import binary, nary, parametric, unary
 from ..core.tensor import TensorBase
 from ..kernels import special
-from .arguments import require_any, require_pair, require_tensor
+from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
 from .piecewise import where_p
@@ -243,7 +243,7 @@ def _power_y(g: Any, x: Any, y: Any, out: Any) -> Any:
 
 
 def _nonnegative(y: Any) -> Any:
-    dtype = (y.array if isinstance(y, TensorBase) else y).dtype
+    dtype = dtype_of(y)
     if dtype.kind != "c":
         return y >= 0
     real = cast_p(y, dtypes.of(dtype).to_real().np)
@@ -620,8 +620,7 @@ def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _acosh_root(x: Any) -> Any:
-    dtype = (x.array if isinstance(x, TensorBase) else x).dtype
-    return np.sqrt(x - 1) * np.sqrt(x + 1) if dtype.kind == "c" else np.sqrt(x * x - 1)
+    return np.sqrt(x - 1) * np.sqrt(x + 1) if dtype_of(x).kind == "c" else np.sqrt(x * x - 1)
 
 
 sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), floating=True)
@@ -772,7 +771,17 @@ def _complex_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return complex_p(*(zeros_p(x) if t is None else t for t, x in zip(tangents, inputs, strict=True)))
 
 
-angle_p = unary(_angle, x=_angle_x, floating=True, name="angle", holomorphic=False)
+def _angle_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), (x,) = tangents, inputs
+    dtype = dtype_of(x)
+    if dtype.kind != "c":
+        return zeros_p(t)
+    size = np.abs(x)
+    turned = cast_p(t * np.conjugate(x) * -1j, dtypes.of(dtype).to_real().np)
+    return where_p(x == 0, 0, turned / (size * size))
+
+
+angle_p = unary(_angle, x=_angle_x, floating=True, name="angle", holomorphic=False, jvp=_angle_jvp)
 complex_p = binary(
     lambda x, y: _joined(x, y), x=lambda g, x_dtype: cast_p(g, x_dtype),
     y=lambda g, y_dtype: cast_p(g * -1j, y_dtype), name="complex", holomorphic=False, jvp=_complex_jvp,

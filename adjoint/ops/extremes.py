@@ -37,7 +37,11 @@ def _put(x: Any, index: Any, axis: Any, length: Any) -> Any:
     xp = module_of(x)
     out = xp.zeros((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype)
     if x.shape[axis] == 1:
-        xp.put_along_axis(out, index, x, axis)
+        lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+        shape = (lead, trail)
+        out.reshape(lead, length, trail)[
+            xp.arange(lead)[:, None], index.reshape(shape), xp.arange(trail)
+        ] = x.reshape(shape)
         return out
     where = tuple(xp.arange(n).reshape([-1 if j == i else 1 for j in range(x.ndim)]) for i, n in enumerate(x.shape))
     xp.add.at(out, (*where[:axis], index, *where[axis + 1 :]), x)
@@ -175,15 +179,12 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 # --- Largest and smallest, with their places ------------------------------------------------------------------
 
 
-def _first_extreme(arg: str) -> Any:
-    def kernel(x: Any, axis: Any, keepdims: Any) -> Any:
-        index = getattr(x.astype(f32) if is_half(x.dtype) else x, arg)(axis=axis, keepdims=True)
-        values = module_of(x).take_along_axis(x, index, axis)
-        if keepdims:
-            return values, index
-        return values.squeeze(axis), index.squeeze(axis)
+def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
+    return x.max(axis=axis, keepdims=keepdims), _argmax(x, axis, keepdims)
 
-    return kernel
+
+def _min_dim(x: Any, axis: Any, keepdims: Any) -> Any:
+    return x.min(axis=axis, keepdims=keepdims), _argmin(x, axis, keepdims)
 
 
 def _chosen_x(g: Any, x_shape: Any, out: Any, axis: Any, keepdims: Any) -> Any:
@@ -216,8 +217,8 @@ def _choice(kernel: Any, name: str, node_name: str) -> Any:
     return call
 
 
-max_dim_p = _choice(_first_extreme("argmax"), "max_dim", "MaxBackward0")
-min_dim_p = _choice(_first_extreme("argmin"), "min_dim", "MinBackward0")
+max_dim_p = _choice(_max_dim, "max_dim", "MaxBackward0")
+min_dim_p = _choice(_min_dim, "min_dim", "MinBackward0")
 
 
 def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool, out: Any) -> Any:
@@ -347,8 +348,13 @@ order_p = parametric(_order, batch=lambda x, axis: order_p(x, axis + 1))
 def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
     """Return the lower median along an axis and its place; NaN wins, unless they are to be skipped."""
     xp = module_of(x)
-    order = _order(x, axis)
     n = x.shape[axis]
+    if xp is np and not is_half(x.dtype) and (x.dtype.kind != "f" or not np.isnan(x).any()):
+        middle = (slice(None),) * axis + (slice((n - 1) // 2, (n - 1) // 2 + 1),)
+        values = np.partition(x, (n - 1) // 2, axis)[middle]
+        index = (x == values).argmax(axis=axis, keepdims=keepdims)
+        return values if keepdims else values.squeeze(axis), index
+    order = _order(x, axis)
     bad = (x != x).sum(axis=axis, keepdims=True)  # NaNs are last in order
     at = xp.maximum(n - bad - 1, 0) // 2 if skip else xp.where(bad > 0, n - bad, (n - 1) // 2)
     index = xp.take_along_axis(order, at, axis)

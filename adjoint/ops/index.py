@@ -139,12 +139,20 @@ def _numpy_index(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[Any, 
 
 def _index(xs: Any, spec: Any) -> Any:
     x, *indexes = xs
-    if len(indexes) == 1 and indexes[0].dtype != bool:
-        return x.take(indexes[0], axis=spec.index(0))
-    out = x[_numpy_index(indexes, spec)]
+    try:
+        if len(indexes) == 1 and indexes[0].dtype != bool:
+            return x.take(indexes[0], axis=spec.index(0))
+        out = x[_numpy_index(indexes, spec)]
+    except IndexError as error:
+        raise _bounds_error(error) from None
     if type(out) is ndarray and not out.flags.c_contiguous:
         out = out.copy()
     return out
+
+
+def _bounds_error(error: IndexError) -> IndexError:
+    """Return NumPy's complaint about an index in torch's words."""
+    return IndexError(str(error).replace("for axis", "for dimension"))
 
 
 def _unindex(xs: Any, shape: Any, spec: Any) -> Any:
@@ -394,8 +402,31 @@ def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, .
             dim += taken
             spec.append(len(indexes))
             indexes.append(item)
+    if modes.unusual and any(isinstance(t.array, Payload) for t in (x, *indexes)):
+        indexes, spec = _without_masks(indexes, spec)
     _check_together(indexes)
     return (None if trivial and indexes else (*basic, ...)), tuple(indexes), tuple(spec)
+
+
+def _without_masks(indexes: list[Any], spec: list[int]) -> tuple[list[Any], list[int]]:
+    """Return index tensors with every mask replaced by the numbers of its true elements, for a batch."""
+    numbers: list[Any] = []
+    places: list[int] = []
+    for k in spec:
+        if k < 0:
+            places.append(-1)
+            continue
+        index = indexes[k]
+        if index.array.dtype != bool:
+            parts = (index,)
+        elif isinstance(index.array, Payload):
+            index.array.concrete("indexing with a mask")
+            raise RuntimeError("a mask inside a transform picks a number of elements that is not known")
+        else:
+            parts = tuple(wrap(part) for part in index.array.nonzero())
+        places += range(len(numbers), len(numbers) + len(parts))
+        numbers += parts
+    return numbers, places
 
 
 def _as_tuple(index: Any) -> tuple[Any, ...]:
@@ -431,6 +462,8 @@ def _item(item: Any) -> Any:
         return _index_tensor(found)
     if hasattr(item, "__index__"):
         return operator.index(item)
+    if isinstance(item, str):
+        raise TypeError("new(): invalid data type 'str'")
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
         f"(got {type(item).__name__})"
@@ -561,8 +594,11 @@ def _assign(x: Any, y: Any, *rest: Any) -> None:
     *indexes, spec, accumulate = rest
     if accumulate:
         add_at(x, tuple(indexes), spec, y)
-    else:
+        return
+    try:
         x[_numpy_index(tuple(indexes), spec)] = y
+    except IndexError as error:
+        raise _bounds_error(error) from None
 
 
 def _index_put_xs(g: Any, xs_from_2: Any, spec: Any, accumulate: Any, needs: Any = None) -> Any:

@@ -44,6 +44,11 @@ _NAMES = {
 _REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
 }  # fmt: skip
+_NUMBER_FIRST = {"pow", "float_power"}
+_TENSORS_ONLY = {
+    "atan2", "copysign", "fmax", "fmin", "gcd", "heaviside", "hypot", "lcm", "ldexp", "logaddexp", "logaddexp2",
+    "maximum", "minimum", "nextafter",
+}  # fmt: skip
 _ACCUMULATIONS = {"add": "cumsum", "multiply": "cumprod"}
 
 
@@ -65,14 +70,14 @@ def from_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     """
     if any(_is_foreign(v) for v in inputs):
         return NotImplemented
-    kwargs = {k: v for k, v in kwargs.items() if v is not None}
+    kwargs = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
     out = kwargs.pop("out", None)
     call = by_ufunc.get(ufunc) if method == "__call__" and not kwargs else None
     if call is not None:
         result = call(*(_operand(v) for v in inputs))
     else:
         result = _less_common(ufunc, method, inputs, kwargs)
-    if out is None or out == (None,) * len(out):
+    if out is None or all(o is None for o in out):
         return result
     results = result if isinstance(result, tuple) else (result,)
     placed = tuple(r if o is None else _into_out(o, r) for o, r in zip(out, results, strict=True))
@@ -121,16 +126,18 @@ def _called(ufunc: Any, operands: list[Any]) -> Any:
     function = None if name is None else _public(name)
     if function is None:
         return None
-    # A public function takes its first operand as a tensor; a number stays one, so as not to promote.
-    if not isinstance(operands[0], TensorBase | Payload) and name not in ("pow", "float_power"):
-        like = next(v for v in operands if isinstance(v, TensorBase))
-        operands[0] = create.finish(create.array_from(operands[0], _category_of(operands[0], like), copy=False))
+    # A public function takes its first operand as a tensor, some take only tensors.
+    like = next(v for v in operands if isinstance(v, TensorBase | Payload))
+    for i, value in enumerate(operands):
+        if (i == 0 and name not in _NUMBER_FIRST) or name in _TENSORS_ONLY:
+            if not isinstance(value, TensorBase | Payload):
+                operands[i] = create.finish(create.array_from(value, _category_of(value, like), copy=False))
     return function(*operands)
 
 
 def _category_of(number: Any, like: Any) -> Any:
     """Return the dtype in which a number beside a tensor takes part: the tensor's, if it can hold it."""
-    mine = of(like.array.dtype)
+    mine = of(like.array.dtype if isinstance(like, TensorBase) else like.dtype)
     own = of_number(number)
     return mine if mine.category >= own.category else own
 

@@ -33,6 +33,9 @@ def _vector_norm(x: Any, p: Any, axes: Any, keepdims: Any) -> Any:
     if is_half(d):
         return _vector_norm(x.astype(f32), p, axes, keepdims).astype(d)
     if p == 2:
+        if d.kind == "f" and len(axes) == x.ndim and x.ndim and not keepdims and x.flags.c_contiguous:
+            flat = x.reshape(-1)
+            return np.sqrt(flat @ flat)
         square = x.real * x.real + x.imag * x.imag if d.kind == "c" else x * x
         return np.sqrt(_sum(square, axes, keepdims))
     size = np.abs(x)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..core.dtypes import of
+from ..core.inplace import check_writable
 from ..core.payload import Payload
 from ..core.primitive import wrap
-from ..core.tensor import TensorBase
+from ..core.tensor import TensorBase, note_write
 from . import namespace
 from .convert import as_numpy, copy_
 from .interop import wrapped
@@ -101,6 +103,28 @@ def _dims(axis: Any, rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     return tuple(axis) if isinstance(axis, tuple | list) else (int(axis),)
+
+
+@implements(np.copyto)
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
+    if isinstance(dst, TensorBase) and where is True:
+        copy_(dst, src)
+        return None
+    return _writing(np.copyto, dst, src, casting=casting, where=where)
+
+
+def _writing(function: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """Let NumPy write into a tensor's memory, and count that as a write."""
+    if isinstance(target, TensorBase):
+        check_writable(target, target.node is not None)
+    result = function(_plain(target), *_plain(args), **_plain(kwargs))
+    if isinstance(target, TensorBase):
+        note_write(target, f"np.{function.__name__}")
+    return result
+
+
+for _function in (np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal):
+    _table[_function] = partial(_writing, _function)
 
 
 # --- Reductions -------------------------------------------------------------------------------------

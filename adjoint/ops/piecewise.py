@@ -15,7 +15,7 @@ from ..core.promotion import number_array, result_type
 from ..core.recorders import binary, nary, parametric, unary
 from ..core.tensor import TensorBase
 from ..kernels import selection
-from .arguments import require_pair, require_tensor
+from .arguments import dtype_of, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
 from .shape import cast_p, sum_to_p
@@ -354,11 +354,27 @@ def _abs(x: Any) -> Any:
     return np.absolute(x)
 
 
-abs_p = unary(_abs, x=lambda g, x: g * sgn_p(x), name="abs", holomorphic=False)
+def _abs_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), (x,) = tangents, inputs
+    dtype = dtype_of(x)
+    if dtype.kind != "c":
+        return t * sgn_p(x)
+    return cast_p(t * np.conjugate(sgn_p(x)), dtypes.of(dtype).to_real().np)
+
+
+abs_p = unary(_abs, x=lambda g, x: g * sgn_p(x), name="abs", holomorphic=False, jvp=_abs_jvp)
 sign_p = unary(_sign, x=lambda g: zeros_p(g), name="sign", holomorphic=False)
 sgn_p = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
-abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
+_abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
+
+
+def abs_(input: Tensor) -> Tensor:
+    """Take the absolute value, in place."""
+    if input.array.dtype.kind == "c":
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+    return _abs_(input)
+
 
 
 def abs(input: Tensor, *, out: Any = None) -> Tensor:

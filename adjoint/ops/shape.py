@@ -16,13 +16,14 @@ from ..core import modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.inplace import check_writable
-from ..core.recorders import parametric, unary
+from ..core.recorders import nary, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
 from .arguments import dim_in, dims_in, shape_from
 
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
+_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
 
 # --- What the engine itself needs -------------------------------------------------------------------
 
@@ -440,13 +441,13 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
 def _expand(x: Any, shape: Any) -> Any:
     lead = len(shape) - x.ndim
     strides = [0] * lead
-    for i, (n, m, s) in enumerate(zip(x.shape, shape[lead:], x.strides)):
+    for n, m, s in zip(x.shape, shape[lead:], x.strides):
         if n == m:
             strides.append(s)
         elif n == 1:
             strides.append(0)
         else:
-            raise _expand_error(shape, x.shape, lead + i)
+            raise _expand_error(shape, x.shape)
     if isinstance(x, np.generic):
         x = np.asarray(x)
     if type(x) is ndarray and x.flags.c_contiguous and x.dtype.kind in "fiubc":
@@ -455,8 +456,9 @@ def _expand(x: Any, shape: Any) -> Any:
     return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
 
 
-def _expand_error(shape: Any, existing: Any, at: int) -> RuntimeError:
+def _expand_error(shape: Any, existing: Any) -> RuntimeError:
     lead = len(shape) - len(existing)
+    at = max(lead + i for i, n in enumerate(existing) if n not in (1, shape[lead + i]))
     return RuntimeError(
         f"The expanded size of the tensor ({shape[at]}) must match the existing size ({existing[at - lead]}) at "
         f"non-singleton dimension {at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(existing)}"
@@ -767,6 +769,27 @@ undiagonal_p = parametric(
         x, (x.shape[0], *shape), offset, axis1 + 1, axis2 + 1
     ),
     node_name="DiagEmbedBackward0",
+)
+
+
+def _set_diagonal(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    out = module_of(x).array(x, order="C")
+    _diagonal(out, offset, axis1, axis2)[...] = y
+    return out
+
+
+set_diagonal_p = nary(
+    _set_diagonal,
+    inputs=2,
+    x=lambda g, offset, axis1, axis2: set_diagonal_p(g, _ZERO, offset, axis1, axis2),
+    y=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
+    jvp=lambda tangents, inputs, out, params: set_diagonal_p(
+        inputs[0] * 0 if tangents[0] is None else tangents[0],
+        _ZERO if tangents[1] is None else tangents[1],
+        *params,
+    ),
+    batch=lambda x, y, offset, axis1, axis2: set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1),
+    node_name="DiagonalScatterBackward0",
 )
 
 

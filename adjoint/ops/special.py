@@ -18,7 +18,7 @@ from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary, parametric, unary
 from ..core.tensor import TensorBase
 from ..kernels import special as special_kernels
-from ..kernels.special import special
+from ..kernels.special import in_single, special
 from .arguments import require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
@@ -119,6 +119,7 @@ def _digamma(x: Any) -> Any:
     return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), _psi(x))
 
 
+@in_single
 def _polygamma(x: Any, n: Any) -> Any:
     if n == 0:
         return _digamma(x)
@@ -202,6 +203,8 @@ def mvlgamma(input: Tensor, p: int, *, out: Any = None) -> Tensor:
 
 def mvlgamma_(input: Tensor, p: int) -> Tensor:
     """Take the logarithm of the multivariate gamma function, in place."""
+    if input.dtype.category < 2:
+        raise RuntimeError("mvlgamma: result type Float can't be cast to the desired output type Long")
     return input.copy_(mvlgamma(input.clone(), p))
 
 
@@ -381,11 +384,13 @@ def airy_ai(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, airy_ai_p(input))
 
 
+@in_single
 def _sinc(x: Any) -> Any:
     angle = x * math.pi
     return np.where(x == 0, x.dtype.type(1), np.sin(angle) / np.where(x == 0, x.dtype.type(1), angle))
 
 
+@in_single
 def _spherical(x: Any) -> Any:
     return np.where(x == 0, x.dtype.type(1), np.sin(x) / np.where(x == 0, x.dtype.type(1), x))
 
@@ -420,6 +425,7 @@ def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
 # --- Logarithms ---------------------------------------------------------------------------------------
 
 
+@in_single
 def _logit(x: Any, eps: Any) -> Any:
     if eps is not None:
         x = np.minimum(np.maximum(x, x.dtype.type(eps)), x.dtype.type(1 - eps))
@@ -446,6 +452,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
     return _logit_(input, eps)
 
 
+@in_single
 def _entr(x: Any) -> Any:
     positive = np.where(x > 0, x, x.dtype.type(1))
     return np.where(x > 0, -x * np.log(positive), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, -np.inf)))
@@ -500,6 +507,10 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) 
 
 def _logaddexp(x: Any, y: Any) -> Any:
     _require_floats(x, "logaddexp")
+    if x.dtype.kind == "c":
+        first = x.real >= y.real
+        high, low = np.where(first, x, y), np.where(first, y, x)
+        return high + np.log1p(np.exp(low - high))
     return np.logaddexp(x, y)
 
 
@@ -545,15 +556,11 @@ copysign_p = binary(
     np.copysign, x=_copysign_x, y=lambda g: zeros_p(g), floating=True, holomorphic=False
 )
 nextafter_p = binary(np.nextafter, x=lambda g, x, y: where_p(x == y, 0, g), y=lambda g: zeros_p(g))
-heaviside_p = binary(lambda x, y: np.heaviside(x, y) if x.dtype.kind == "f" else _step(x, y), name="heaviside")
+heaviside_p = binary(lambda x, y: np.where(x == 0, y, (x > 0).astype(x.dtype)), name="heaviside")
 gcd_p = binary(np.gcd)
 lcm_p = binary(lambda x, y: np.abs(np.lcm(x, y)), name="lcm")
 copysign_, nextafter_, heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)
 gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
-
-
-def _step(x: Any, y: Any) -> Any:
-    return np.where(x == 0, y, (x > 0).astype(x.dtype))
 
 
 def copysign(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
@@ -591,13 +598,16 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Multiply `input` by 2 to the power of `other`."""
     require_pair(input, other, "ldexp")
-    powers = other if other.dtype.is_floating_point else other.to(dtypes.default())
-    return into(out, mul_p(input, exponential_p(powers, 2.0)))
+    return into(out, mul_p(input, _powers_of_2(other)))
 
 
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """Multiply `input` by 2 to the power of `other`, in place."""
-    return input.mul_(exponential_p(other if other.dtype.is_floating_point else other.to(dtypes.default()), 2.0))
+    return input.mul_(_powers_of_2(other))
+
+
+def _powers_of_2(exponents: Tensor) -> Tensor:
+    return exponential_p(exponents if exponents.dtype.category > 1 else exponents.to(dtypes.default()), 2.0)
 
 
 def _frexp(x: Any) -> Any:

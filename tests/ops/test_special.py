@@ -126,7 +126,7 @@ def test_parts_of_floats() -> None:
 
 @needs_torch
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int64"])
-@pytest.mark.parametrize("name", ["erf", "erfc", "gammaln", "digamma", "i0", "ndtr", "sinc", "entr", "expit", "log_ndtr"])
+@pytest.mark.parametrize("name", ["erf", "erfc", "gammaln", "digamma", "i0", "ndtr", "sinc", "entr", "expit"])
 def test_dtypes(name: str, dtype: str) -> None:
     same(lambda m: getattr(m.special, name)(m.tensor([1, 2, 3], dtype=getattr(m, dtype))), 2e-2)
 
