@@ -50,6 +50,7 @@ from .ops.measure import linalg_norm as norm
 from .ops.measure import matrix_norm, vector_norm
 
 __all__ = [
+    "LinAlgError",
     "cholesky",
     "cholesky_ex",
     "cond",
@@ -91,5 +92,4 @@ __all__ = [
     "vander",
     "vecdot",
     "vector_norm",
-    "LinAlgError",
 ]

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .core import modes
 from .core.overrides import SubclassesOff, ask, disabled_torch_function, is_subclass, overloaded
 from .core.tensor import TensorBase
 from .tensor import Tensor
@@ -27,17 +28,17 @@ _disabled_torch_function_impl = disabled_torch_function
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Return whether the class of some argument must be asked before a function runs."""
-    return bool(overloaded(tuple(relevant_args)))
+    return not modes.local.subclasses_off and bool(overloaded(tuple(relevant_args)))
 
 
 def has_torch_function_unary(input: Any) -> bool:
     """Return whether the class of one argument must be asked."""
-    return is_subclass(input)
+    return not modes.local.subclasses_off and is_subclass(input)
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
     """Return whether the class of some argument must be asked."""
-    return bool(overloaded(args))
+    return has_torch_function(args)
 
 
 def handle_torch_function(

@@ -19,10 +19,12 @@ from .core.inplace import is_leaf_node, mark_stale
 from .core.payload import Payload
 from .core.primitive import by_ufunc, edge_of, extra_of, output_index, shown, wrap
 from .core.size import Size
-from .core.tensor import STALE, InferenceStorage, Storage, TensorBase, ledger_of, note_write, storage_of
+from .core.tensor import STALE, InferenceStorage, Storage, TensorBase, caller, ledger_of, note_write, storage_of
 from .hooks import RemovableHandle
 from . import subclasses
 from .ops.arguments import dim_in
+from .ops.copies import RESTING
+from .ops.literals import depth_outside
 from .ops import (
     activation,
     compare,
@@ -40,10 +42,11 @@ from .ops import (
     special,
 )
 from .ops import arrange as arranging
-from .ops import copied
+from .ops import copied, parts
 from .ops import gather as gathering
 from .ops import index as indexing
 from .ops import join as joining
+from .ops import power as powers
 from .ops import copies, interop, questions
 from .ops import memory as memories
 from .ops import reduce as reductions
@@ -248,11 +251,16 @@ class Tensor(TensorBase):
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed "
                     "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
                 )
+            if self.node.watched:
+                self.__dict__[RESTING] = self.node
             self.node = None
             return self
         if type(self.memory) is InferenceStorage and not modes.local.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         create.require_grad(self)
+        if RESTING in self.__dict__:
+            self.node = self.__dict__.pop(RESTING)
+            self.node.follow(self)
         return self
 
     @property
@@ -292,8 +300,17 @@ class Tensor(TensorBase):
 
     @property
     def grad_dtype(self) -> Any:
-        """The dtype that an accumulated gradient has."""
+        """The dtype that an accumulated gradient has: the tensor's own."""
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
         return self.dtype
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None:
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        if value is not self.dtype:
+            raise NotImplementedError(f"gradients of a {self.dtype} tensor are accumulated as {self.dtype}, not {value}")
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
@@ -506,10 +523,10 @@ class Tensor(TensorBase):
     __rsub__ = elementwise.rsub
     __mul__ = __rmul__ = elementwise.mul_p
     __truediv__ = elementwise.div_p
-    __rtruediv__ = __rdiv__ = elementwise.rdiv
+    __rtruediv__ = __rdiv__ = powers.rdiv
     __floordiv__, __rfloordiv__ = elementwise.div_floor_p, elementwise.rfloordiv
     __mod__, __rmod__ = elementwise.remainder_p, elementwise.rremainder
-    __pow__, __rpow__ = elementwise.power, elementwise.rpow
+    __pow__, __rpow__ = powers.power, powers.rpow
     __neg__ = neg = negative = elementwise.neg_p
     __pos__ = positive = elementwise.positive
     __iadd__ = add_ = elementwise.add_
@@ -518,7 +535,7 @@ class Tensor(TensorBase):
     __itruediv__ = __idiv__ = div_ = divide_ = true_divide_ = elementwise.div_
     __ifloordiv__ = floor_divide_ = elementwise.floor_divide_
     __imod__ = remainder_ = elementwise.remainder_
-    __ipow__ = pow_ = elementwise.pow_
+    __ipow__ = pow_ = powers.pow_
     neg_ = negative_ = elementwise.neg_
     add = elementwise.add
     sub = subtract = elementwise.sub
@@ -527,15 +544,15 @@ class Tensor(TensorBase):
     floor_divide = elementwise.floor_divide
     remainder = elementwise.remainder
     fmod, fmod_ = elementwise.fmod, elementwise.fmod_
-    pow = elementwise.pow
-    float_power, float_power_ = elementwise.float_power, elementwise.float_power_
-    square, square_ = elementwise.square, elementwise.square_
+    pow = powers.pow
+    float_power, float_power_ = powers.float_power, powers.float_power_
+    square, square_ = powers.square, powers.square_
     addcmul, addcmul_ = elementwise.addcmul, elementwise.addcmul_
     addcdiv, addcdiv_ = elementwise.addcdiv, elementwise.addcdiv_
     lerp, lerp_ = elementwise.lerp, elementwise.lerp_
-    sqrt, sqrt_ = elementwise.sqrt_p, elementwise.sqrt_
-    rsqrt, rsqrt_ = elementwise.rsqrt_p, elementwise.rsqrt_
-    reciprocal, reciprocal_ = elementwise.reciprocal_p, elementwise.reciprocal_
+    sqrt, sqrt_ = powers.sqrt_p, powers.sqrt_
+    rsqrt, rsqrt_ = powers.rsqrt_p, powers.rsqrt_
+    reciprocal, reciprocal_ = powers.reciprocal_p, powers.reciprocal_
     exp, exp_ = elementwise.exp_p, elementwise.exp_
     exp2, exp2_ = elementwise.exp2_p, elementwise.exp2_
     expm1, expm1_ = elementwise.expm1_p, elementwise.expm1_
@@ -571,6 +588,7 @@ class Tensor(TensorBase):
     conj_physical_ = elementwise.conj_physical_
     zero_ = elementwise.zero_
     fill_ = elementwise.fill_
+    apply_, map_, map2_ = elementwise.apply_, elementwise.map_, elementwise.map2_
 
     # piecewise
     where = piecewise.where_method
@@ -692,9 +710,9 @@ class Tensor(TensorBase):
     mH = property(shapes.adjoint)
     adjoint = shapes.adjoint
     movedim, moveaxis = shapes.movedim, shapes.moveaxis
-    diagonal, diag_embed, diag = shapes.diagonal, shapes.diag_embed, shapes.diag
-    diagflat, trace = shapes.diagflat, shapes.trace
-    unfold = shapes.unfold
+    diagonal, diag_embed, diag = parts.diagonal, parts.diag_embed, parts.diag
+    diagflat, trace = parts.diagflat, parts.trace
+    unfold = parts.unfold
     real = property(shapes.real)
     imag = property(shapes.imag)
 
@@ -704,7 +722,7 @@ class Tensor(TensorBase):
     roll, rot90 = arranging.roll, arranging.rot90
     tril, tril_ = arranging.tril, arranging.tril_
     triu, triu_ = arranging.triu, arranging.triu_
-    as_strided, as_strided_ = arranging.as_strided, arranging.as_strided_
+    as_strided, as_strided_ = parts.as_strided, parts.as_strided_
 
     # joining and splitting
     split, split_with_sizes, chunk = joining.split, joining.split_with_sizes, joining.chunk
@@ -716,8 +734,8 @@ class Tensor(TensorBase):
     # indexing
     __getitem__ = indexing.getitem
     __setitem__ = indexing.setitem
-    select, narrow, narrow_copy = indexing.select, indexing.narrow, indexing.narrow_copy
-    select_scatter, slice_scatter = indexing.select_scatter, indexing.slice_scatter
+    select, narrow, narrow_copy = parts.select, parts.narrow, parts.narrow_copy
+    select_scatter, slice_scatter = parts.select_scatter, parts.slice_scatter
     diagonal_scatter, as_strided_scatter = copied.diagonal_scatter, copied.as_strided_scatter
     index_put, index_put_ = indexing.index_put, indexing.index_put_
     gather, take_along_dim = gathering.gather, gathering.take_along_dim
@@ -796,22 +814,17 @@ class Tensor(TensorBase):
     cdouble = convert.caster(dtypes.complex128, "cdouble")
 
 
-_warned_lines: set[Any] = set()
-
-
 def _warn_grad_of_non_leaf() -> None:
-    """Warn once per line of the program; inspecting and copying code reads every attribute."""
-    from .core.tensor import caller
-
-    where = caller()
-    if where in _warned_lines or where[0].co_filename.endswith(("inspect.py", "copy.py")):
+    """Warn, unless the reader is code that inspects or copies and so reads every attribute."""
+    if caller()[0].co_filename.endswith(("inspect.py", "copy.py")):
         return
-    _warned_lines.add(where)
     warnings.warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
         "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-        "Tensor, use .retain_grad() on the non-leaf Tensor.",
-        stacklevel=3,
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you "
+        "access the leaf Tensor instead.",
+        UserWarning,
+        stacklevel=depth_outside(),
     )
 
 
@@ -823,17 +836,19 @@ def _check_grad(x: Any, value: Any) -> None:
     mine, theirs = x.array, value.array
     if tuple(theirs.shape) != tuple(mine.shape):
         raise RuntimeError(
-            "assigned grad has data of a different size: the tensor is "
-            f"{list(mine.shape)}, the gradient {list(theirs.shape)}"
+            f"attempting to assign a gradient of size '{list(theirs.shape)}' to a tensor of size '{list(mine.shape)}'. "
+            "Please ensure that the gradient and the tensor are the same size"
         )
     if theirs.dtype != mine.dtype:
         raise RuntimeError(
-            f"assigned grad has data of a different type: the tensor is {dtypes.of(mine.dtype)}, the gradient "
-            f"{dtypes.of(theirs.dtype)}"
+            f"attempting to assign a gradient with dtype '{dtypes.of(theirs.dtype).name}' to a tensor with grad_dtype "
+            f"'{dtypes.of(mine.dtype).name}'. The gradient must match the tensor's grad_dtype (its dtype); convert it with "
+            ".to(tensor.dtype)"
         )
     if devices.of(theirs) != devices.of(mine):
         raise RuntimeError(
-            f"assigned grad has data located on a different device: {devices.of(theirs)}, not {devices.of(mine)}"
+            f"attempting to assign a gradient with device type '{devices.of(theirs)}' to a tensor with device type "
+            f"'{devices.of(mine)}'. Please ensure that the gradient and the tensor are on the same device"
         )
 
 

@@ -16,7 +16,7 @@ def _switch(mode: bool, check_nan: bool) -> None:
     modes.local.anomaly, modes.local.anomaly_nan = mode, check_nan
 
 
-class detect_anomaly:  # noqa: N801 - torch's name
+class detect_anomaly:
     """Record the forward traceback of every op, and raise where a NaN is made.
 
     A NaN that an op makes out of finite inputs is reported at that op, in the forward pass; one that a
@@ -48,7 +48,7 @@ class detect_anomaly:  # noqa: N801 - torch's name
         modes.local.anomaly_forward = self.before[2]
 
 
-class set_detect_anomaly:  # noqa: N801 - torch's name
+class set_detect_anomaly:
     """Switch anomaly detection on or off at once; as a context, until its end."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:

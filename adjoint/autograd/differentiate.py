@@ -54,7 +54,9 @@ def _starting_gradient(root: Any, g: Any, lift: bool, batched: bool = False) -> 
     """Return the gradient to start a root from: the caller's, checked, or one."""
     if isinstance(root, GradientEdge):
         if g is None:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs: a GradientEdge needs grad_outputs")
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs: a GradientEdge needs grad_outputs"
+            )
         return g if lift else g.array
     if g is None:
         if root.array.size != 1:
@@ -65,8 +67,7 @@ def _starting_gradient(root: Any, g: Any, lift: bool, batched: bool = False) -> 
             )
         if dtypes.of(root.array.dtype).category == 3:
             raise RuntimeError(
-                "grad can be implicitly created only for real scalar outputs but got "
-                f"{dtypes.of(root.array.dtype)}"
+                f"grad can be implicitly created only for real scalar outputs but got {dtypes.of(root.array.dtype)}"
             )
         g = start_gradient(root)
         return wrap(g) if lift else g
@@ -214,11 +215,17 @@ def grad(
     (tensor(18.),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     allow = materialize_grads if allow_unused is None else allow_unused
     outs, ins = _tuple(outputs), _tuple(inputs)
     if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True).",
+            FutureWarning,
+            stacklevel=2,
+        )
     gs = _tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outs)
     if len(gs) != len(outs):
         raise RuntimeError(f"got {len(outs)} outputs and {len(gs)} grad_outputs")

@@ -48,7 +48,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     entered.__exit__(None, None, None)
 
 
-class dual_level:  # noqa: N801 - torch's name
+class dual_level:
     """A context in which tensors may have tangents.
 
     Examples
@@ -101,7 +101,7 @@ def _tensor(value: Any) -> Any:
     return value if isinstance(value, TensorBase) else wrap(value)
 
 
-class _set_fwd_grad_enabled:  # noqa: N801 - torch's name
+class _set_fwd_grad_enabled:
     """Switch forward mode on or off."""
 
     def __init__(self, mode: bool) -> None:

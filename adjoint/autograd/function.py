@@ -21,8 +21,8 @@ from ..core.primitive import (
     Node,
     Output,
     Special,
-    differentiable,
     capture_traceback,
+    differentiable,
     edge_of,
     extra_of,
     fit,
@@ -31,7 +31,6 @@ from ..core.primitive import (
     output_node,
     wrap,
 )
-from ..core.engine import AccumulateGrad
 from ..core.tensor import (
     STALE,
     InferenceStorage,
@@ -50,8 +49,8 @@ __all__ = [
     "BackwardCFunction",
     "Function",
     "FunctionCtx",
-    "NestedIOFunction",
     "InplaceFunction",
+    "NestedIOFunction",
     "once_differentiable",
 ]
 
@@ -121,14 +120,14 @@ class FunctionCtx:
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for `backward`, which finds them in ``ctx.saved_tensors``."""
-        self.to_save = tensors
+        self.to_save: tuple[Any, ...] | None = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, TensorBase):
                 raise TypeError("save_for_forward can only save variables; assign other values to ctx itself")
-        self.saved_for_forward = tensors
+        self.saved_for_forward: tuple[Any, ...] | None = tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """Say which inputs `forward` has written to."""
@@ -240,9 +239,7 @@ class SavedTensor:
             _pack(self._kept, self._node, pack_hook, unpack_hook)
 
 
-def _pack(
-    kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
-) -> None:
+def _pack(kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
     if kept.unpack is not None:
         raise RuntimeError("Setting hooks on a saved tensor more than once is not allowed")
     with Hookless():
@@ -297,8 +294,8 @@ def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list
     targets = node.targets_of
     if len(answers) != len(targets):
         answers = _of_tensors(node, answers)
-    results = []
-    for answer, edge, target in zip(answers, edges, targets):  # noqa: B905 - equal by now; strict costs
+    results: list[Any] = []
+    for answer, edge, target in zip(answers, edges, targets):
         if edge is None or answer is None:
             results.append(None)
         elif isinstance(answer, TensorBase) and answer.array.shape == target[0] and answer.array.dtype is target[1]:
@@ -416,6 +413,7 @@ class Function(metaclass=_FunctionMeta):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: functions are applied through their class."""
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
             f"function with static forward method: {type(self).__name__}.apply(...)"
@@ -626,16 +624,16 @@ class _Outputs:
         if not recording:
             return
         ctx.single = not self.several
-        ctx.metas = [
-            (v.array.shape, v.array.dtype, type(v.array)) if isinstance(v, TensorBase) else None for v in values
-        ]
+        ctx.metas = tuple(
+            [(v.array.shape, v.array.dtype, type(v.array)) if isinstance(v, TensorBase) else None for v in values]
+        )
         _locate(ctx)
         ctx.stamp = tick()
         plain = not dirty and "non_differentiable" not in attributes
         for i, v in enumerate(values):
             if isinstance(v, TensorBase):
                 usual = plain and v.node is None and v.lineage is None and v.array.dtype.kind == "f"
-                if usual and not any([v is a for a in self.args]):
+                if usual and not _is_one_of(v, self.args):
                     v.node = output_node(ctx, i) if self.several else ctx
                 else:
                     values[i] = self._attach_one(v, i)
@@ -647,7 +645,7 @@ class _Outputs:
         ctx = self.ctx
         if not any(t is a for a in self.args):
             raise RuntimeError(
-                f"{ctx.op.title}: a tensor given to mark_dirty is not an input; mark_dirty only takes tensors that forward was given"
+                f"{ctx.op.title}: mark_dirty was given a tensor that is not an input of forward"
             )
         if not any(t is v for v in self.values) and recording:
             raise RuntimeError(
@@ -666,6 +664,7 @@ class _Outputs:
             return v
         node: Any = ctx if ctx.single else output_node(ctx, i)
         if dirty:
+            assert position is not None
             slot = ctx.positions.index(position)
             if v.lineage is not None and not ctx.single:
                 raise RuntimeError(
@@ -763,4 +762,3 @@ class NestedIOFunction(Function):
     """Torch's base for functions of nested inputs; kept for its name."""
 
     _is_base = True
-

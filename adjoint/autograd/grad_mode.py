@@ -13,6 +13,7 @@ from ..core.modes import is_grad_enabled
 F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
+    "_unsafe_preserve_version_counter",
     "enable_grad",
     "inference_mode",
     "is_grad_enabled",
@@ -20,7 +21,6 @@ __all__ = [
     "no_grad",
     "set_grad_enabled",
     "set_multithreading_enabled",
-    "_unsafe_preserve_version_counter",
 ]
 
 
@@ -38,12 +38,13 @@ class _Context:
         raise NotImplementedError
 
     def __call__(self, function: F) -> F:
+        """Wrap a function."""
         if inspect.isclass(function):
             raise TypeError(f"{type(self).__name__} decorates functions, not classes; decorate its methods")
         if inspect.isgeneratorfunction(function):
-            return _wrapped_generator(self.clone, function)
+            return _wrapped_generator(self.clone, function)  # type: ignore[no-any-return]
         if inspect.iscoroutinefunction(function):
-            return _wrapped_coroutine(self.clone, function)
+            return _wrapped_coroutine(self.clone, function)  # type: ignore[no-any-return]
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -133,7 +134,7 @@ def _bare(cls: Any, function: Any) -> Any:
     return instance if function is None else instance(function)
 
 
-class no_grad(_GradContext):  # noqa: N801 - torch's name
+class no_grad(_GradContext):
     """Switch recording off.
 
     Examples
@@ -148,19 +149,21 @@ class no_grad(_GradContext):  # noqa: N801 - torch's name
     value = False
 
     def __new__(cls, orig_func: Any = None) -> Any:
+        """Return the context, or the function given to it as a bare decorator, wrapped."""
         return _bare(cls, orig_func)
 
 
-class enable_grad(_GradContext):  # noqa: N801 - torch's name
+class enable_grad(_GradContext):
     """Switch recording on, inside `no_grad` say."""
 
     value = True
 
     def __new__(cls, orig_func: Any = None) -> Any:
+        """Return the context, or the function given to it as a bare decorator, wrapped."""
         return _bare(cls, orig_func)
 
 
-class set_grad_enabled(_Context):  # noqa: N801 - torch's name
+class set_grad_enabled(_Context):
     """Switch recording on or off at once; as a context, until its end.
 
     Examples
@@ -186,6 +189,7 @@ class set_grad_enabled(_Context):  # noqa: N801 - torch's name
         modes.set_grad(self.before)
 
     def __call__(self, function: F) -> F:
+        """Wrap a function."""
         # The call that made this object already switched the mode; as a decorator it must not.
         modes.set_grad(self.before)
         return super().__call__(function)
@@ -194,7 +198,7 @@ class set_grad_enabled(_Context):  # noqa: N801 - torch's name
         return f"set_grad_enabled(mode={self.mode})"
 
 
-class inference_mode(_Context):  # noqa: N801 - torch's name
+class inference_mode(_Context):
     """Switch recording off, and make tensors that can never take part in it.
 
     Examples
@@ -206,6 +210,7 @@ class inference_mode(_Context):  # noqa: N801 - torch's name
     """
 
     def __new__(cls, mode: Any = True) -> Any:
+        """Return the context, or the function given to it as a bare decorator, wrapped."""
         instance = object.__new__(cls)
         if isinstance(mode, bool):
             return instance
@@ -244,7 +249,7 @@ def is_inference_mode_enabled() -> bool:
     return modes.local.inference
 
 
-class set_multithreading_enabled(_Context):  # noqa: N801 - torch's name
+class set_multithreading_enabled(_Context):
     """Accepted for torch's sake: the backward pass runs in the calling thread anyway."""
 
     def __init__(self, mode: bool) -> None:
@@ -262,7 +267,7 @@ class set_multithreading_enabled(_Context):  # noqa: N801 - torch's name
         modes.local.multithreading = self.before
 
 
-class _unsafe_preserve_version_counter(_Context):  # noqa: N801 - torch's name
+class _unsafe_preserve_version_counter(_Context):
     """Let writes inside the context pass unnoticed by what kept the tensors before."""
 
     def __init__(self, tensors: Any) -> None:

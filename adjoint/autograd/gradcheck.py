@@ -163,9 +163,7 @@ def _backward(output: Tensor, inputs: list[Tensor], start: Tensor) -> list[Any]:
     return list(grad(output, inputs, start, retain_graph=True, allow_unused=True))
 
 
-def _analytical(
-    output: Tensor, inputs: list[Tensor], part: str, check_dtypes: bool
-) -> tuple[list[Jacobian], float]:
+def _analytical(output: Tensor, inputs: list[Tensor], part: str, check_dtypes: bool) -> tuple[list[Jacobian], float]:
     """Return the Jacobian of one output for every input; and how far two backward passes differ."""
     unit = 1.0 if part == "real" else 1j
     size = output.array.size
@@ -220,10 +218,7 @@ def _pushed(subject: _Subject, tangents: dict[int, Tensor]) -> list[Any]:
         level = forward_ad._levels[-1][1]
         # Duals that are leaves of their own, those without a tangent too: `func` may differentiate in
         # reverse mode inside, as gradgradcheck's does.
-        new = {
-            id(x): wrap(Dual(x.detach(), tangents.get(id(x)), level)).requires_grad_()
-            for x in subject.checked
-        }
+        new = {id(x): wrap(Dual(x.detach(), tangents.get(id(x)), level)).requires_grad_() for x in subject.checked}
         outs = subject.outputs_of(_replaced(subject.inputs, new))
         found = []
         for out in outs:
@@ -394,8 +389,7 @@ def _slow_story(
 def _check_inputs(subject: _Subject) -> None:
     if not subject.checked:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of them have "
-            "requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
     for i, x in enumerate(subject.checked):
         if x.dtype.to_real().name != "float64":
@@ -406,9 +400,7 @@ def _check_inputs(subject: _Subject) -> None:
                 UserWarning,
                 stacklevel=3,
             )
-        if x.array.size and any(
-            s == 0 and n > 1 for s, n in zip(x.array.strides, x.array.shape, strict=True)
-        ):
+        if x.array.size and any(s == 0 and n > 1 for s, n in zip(x.array.strides, x.array.shape, strict=True)):
             raise RuntimeError(
                 f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
                 "non-overlapping to be able to compute the numerical gradients correctly. You should call "
@@ -431,9 +423,7 @@ def _check_zero_start(subject: _Subject) -> None:
     starts = [create.zeros_like(o) for o in outputs]
     for g, x in zip(grad(outputs, subject.checked, starts, allow_unused=True), subject.checked, strict=True):
         if g is not None and np.any(_checked_gradient(g, x, False)):
-            raise GradcheckError(
-                "backward not multiplied by grad_output: grad_output was zeros, the gradient is not"
-            )
+            raise GradcheckError("backward not multiplied by grad_output: grad_output was zeros, the gradient is not")
 
 
 class _Undefined(Function):
@@ -466,8 +456,7 @@ def _check_undefined(subject: _Subject) -> None:
         for g, x in zip(found, subject.checked, strict=True):
             if g is not None and np.any(_checked_gradient(g, x, False)):
                 raise GradcheckError(
-                    "Expected all input grads to be undefined or zero when all output grads are undefined "
-                    "or zero"
+                    "Expected all input grads to be undefined or zero when all output grads are undefined or zero"
                 )
 
 
@@ -544,8 +533,7 @@ def _check_batched_forward(subject: _Subject, rtol: float, atol: float) -> None:
         for k, g in enumerate(together):
             if not _close(_host(g), np.concatenate([e[k] for e in expected]), rtol, atol):
                 raise GradcheckError(
-                    f"For output {k} and input {i}: batched tangents differ from those computed one by one"
-                    f"\n\n{g}"
+                    f"For output {k} and input {i}: batched tangents differ from those computed one by one\n\n{g}"
                 )
 
 

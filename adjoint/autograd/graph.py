@@ -44,13 +44,14 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
 
 def increment_version(tensor: Any) -> None:
     """Count a write that happened behind adjoint's back, through a NumPy alias say."""
-    for t in (tensor,) if isinstance(tensor, TensorBase) else tensor:
+    tensors: Any = (tensor,) if isinstance(tensor, TensorBase) else tensor
+    for t in tensors:
         if t.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
         note_write(t, "increment_version")
 
 
-class saved_tensors_hooks:  # noqa: N801 - torch's name
+class saved_tensors_hooks:
     """Pass every tensor that ops keep inside the context through `pack_hook`, and back through `unpack_hook`.
 
     Examples
@@ -77,7 +78,7 @@ class saved_tensors_hooks:  # noqa: N801 - torch's name
         modes.local.pack_hooks = modes.local.pack_hooks[:-1]
 
 
-class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - torch's name
+class save_on_cpu(saved_tensors_hooks):
     """Keep what ops save in host memory, and bring it back to the GPU when the backward pass needs it."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -117,9 +118,7 @@ class _MultiHandle(RemovableHandle):
             handle.remove()
 
 
-def register_multi_grad_hook(
-    tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all"
-) -> RemovableHandle:
+def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, mode: str = "all") -> RemovableHandle:
     """Call `fn` when the gradients of several tensors are there: of all of them, or of any one.
 
     With ``mode="all"``, `fn` gets the list of gradients (None for a tensor that the pass does not reach)
@@ -208,4 +207,3 @@ class _Mutations:
         for entry in self.copies:
             entry.clear()
         self.copies.clear()
-

@@ -33,6 +33,7 @@ class Variable(metaclass=_VariableMeta):
     _execution_engine = _ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+        """Return a tensor that shares the memory of `data`."""
         out = create.tensor([]) if data is None else data.detach()
         if requires_grad:
             create.require_grad(out)

@@ -184,8 +184,23 @@ def _cupy() -> Any:
             "CUDA is not available: adjoint runs on a GPU through CuPy, which is not installed here; "
             "pip install adjoint[cuda]"
         ) from error
-    _module_of[cupy.ndarray] = cupy
+    if cupy.ndarray not in _module_of:
+        from ..kernels import cupy as gpu  # imports CuPy, so not before a GPU is asked for
+
+        global adopt, fused_run
+        adopt, fused_run = gpu.adopt, gpu.fused_run
+        _module_of[cupy.ndarray] = _module_of[gpu.Array] = cupy
     return cupy
+
+
+def adopt(value: Any) -> Any:
+    """Return an array as tensors hold it; replaced by the GPU's own once CuPy is there."""
+    return value
+
+
+def fused_run(run: Any, names: Any, expressions: Any) -> Any:
+    """Return a node's `run` for GPU arrays; replaced by the GPU's own once CuPy is there."""
+    return run
 
 
 def place_array(array: Any, place: device) -> Any:

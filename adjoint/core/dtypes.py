@@ -254,8 +254,8 @@ def result_of(operands: list[tuple[dtype, int]]) -> dtype:
         if chosen is None:
             chosen = level
         elif level.category > chosen.category:
-            if level.is_complex and chosen.is_floating_point:
-                chosen = chosen.to_complex()  # the tensor's own precision
+            if level.is_complex:  # with the precision of the tensor, if it has one
+                chosen = chosen.to_complex() if chosen.is_floating_point else level
             else:
                 chosen = promote_types(chosen, level)
     assert chosen is not None

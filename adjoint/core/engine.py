@@ -22,19 +22,19 @@ import numpy as np
 from ..errors import place
 from . import device, modes, primitive
 from .dtypes import of
+from .payload import Payload
 from .primitive import (
     Extra,
     Freed,
     Node,
     Output,
     Special,
-    Storage,
     edge_of,
     freed_error,
     unpacked,
     wrap,
 )
-from .tensor import TensorBase, caller, clock, note_write, storage_of
+from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of
 
 ndarray = np.ndarray
 _by_stamp = attrgetter("stamp")
@@ -86,6 +86,7 @@ class AccumulateGrad(Node):
         return leaf
 
     def lifted(self) -> Any:
+        """Return None: a leaf keeps nothing."""
         return None
 
 
@@ -264,7 +265,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     heap: list[tuple[int, Any]] = []
     ends: dict[Any, list[Any]] | None = None
     leaf = AccumulateGrad
-    take, pending = grads.pop, grads.get
+    take = grads.pop
     for root, g in zip(roots, gradients, strict=True):
         if needed is None or root in needed:
             place_of = sums if type(root) is leaf else grads
@@ -288,7 +289,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
             if needed is not None:
                 if node in task.wanted:  # type: ignore[operator]
                     _capture(node, g, captured)
-                if not all([e in needed for e in edges if e is not None]):
+                if not needed.issuperset(e for e in edges if e is not None):
                     edges = tuple([e if e in needed else None for e in edges])
             if needed is not None and not any(edges):
                 results: Any = (None,) * len(edges)
@@ -421,7 +422,7 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
 def _writable(held: Any, g: Any) -> bool:
     if type(held) is np.ndarray:
         return held.flags.writeable and held.dtype == g.dtype
-    return not isinstance(held, primitive.Payload) and held.dtype == g.dtype
+    return not isinstance(held, Payload) and held.dtype == g.dtype
 
 
 def _own(g: Any, like: Any) -> Any:
@@ -434,7 +435,7 @@ def _own(g: Any, like: Any) -> Any:
         return g.astype(like.dtype, copy=True) if g.dtype != like.dtype else g.copy()
     if isinstance(g, np.generic):
         return np.array(g, dtype=like.dtype)
-    if isinstance(g, primitive.Payload):
+    if isinstance(g, Payload):
         return g
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
@@ -523,9 +524,7 @@ def _refuse_nan(node: Any, edges: Any, results: Any) -> None:
             continue
         value = r.array if isinstance(r, TensorBase) else r
         if value.dtype.kind in "fc" and bool(np.isnan(value).any()):
-            raise RuntimeError(
-                f"Function '{node.op.title}' returned nan values in its {i}th output."
-            )
+            raise RuntimeError(f"Function '{node.op.title}' returned nan values in its {i}th output.")
 
 
 def _explain(error: Exception, node: Any) -> None:
@@ -552,7 +551,9 @@ def _warn_of_anomaly(node: Any, traceback: Any) -> None:
             "forward pass for more information."
         )
     else:
-        text = f"Error detected in {title}. Traceback of forward call that caused the error:\n" + "".join(traceback.format())
+        text = f"Error detected in {title}. Traceback of forward call that caused the error:\n" + "".join(
+            traceback.format()
+        )
     warnings.warn(text, stacklevel=4)
 
 
@@ -586,8 +587,8 @@ def _calibrate() -> None:
 def start_gradient(root: TensorBase) -> Any:
     """Return the gradient of a scalar root with respect to itself: one."""
     array = root.array
-    if isinstance(array, primitive.Payload):
-        return np.ones(array.shape, array.dtype)
+    if isinstance(array, Payload):
+        return np.ones(root.array.shape, root.array.dtype)
     return device.module_of(array).ones(array.shape, array.dtype)
 
 

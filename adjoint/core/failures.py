@@ -80,14 +80,12 @@ _TITLES = {
 
 def title_of(dtype: Any) -> str:
     """Return what torch's messages call a dtype."""
-    return _TITLES.get(dtype.name, dtype.name)
+    return _TITLES.get(dtype.name, str(dtype.name))
 
 
 def not_implemented(name: str, x: Any) -> NotImplementedError:
     """Return the error for an op that does not take the dtype of `x`."""
-    return NotImplementedError(
-        f"\"{name}\" not implemented for '{title_of(x.dtype)}': convert with .to(dtype) first"
-    )
+    return NotImplementedError(f"\"{name}\" not implemented for '{title_of(x.dtype)}': convert with .to(dtype) first")
 
 
 def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None:

@@ -117,7 +117,7 @@ _TITLES = {
 
 
 def _title(dtype: Any) -> str:
-    return _TITLES.get(dtype.name, dtype.name)
+    return str(_TITLES.get(dtype.name, dtype.name))
 
 
 def can_cast(source: Any, target: Any) -> bool:

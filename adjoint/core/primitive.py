@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import FreedGraphError, InPlaceError, describe, place
 from ..hooks import RemovableHandle
-from . import modes
+from . import device, modes
 from .dtypes import default, floating
 from .overrides import overridden, plain
 from .payload import Payload, top_payload
@@ -48,9 +48,9 @@ getframe = sys._getframe
 # brings a gradient to its input's shape and dtype with primitives that live in ops.
 tensor_type: type[TensorBase] = TensorBase
 make: Callable[[], Any] = TensorBase
-sum_to: Callable[[Any, tuple[int, ...]], Any]
-cast: Callable[[Any, Any], Any]
-into: Callable[[Any, Any], Any]  # puts a result into the tensor given as ``out=``
+sum_to: Callable[[Any, tuple[int, ...]], Any] = None  # type: ignore[assignment]
+cast: Callable[[Any, Any], Any] = None  # type: ignore[assignment]
+into: Callable[[Any, Any], Any] = None  # type: ignore[assignment]  # puts a result into ``out=``
 
 registry: dict[str, Op] = {}
 by_ufunc: dict[Any, Callable[..., Any]] = {}
@@ -197,8 +197,7 @@ class Node:
         self.verify()
         saved = self.lifted() if lift else unpacked(self)
         results = tuple(
-            r if r is None or isinstance(r, TensorBase) else wrap(r)
-            for r in self.op.run(self, g, self.edges, saved)
+            r if r is None or isinstance(r, TensorBase) else wrap(r) for r in self.op.run(self, g, self.edges, saved)
         )
         return results[0] if len(results) == 1 else results
 
@@ -289,9 +288,7 @@ def _lift_one(node: Node, value: Any, index: int) -> Any:
     if index == len(edges):
         if not isinstance(value, tuple):
             return wrap(value, node)
-        return tuple(
-            wrap(v, output_node(node, i) if differentiable(v.dtype) else None) for i, v in enumerate(value)
-        )
+        return tuple(wrap(v, output_node(node, i) if differentiable(v.dtype) else None) for i, v in enumerate(value))
     if not hasattr(value, "dtype"):
         return value
     edge = edges[index]
@@ -313,7 +310,7 @@ def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Any:
 
 def settle(value: Any) -> Any:
     """Return a kernel's result as an array: NumPy gives scalars for 0-d results."""
-    return np.asarray(value) if isinstance(value, np.generic | float | int | complex) else value
+    return np.asarray(value) if isinstance(value, np.generic | float | int | complex) else device.adopt(value)
 
 
 class Op:
@@ -322,9 +319,11 @@ class Op:
     __slots__ = (
         "batch",
         "call",
+        "cuda",
         "derived",
         "explain",
         "floating",
+        "gpu_twin",
         "holomorphic",
         "inputs",
         "into",
@@ -368,6 +367,7 @@ class Op:
         joint: Callable[..., Any] | None = None,
         sequence: Op | None = None,
         holomorphic: bool = False,
+        cuda: dict[str, str] | None = None,
         into: Callable[..., None] | None = None,
     ) -> None:
         # `into` is how an in-place form writes less than everything: it is called with the same
@@ -390,6 +390,8 @@ class Op:
         self.wants_undefined = False
         self.holomorphic = holomorphic
         self.twin: Op | None = None
+        self.cuda = cuda
+        self.gpu_twin: Op | None = None
         self.node: Any = type(
             self.title, (MultipleNode if outputs else Node,), {"__slots__": (), "__module__": "adjoint"}
         )
@@ -415,26 +417,30 @@ class Op:
         flat = [[n for w in ws for n in ([w] if w in names else spans.get(w, [w]))] for ws in wanted]
         derived = sorted({n for w in flat for n in w if n not in names}, key=_by_number)
         names += derived
-        self.derived = tuple(
-            (self.inputs.index(n.rpartition("_")[0]), n.rpartition("_")[2]) for n in derived
-        )
+        self.derived = tuple((self.inputs.index(n.rpartition("_")[0]), n.rpartition("_")[2]) for n in derived)
         self.keeps = tuple(tuple(names.index(n) for n in w) for w in flat)
         self.pickers = tuple(_picker(k) for k in self.keeps)
         self.spans = tuple(len(spans[w]) if w in spans and w not in names else 0 for w in wanted[0]) if rules else ()
 
-    def variant(self, dtype: Any) -> Op:
-        """Return the op to record for a result of `dtype`.
+    def variant(self, result: Any) -> Op:
+        """Return the op to record for a result: on complex values and on a GPU its rules run differently.
 
         A rule states the derivative. On complex values torch's gradient is the conjugate of what the
-        chain rule gives, so there a holomorphic op's rules run between two conjugations.
+        chain rule gives, so there a holomorphic op's rules run between two conjugations. On a GPU an op
+        that gives its rules in C too (`cuda`) runs them in one launch.
         """
-        if not self.holomorphic or dtype.kind != "c":
-            return self
-        if self.twin is None:
-            twin = copy.copy(self)
-            twin.run = _run_conjugated(self.run)
-            self.twin = twin
-        return self.twin
+        if self.holomorphic and result.dtype.kind == "c":
+            if self.twin is None:
+                self.twin = copy.copy(self)
+                self.twin.run = _run_conjugated(self.run)
+            return self.twin
+        if self.cuda and type(result) is not ndarray and not isinstance(result, Payload):
+            if self.gpu_twin is None:
+                names = tuple(tuple(_names_after_g(r)) for r in self.rules if r)
+                self.gpu_twin = copy.copy(self)
+                self.gpu_twin.run = device.fused_run(self.run, names, tuple(self.cuda.values()))
+            return self.gpu_twin
+        return self
 
     def node_for(self, edge: Any, kept: Any) -> Node:
         """Return a node of a one-input op made by hand, with one edge and what its rule keeps."""
@@ -489,7 +495,11 @@ def _run_for(rules: tuple[Any, ...], keeps: tuple[tuple[int, ...], ...]) -> Call
         results = [
             None
             if edge is None or rule is None
-            else rule(g) if count == 0 else rule(g, kept) if count == 1 else rule(g, *kept)
+            else rule(g)
+            if count == 0
+            else rule(g, kept)
+            if count == 1
+            else rule(g, *kept)
             for edge, rule, kept, count in zip(edges, rules, saved, counts, strict=True)
         ]
         return results if self.targets is None else fit_all(results, self.targets)
@@ -566,9 +576,7 @@ def _run_two(rule_x: Any, rule_y: Any, count: int) -> Callable[..., Any]:
 
 def fit_all(results: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
     """Undo broadcasting and promotion: bring each gradient to its input's shape and dtype."""
-    return [
-        g if g is None or t is None else fit(g, *t) for g, t in zip(results, targets, strict=True)
-    ]
+    return [g if g is None or t is None else fit(g, *t) for g, t in zip(results, targets, strict=True)]
 
 
 def fit(g: Any, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -629,7 +637,18 @@ def _raw_saved(node: Node, index: int) -> RawSaved:
 class Special:
     """Stands in `node.op` of a node that no primitive recorded: a leaf, one output of several, a write."""
 
-    __slots__ = ("derived", "inputs", "joint", "keeps", "name", "node", "run", "saved_names", "title", "wants_undefined")
+    __slots__ = (
+        "derived",
+        "inputs",
+        "joint",
+        "keeps",
+        "name",
+        "node",
+        "run",
+        "saved_names",
+        "title",
+        "wants_undefined",
+    )
 
     def __init__(self, title: str, run: Callable[..., Any], wants_undefined: bool = False) -> None:
         self.name = self.title = title
@@ -650,6 +669,7 @@ class Output(Node):
     index: int
 
     def lifted(self) -> Any:
+        """Return None: it keeps nothing."""
         return None
 
 
@@ -709,7 +729,7 @@ def output_node(parent: Node, index: int) -> Output:
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
-    if not modes.unusual and not any([isinstance(v, TensorBase) for v in inputs]):
+    if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
         return _run_raw(op, inputs, params)
     top = top_payload(inputs) if modes.unusual else None
     level = 0 if top is None else top.level
@@ -717,7 +737,7 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     if mine is None:
         return overridden(op, inputs, params)
     if op.promotes:
-        values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes)
+        values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes or ())
     if op.floating:
         values = tuple(as_floating(v) for v in values)
     try:
@@ -786,9 +806,7 @@ def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
     return tuple(values), tuple(mine)
 
 
-def _record_outputs(
-    op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], values: Any, params: Any, c: Any
-) -> Any:
+def _record_outputs(op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], values: Any, params: Any, c: Any) -> Any:
     owned = tuple(x if own else None for x, own in zip(inputs, mine, strict=True))
     edges = tuple(edge_of(x) if x is not None and r else None for x, r in zip(owned, op.rules, strict=True))
     recording = any(e is not None for e in edges) and modes.is_grad_enabled()
@@ -828,7 +846,7 @@ def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> 
 def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: Any, out: Any) -> Any:
     """Return the node of a recorded call, with what its rules keep."""
     n: Any = MultipleNode() if op.outputs else Node()
-    n.op = op.variant((out[0] if op.outputs else out).dtype) if op.holomorphic else op
+    n.op = op.variant(out[0] if op.outputs else out) if op.holomorphic or op.cuda else op
     n.edges, n.stamp, n.extra = edges, tick(), None
     env = (*values, out, *params, *(_derive(values[i], what) for i, what in op.derived))
     if not any(op.keeps):
@@ -837,8 +855,7 @@ def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: 
         n.saved = tuple(pick and pick(env) for pick in op.pickers)
     else:
         n.saved = tuple(
-            None if e is None or pick is None else pick(env)
-            for e, pick in zip(edges, op.pickers, strict=True)
+            None if e is None or pick is None else pick(env) for e, pick in zip(edges, op.pickers, strict=True)
         )
     if modes.inferred:
         refuse_inference(n, owned)
@@ -872,8 +889,7 @@ def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:
     if not op.promotes:
         return None
     changed = any(
-        x is not None and (v.shape != out.shape or v.dtype != x.array.dtype)
-        for x, v in zip(owned, values, strict=True)
+        x is not None and (v.shape != out.shape or v.dtype != x.array.dtype) for x, v in zip(owned, values, strict=True)
     )
     return tuple(_target(x) for x in owned) if changed else None
 
@@ -996,7 +1012,7 @@ def quietly(kernel: Callable[..., Any], *args: Any) -> Any:
 def recovered(op: Op, error: Exception, inputs: Any, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Return the result after all, where a 0-d value on the host met arrays on a GPU; else raise."""
     mixed = any(type(v) is ndarray and v.ndim == 0 for v in values) and any(
-        type(v).__module__.startswith("cupy") for v in values
+        hasattr(v, "ndim") and device.module_of(v) is not np for v in values
     )
     if not mixed:
         raise explained(op, error, inputs) from error.__cause__
@@ -1043,7 +1059,9 @@ def refused_view(x: TensorBase, what: str) -> str:
     view = x.lineage
     assert view is not None
     node = x.node
-    made_by = "A view" if not isinstance(node, Node) else f"Output {output_index(node)} of {shown(node).name()} is a view"
+    made_by = (
+        "A view" if not isinstance(node, Node) else f"Output {output_index(node)} of {shown(node).name()} is a view"
+    )
     if view.kind == View.MULTIPLE:
         return (
             f"{made_by if made_by != 'A view' else 'Output 0 of a function is a view'} {what}. This view is the "

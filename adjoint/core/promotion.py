@@ -64,7 +64,7 @@ def convert(value: Any, dtype: dtypes.dtype, hosted: bool = True) -> Any:
         return array if hosted else array[()]
     if has == dtype.np or has is dtype:
         return value
-    if isinstance(value, np.ndarray) or not hasattr(value, "level") and not isinstance(value, TensorBase):
+    if isinstance(value, np.ndarray) or (not hasattr(value, "level") and not isinstance(value, TensorBase)):
         return value.astype(dtype.np)
     from . import primitive
 

@@ -20,6 +20,7 @@ from .overrides import plain
 from .primitive import (
     Node,
     Op,
+    _run_raw,
     _target,
     as_floating,
     by_ufunc,
@@ -34,7 +35,7 @@ from .primitive import (
     refuse_inference,
     settle,
 )
-from .promotion import float32_constants, float64_constants
+from .promotion import float32_constants, float64_constants, promote_some
 from .promotion import promote as promote_pair
 from .tensor import STALE, TensorBase, View, ours, tick
 
@@ -47,9 +48,11 @@ f32 = np.dtype("float32")
 f64 = np.dtype("float64")
 
 Rule = Callable[..., Any]
+Primitive = Callable[..., Any]  # what a recorder returns; to annotate one whose rules call itself
 
 # A NaN or infinity is a value here, not a warning (see the filter in adjoint/__init__.py). Where the
 # program has turned warnings into errors, the recorders run the kernel again without them (`quietly`).
+
 
 def _name_of(kernel: Any) -> str:
     return str(kernel.__name__).strip("_")
@@ -84,6 +87,7 @@ def unary(
             raise explained(op, error, (x,)) from None
         if type(c) is not ndarray:
             c = settle(c)
+            usual = usual and type(c) is ndarray
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -94,7 +98,7 @@ def unary(
         if e is STALE:
             e = refresh(x)
         out.node = n = Node()
-        n.op = op if usual else op.variant(c.dtype)
+        n.op = op if usual else op.variant(c)
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:
@@ -104,7 +108,7 @@ def unary(
             if modes.inferred:
                 refuse_inference(n, (x,))
         n.targets = n.extra = None
-        f = getframe(1)
+        f: Any = getframe(1)
         code = f.f_code
         while code.co_filename in ours:
             f = f.f_back
@@ -167,7 +171,10 @@ def binary(
         else:
             ey = None
             sized = False
-            a, b = promote_pair(a, y)
+            try:
+                a, b = promote_pair(a, y)
+            except TypeError as error:
+                return _reflected(op, x, y, error)
             mixed = True
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
@@ -179,6 +186,8 @@ def binary(
             c = recovered(op, error, (x, y), (a, b), ())
         if type(c) is not ndarray:
             c = settle(c)
+            if type(c) is not ndarray:
+                d = None  # on a GPU: `variant` decides
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -194,7 +203,7 @@ def binary(
             out.node = None
             return out
         out.node = n = Node()
-        n.op = op if not mixed and (d is f32 or d is f64) else op.variant(c.dtype)
+        n.op = op if not mixed and (d is f32 or d is f64) else op.variant(c)
         n.edges = (ex, ey)
         n.stamp = tick()
         if keeps:
@@ -209,7 +218,7 @@ def binary(
             n.saved = None
         n.targets = (_target(x), _target(y)) if mixed or (sized and a.shape != b.shape) else None
         n.extra = None
-        f = getframe(1)
+        f: Any = getframe(1)
         code = f.f_code
         while code.co_filename in ours:
             f = f.f_back
@@ -243,7 +252,10 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
             elif isinstance(y, TensorBase):  # of a subclass that must be asked
                 return general(op, (x, y), ())
             else:
-                a, b = promote_pair(a, y)
+                try:
+                    a, b = promote_pair(a, y)
+                except TypeError as error:
+                    return _reflected(op, x, y, error)
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
         try:
@@ -258,6 +270,22 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
         return out
 
     return call
+
+
+_REFLECTED = {
+    "add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__", "pow": "__rpow__",
+    "div_floor": "__rfloordiv__", "remainder": "__rmod__", "lt": "__gt__", "le": "__ge__", "gt": "__lt__",
+    "ge": "__le__", "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
+}  # fmt: skip
+
+
+def _reflected(op: Op, x: Any, y: Any, error: TypeError) -> Any:
+    """Let an operand that is neither tensor nor number answer the operator, as Python would ask it to."""
+    method = getattr(type(y), _REFLECTED.get(op.name, ""), None)
+    result = NotImplemented if method is None or isinstance(y, str) else method(y, x)
+    if result is NotImplemented:
+        raise error
+    return result
 
 
 def _into(out: Any, result: Any) -> Any:
@@ -335,7 +363,7 @@ def parametric(
         if e is STALE:
             e = refresh(x)
         out.node = n = Node()
-        n.op = op.variant(c.dtype) if op.holomorphic else op
+        n.op = op.variant(c) if op.holomorphic else op
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:
@@ -346,7 +374,7 @@ def parametric(
             if modes.inferred:
                 refuse_inference(n, (x,))
         n.targets = n.extra = None
-        f = getframe(1)
+        f: Any = getframe(1)
         code = f.f_code
         while code.co_filename in ours:
             f = f.f_back
@@ -379,13 +407,36 @@ def nary(
     names, params = _split_names(kernel, inputs)
     named = {k: options.pop(k) for k in names if k in options}
     op = Op(name or _name_of(kernel), kernel, names, params, named, joint=joint, **options)
-    if op.outputs or op.promotes or op.floating or op.view:
+    if op.outputs or op.floating or op.view:
         return _publish(op, _named(op))
     return _publish(op, _fixed(op, kernel))
 
 
+def _one_dtype(values: list[Any], which: Any) -> list[Any]:
+    """Return the operands, those at positions `which` in their common dtype."""
+    dtype = None
+    for i in which:
+        v = values[i]
+        if type(v) is ndarray:
+            if dtype is None:
+                dtype = v.dtype
+            elif v.dtype is not dtype:
+                break
+        elif type(v) is not float and type(v) is not int:
+            break
+    else:
+        if dtype is f32 or dtype is f64:
+            constants = float32_constants if dtype is f32 else float64_constants
+            for i in which:
+                if type(values[i]) is not ndarray:
+                    values[i] = constants[values[i]]
+            return values
+    return list(promote_some(tuple(values), tuple(which)))
+
+
 def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
-    """Return the recorder of an op of several inputs that takes them as they are and has one output."""
+    """Return the recorder of an op of several inputs and one output."""
+    promoted = range(len(op.inputs)) if op.promotes is True else op.promotes
     arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
     keeps = any(op.keeps)
 
@@ -411,8 +462,10 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
                 values.append(x)
                 edges.append(None)
         if not mine:
-            return general(op, args[:arity], args[arity:])
+            return _run_raw(op, args[:arity], args[arity:])
         params = args[arity:]
+        if promoted:
+            values = _one_dtype(values, promoted)
         try:
             c = kernel(*values, *params)
         except RuntimeWarning:
@@ -428,21 +481,27 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         if not live or (off and not local.grad) or not (d is f32 or d is f64 or differentiable(d)):
             return out
         out.node = n = Node()
-        n.op = op.variant(d) if op.holomorphic else op
+        n.op = op.variant(c) if op.holomorphic else op
         n.edges = tuple(edges)
         n.stamp = tick()
         n.targets = n.extra = None
+        if promoted:
+            shape = c.shape
+            for e, x, v in zip(edges, args, values):
+                if e is not None and (v.shape != shape or v.dtype != x.array.dtype):
+                    n.targets = tuple([_target(x) for x in args[:arity]])
+                    break
         if keeps:
             env = (*values, c, *params, *[getattr(values[i], what) for i, what in derived])
             if joint:
-                n.saved = (pickers[0](env),)
+                n.saved = (pickers[0](env),)  # type: ignore[misc]
             else:
                 n.saved = tuple([None if e is None or pick is None else pick(env) for e, pick in zip(edges, pickers)])
             if modes.inferred:
                 refuse_inference(n, args)
         else:
             n.saved = None
-        f = getframe(1)
+        f: Any = getframe(1)
         code = f.f_code
         while code.co_filename in ours:
             f = f.f_back
@@ -479,9 +538,7 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
         def flat(*args: Any) -> Any:
             return kernel(args[:arity], *args[arity:])
 
-        op = Op(
-            name, flat, tuple(f"x{i}" for i in range(arity)), params, {}, joint=xs, sequence=shown, **options
-        )
+        op = Op(name, flat, tuple(f"x{i}" for i in range(arity)), params, {}, joint=xs, sequence=shown, **options)
         of_arity[arity] = op
         return op
 

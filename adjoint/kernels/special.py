@@ -95,18 +95,18 @@ def special(name: str, part: int | None = None) -> Callable[..., Any]:
 _erf = special("erf")
 # erf(x) = tanh(x * p(x * x)) to single precision where |x| < 4.3; beyond, it is 1.
 _ERF_SINGLE = (
-    1.1283792, 0.1027699, -0.00019543349, -0.00061462744, 8.446419e-05, -4.7554176e-06, 2.2264105e-08, 5.684385e-09,
+    1.1283792, 0.1027699, -0.00019543349, -0.00061462744, 8.446419e-05, -4.7554176e-06, 2.2264105e-08,
+    5.684385e-09,
 )  # fmt: skip
 _FEW = 1000
 
 
 @in_single
 def erf(x: Any) -> Any:
-    """Return the error function; of many single-precision numbers, from a polynomial and NumPy's fast tanh."""
+    """Return the error function; of many single-precision numbers, by a polynomial and NumPy's fast tanh."""
     if x.dtype != np.float32 or x.size < _FEW:
         return _erf(x)
-    near = np.minimum(x, np.float32(4.3))
-    np.maximum(near, np.float32(-4.3), out=near)
+    near = np.clip(x, np.float32(-4.3), np.float32(4.3))
     square = near * near
     c = square * np.float32(_ERF_SINGLE[-1])
     for coefficient in _ERF_SINGLE[-2:0:-1]:
@@ -117,12 +117,87 @@ def erf(x: Any) -> Any:
     return np.tanh(c, out=c)
 
 
-@in_single
 def sigmoid(x: Any) -> Any:
     """Return ``1 / (1 + exp(-x))``, with as few passes over memory as NumPy allows."""
+    if x.dtype.itemsize == 2:
+        return sigmoid(x.astype(np.float32)).astype(x.dtype)
     if x.ndim == 0:
         return 1 / (1 + np.exp(-x))
     c = np.negative(x)
     np.exp(c, out=c)
     c += 1
     return np.reciprocal(c, out=c)
+
+
+def softplus(x: Any) -> Any:
+    """Return ``log(1 + exp(x))`` without overflow: in one call for few numbers, in fast ones for many."""
+    if x.size < 128:
+        return np.logaddexp(x, x.dtype.type(0))
+    c = np.abs(x)
+    np.negative(c, out=c)
+    np.exp(c, out=c)
+    np.log1p(c, out=c)
+    c += np.maximum(x, x.dtype.type(0))
+    return c
+
+
+_SQRT_HALF = math.sqrt(0.5)
+
+
+def gelu(x: Any) -> Any:
+    """Return x times the probability that a standard normal variable is below it."""
+    c = erf(x * _SQRT_HALF)
+    c += 1
+    c *= x
+    c *= 0.5
+    return c
+
+
+def gelu_slope(x: Any) -> Any:
+    """Return the derivative of `gelu`: the probability plus x times the density."""
+    c = erf(x * _SQRT_HALF)
+    c += 1
+    c *= 0.5
+    density = x * x
+    density *= -0.5
+    density = np.exp(density, out=density if density.ndim else None)
+    density *= x
+    density *= 1 / math.sqrt(2 * math.pi)
+    c += density
+    return c
+
+
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+_GELU_CUBIC = 0.044715
+
+
+def _gelu_tanh(x: Any) -> Any:
+    """Return the hyperbolic tangent in the approximation of `gelu`."""
+    c = x * x
+    c *= _GELU_CUBIC * _SQRT_2_OVER_PI
+    c += _SQRT_2_OVER_PI
+    c *= x
+    return np.tanh(c, out=c if c.ndim else None)
+
+
+def gelu_tanh(x: Any) -> Any:
+    """Return `gelu` by the usual approximation."""
+    c = _gelu_tanh(x)
+    c += 1
+    c *= x
+    c *= 0.5
+    return c
+
+
+def gelu_tanh_slope(x: Any) -> Any:
+    """Return the derivative of `gelu_tanh`."""
+    t = _gelu_tanh(x)
+    c = x * x
+    c *= 3 * _GELU_CUBIC * _SQRT_2_OVER_PI
+    c += _SQRT_2_OVER_PI
+    c *= x
+    c *= 1 - t * t
+    c += t
+    c += 1
+    c *= 0.5
+    return c

@@ -18,12 +18,11 @@ from ..core.payload import Payload
 from ..core.primitive import wrap
 from ..core.recorders import binary, parametric, unary
 from ..kernels import selection, special
-from .arguments import dim_in
+from .arguments import dim_in, dtype_of
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
-from .piecewise import abs_p, where_p
+from .piecewise import abs_p, clamp_max_p, where_p
 from .shape import reshape_p
-from .special import erf_p
 
 Tensor = Any
 Number = Any
@@ -52,7 +51,7 @@ def _refuse_bool(x: Any, name: str) -> None:
 
 def _relu(x: Any) -> Any:
     _refuse_bool(x, "relu")
-    return np.maximum(x, x.dtype.type(0))
+    return np.maximum(x, x.dtype.type(0)) if x.size < 3000 else selection.clip(x, x.dtype.type(0), None)
 
 
 relu_p = unary(_relu, x=lambda g, out: where_p(out <= 0, 0, g), name="relu", holomorphic=False)
@@ -72,7 +71,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def _hardtanh(x: Any, min_val: Any, max_val: Any) -> Any:
     _refuse_bool(x, "hardtanh")
-    return np.minimum(np.maximum(x, x.dtype.type(min_val)), x.dtype.type(max_val))
+    return selection.clip(x, x.dtype.type(min_val), x.dtype.type(max_val))
 
 
 hardtanh_p = parametric(
@@ -158,8 +157,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         channels = input.array.shape[1] if rank >= 2 else 1
         if channels != count:
             raise RuntimeError(
-                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and channel "
-                f"size = {channels}."
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{count} and channel size = {channels}."
             )
     shape = (1, count, *(1,) * (rank - 2)) if rank >= 2 else (1,) * rank
     return prelu_p(input, reshape_p(weight, shape))
@@ -179,7 +178,11 @@ def _noise(input: Tensor, lower: float, upper: float) -> Any:
 
 
 def rrelu(
-    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
 ) -> Tensor:
     """Multiply negative elements by slopes drawn between `lower` and `upper`; by their mean in evaluation."""
     if lower > upper:
@@ -224,7 +227,7 @@ def _hardshrink(x: Any, lambd: Any) -> Any:
 
 @of_floats
 def _softshrink(x: Any, lambd: Any) -> Any:
-    return x - np.minimum(np.maximum(x, -lambd), lambd)
+    return x - selection.clip(x, -lambd, lambd)
 
 
 hardshrink_p = parametric(
@@ -255,12 +258,12 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
 
 @of_floats
 def _hardsigmoid(x: Any) -> Any:
-    return np.minimum(np.maximum(x + 3, 0), 6) / 6
+    return selection.clip(x + 3, 0, 6) / 6
 
 
 @of_floats
 def _hardswish(x: Any) -> Any:
-    return x * np.minimum(np.maximum(x + 3, 0), 6) / 6
+    return x * selection.clip(x + 3, 0, 6) / 6
 
 
 def _hardswish_x(g: Any, x: Any) -> Any:
@@ -291,16 +294,19 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 @of_floats
 def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-    negative = np.minimum(x, 0)
-    bent = np.expm1(negative * input_scale if input_scale != 1 else negative) * (alpha * scale)
-    return selection.where(x < 0, bent, x * scale if scale != 1 else x)
+    zero = x.dtype.type(0)
+    bent = np.expm1(np.minimum(x, zero) if input_scale == 1 else np.minimum(x, zero) * input_scale)
+    c = np.maximum(x, zero) + (bent if alpha == 1 else bent * alpha)
+    return c if scale == 1 else c * scale
 
 
 def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
-    negative = where_p(x <= 0, x, 0)
-    slope = np.exp(negative * input_scale) * (alpha * scale * input_scale)
-    return where_p(x <= 0, g * slope, g * scale)
+    negative = clamp_max_p(x, 0)
+    slope = np.exp(negative if input_scale == 1 else negative * input_scale)
+    if alpha * scale * input_scale != 1:
+        slope = slope * (alpha * scale * input_scale)
+    return where_p(x <= 0, g * slope, g if scale == 1 else g * scale)
 
 
 elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")
@@ -341,14 +347,22 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 @of_floats
 def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
-    scaled = x * beta if beta != 1 else x
-    # log(1 + exp(s)) without overflow; where s is over the threshold the result is x itself.
-    smooth = np.maximum(scaled, 0) + np.log1p(np.exp(-np.abs(scaled)))
-    return selection.where(scaled > threshold, x, smooth / beta if beta != 1 else smooth)
+    scaled = x if beta == 1 else x * beta
+    smooth = special.softplus(scaled)
+    if _never_linear(x, threshold):
+        return smooth if beta == 1 else smooth / beta
+    return selection.where(scaled > threshold, x, smooth if beta == 1 else smooth / beta)
+
+
+def _never_linear(x: Any, threshold: float) -> bool:
+    """Return whether single precision cannot tell softplus from x where x is over the threshold."""
+    return threshold >= 17 and dtype_of(x).itemsize <= 4
 
 
 def _softplus_x(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
-    scaled = x * beta
+    scaled = x if beta == 1 else x * beta
+    if _never_linear(x, threshold):
+        return g * sigmoid_p(scaled)
     return where_p(scaled > threshold, g, g * sigmoid_p(scaled))
 
 
@@ -368,7 +382,7 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Any 
 
 @of_floats
 def _log_sigmoid(x: Any) -> Any:
-    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+    return -special.softplus(-x)
 
 
 log_sigmoid_p = unary(_log_sigmoid, x=lambda g, x: g * sigmoid_p(-x), name="log_sigmoid", holomorphic=False)
@@ -381,29 +395,34 @@ def logsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
 
 # --- Smooth gates -------------------------------------------------------------------------------------
 
-_SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _GELU_CUBIC = 0.044715
 
 
 @of_floats
 def _gelu(x: Any, approximate: Any) -> Any:
-    if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(_SQRT_2_OVER_PI * (x + _GELU_CUBIC * (x * x * x))))
-    return 0.5 * x * (1 + special.erf(x * _SQRT_HALF))
+    return special.gelu(x) if approximate == "none" else special.gelu_tanh(x)
 
 
-def _gelu_x(g: Any, x: Any, approximate: Any) -> Any:
-    if approximate == "tanh":
-        square = x * x
-        t = np.tanh(_SQRT_2_OVER_PI * x * (1 + _GELU_CUBIC * square))
-        bent = 0.5 * _SQRT_2_OVER_PI * x * (1 - t * t) * (1 + 3 * _GELU_CUBIC * square)
-        return g * (0.5 * (1 + t) + bent)
-    density = np.exp(-0.5 * (x * x)) * (_SQRT_HALF / math.sqrt(math.pi))
-    return g * (0.5 * (1 + erf_p(x * _SQRT_HALF)) + x * density)
+@of_floats
+def _gelu_slope(x: Any, approximate: Any) -> Any:
+    return special.gelu_slope(x) if approximate == "none" else special.gelu_tanh_slope(x)
 
 
-gelu_p = parametric(_gelu, x=_gelu_x, jvp="elementwise", batch="same")
+def _gelu_slope_x(g: Any, x: Any, approximate: Any) -> Any:
+    square = x * x
+    if approximate == "none":
+        return g * (np.exp(-0.5 * square) * (2 - square) * (1 / math.sqrt(2 * math.pi)))
+    t = np.tanh(_SQRT_2_OVER_PI * x * (1 + _GELU_CUBIC * square))
+    rate = _SQRT_2_OVER_PI * (1 + 3 * _GELU_CUBIC * square)
+    bend = 6 * _GELU_CUBIC * _SQRT_2_OVER_PI * x
+    return g * ((1 - t * t) * (rate + 0.5 * x * (bend - 2 * t * rate * rate)))
+
+
+gelu_slope_p = parametric(_gelu_slope, x=_gelu_slope_x, jvp="elementwise", batch="same")
+gelu_p = parametric(
+    _gelu, x=lambda g, x, approximate: g * gelu_slope_p(x, approximate), jvp="elementwise", batch="same"
+)
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
@@ -421,12 +440,23 @@ def _silu(x: Any) -> Any:
     return x * special.sigmoid(x)
 
 
-def _silu_x(g: Any, x: Any) -> Any:
+@of_floats
+def _silu_slope(x: Any) -> Any:
+    s = special.sigmoid(x)
+    c = 1 - s
+    c *= x
+    c += 1
+    c *= s
+    return c
+
+
+def _silu_slope_x(g: Any, x: Any) -> Any:
     s = sigmoid_p(x)
-    return g * (s * (1 + x * (1 - s)))
+    return g * (s * (1 - s) * (2 + x * (1 - 2 * s)))
 
 
-silu_p = unary(_silu, x=_silu_x, name="silu")
+silu_slope_p = unary(_silu_slope, x=_silu_slope_x, name="silu_slope")
+silu_p = unary(_silu, x=lambda g, x: g * silu_slope_p(x), name="silu")
 _silu_ = inplace(silu_p)
 
 
@@ -437,7 +467,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @of_floats
 def _mish(x: Any) -> Any:
-    return x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+    return x * np.tanh(special.softplus(x))
 
 
 def _mish_x(g: Any, x: Any) -> Any:
@@ -478,6 +508,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 __all__ = [
-    "celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "selu", "selu_", "threshold",
-    "threshold_",
+    "celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "selu", "selu_",
+    "threshold", "threshold_",
 ]  # fmt: skip

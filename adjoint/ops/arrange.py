@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement as _with_replacement
 from typing import Any
@@ -14,14 +13,13 @@ from ..core import dtypes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype
 from ..core.inplace import inplace
-from ..core.payload import Payload
 from ..core.primitive import wrap
-from ..core.recorders import parametric
+from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, dims_in, shape_from
 from .create import finish, into
-from .index import index_p, unindex_p
-from .shape import become, expand_p, reshape, reshape_p
+from .index import index_p
+from .shape import expand_p, reshape, reshape_p
 
 Tensor = Any
 ndarray = np.ndarray
@@ -40,7 +38,7 @@ def _repeat_x(g: Any, x_shape: Any, repeats: Any) -> Any:
     return g.reshape(shape).sum(axes) if axes else g.reshape(x_shape)
 
 
-repeat_p = parametric(
+repeat_p: Primitive = parametric(
     _repeat,
     x=_repeat_x,
     jvp="linear",
@@ -134,7 +132,7 @@ def _flip(x: Any, axes: Any) -> Any:
     return module_of(x).flip(x, axes).copy(order="C")
 
 
-flip_p = parametric(
+flip_p: Primitive = parametric(
     _flip,
     x=lambda g, axes: flip_p(g, axes),
     jvp="linear",
@@ -177,7 +175,7 @@ def _roll(x: Any, shifts: Any, axes: Any) -> Any:
     return module_of(x).roll(x, shifts, axes)
 
 
-roll_p = parametric(
+roll_p: Primitive = parametric(
     _roll,
     x=lambda g, shifts, axes: roll_p(g, tuple(-s for s in shifts), axes),
     jvp="linear",
@@ -211,7 +209,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     return roll_p(input, steps, tuple(dim_in(d, input.array.ndim) for d in places))
 
 
-rot90_p = parametric(
+rot90_p: Primitive = parametric(
     lambda x, k, axes: module_of(x).rot90(x, k, axes).copy(),
     x=lambda g, k, axes: rot90_p(g, -k, axes),
     name="rot90",
@@ -245,8 +243,8 @@ def _triu(x: Any, diagonal: Any) -> Any:
     return module_of(x).triu(x, diagonal)
 
 
-tril_p = parametric(_tril, x=lambda g, diagonal: tril_p(g, diagonal), jvp="linear", batch="same")
-triu_p = parametric(_triu, x=lambda g, diagonal: triu_p(g, diagonal), jvp="linear", batch="same")
+tril_p: Primitive = parametric(_tril, x=lambda g, diagonal: tril_p(g, diagonal), jvp="linear", batch="same")
+triu_p: Primitive = parametric(_triu, x=lambda g, diagonal: triu_p(g, diagonal), jvp="linear", batch="same")
 _tril_, _triu_ = inplace(tril_p), inplace(triu_p)
 
 
@@ -319,10 +317,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.array.shape)}")
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
-    choose = _with_replacement if with_replacement else _combinations
-    rows = np.array(list(choose(range(input.array.size), r)), np.int64).reshape(-1, r)
     if r == 0:
         return wrap(module_of(input.array).empty((0,), input.array.dtype))
+    choose = _with_replacement if with_replacement else _combinations
+    rows = np.array(list(choose(range(input.array.size), r)), np.int64).reshape(-1, r)
     return index_p((input, wrap(rows)), (0,))
 
 
@@ -341,7 +339,7 @@ def _pad(x: Any, widths: Any, value: Any) -> Any:
 
 
 # `widths` has how much to add (or, negative, to take away) before and after each dimension.
-pad_p = parametric(
+pad_p: Primitive = parametric(
     _pad,
     x=lambda g, widths: pad_p(g, tuple((-before, -after) for before, after in widths), 0),
     jvp=lambda tangents, inputs, out, params: pad_p(tangents[0], params[0], 0),
@@ -375,107 +373,3 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
                 f"which is invalid. Check dimension {d} of your input."
             )
     return pad_p(input, tuple(widths), value)
-
-
-# --- Any geometry of the same memory ----------------------------------------------------------------
-
-
-def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
-    item = x.itemsize
-    strides = tuple(s * item for s in strides)
-    if shift == 0:
-        return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
-    owner = x
-    while isinstance(owner.base, ndarray):
-        owner = owner.base
-    start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
-    if owner.flags.c_contiguous or owner.flags.f_contiguous:
-        memory = owner.ravel(order="K").view(np.uint8)
-        return ndarray(shape, x.dtype, memory, start, strides)
-    raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
-
-
-def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
-    """Add up the gradient in memory, and read that as the input lay in it."""
-    source = _offsets(shape, strides) + shift
-    target = _offsets(x_shape, own)
-    low = min(0, source.min(initial=0))
-    size = int(max(source.max(initial=0), target.max(initial=0)) - low + 1)
-    memory = unindex_p((g.reshape(source.size), source - low), (size,), (0,))
-    found = index_p((memory, target - low), (0,))
-    times = np.bincount(target - low, minlength=size)[target - low]
-    if times.max(initial=0) > 1:  # an element that the input shows several times is shared among them
-        found = found / times
-    return found.reshape(x_shape)
-
-
-def _offsets(shape: Any, strides: Any) -> Any:
-    offsets = np.zeros(1, np.int64)
-    for n, s in zip(shape, strides, strict=True):
-        offsets = (offsets[:, None] + s * np.arange(n)).reshape(-1)
-    return offsets
-
-
-def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
-    offsets = _offsets(shape, strides) + shift
-    flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
-    return reshape_p(index_p((flat, offsets), (-1, 0)), (x.shape[0], *shape))
-
-
-# `strides` count elements; `shift` is how far the first one lies from that of `x`, whose strides are `own`.
-as_strided_p = parametric(
-    _as_strided,
-    x=_as_strided_x,
-    view=True,
-    jvp="linear",
-    batch=_as_strided_batch,
-)
-
-
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """Look at the memory of `input` by any sizes, strides and offset; the gradient is exact also where they overlap.
-
-    Examples
-    --------
-    >>> adjoint.arange(4).as_strided((3, 2), (1, 1))
-    tensor([[0, 1],
-            [1, 2],
-            [2, 3]])
-    """
-    shape, strides = shape_from((size,)), shape_from((stride,))
-    if len(shape) != len(strides):
-        raise RuntimeError(
-            f"mismatch in length of strides and shape: got {len(strides)} strides for {len(shape)} sizes"
-        )
-    if any(s < 0 for s in strides):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
-    array = input.array
-    if isinstance(array, Payload):
-        # Inside a transform only a base has memory to speak of, and that is contiguous.
-        if input.lineage is not None:
-            raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
-        own, here = _contiguous_strides(array.shape), 0
-    else:
-        own, here = tuple(s // array.itemsize for s in array.strides), input.storage_offset()
-    offset = here if storage_offset is None else int(storage_offset)
-    if offset < 0:
-        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
-    if type(array) is ndarray and math.prod(shape):
-        need = (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * array.itemsize
-        have = input.untyped_storage().nbytes()
-        if need > have:
-            raise RuntimeError(
-                f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
-                f"{array.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}"
-            )
-    return as_strided_p(input, shape, strides, offset - here, own)
-
-
-def _contiguous_strides(shape: Any) -> tuple[int, ...]:
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-
-
-
-def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """Look at the own memory by any sizes, strides and offset, in place."""
-    return become(input, as_strided(input, size, stride, storage_offset), "as_strided_")

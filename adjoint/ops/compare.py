@@ -13,7 +13,7 @@ from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.payload import Payload
 from ..core.primitive import by_ufunc
-from ..core.recorders import binary, nary, unary
+from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
 from .arguments import require_any, require_pair, require_tensor
 from .create import into
@@ -136,9 +136,9 @@ def logical_xor(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     return into(out, logical_xor_p(input, other))
 
 
+@public(logical_not_p)
 def logical_not(input: Tensor, *, out: Any = None) -> Tensor:
     """Return where `input` is zero."""
-    return into(out, logical_not_p(input))
 
 
 # --- Bits -------------------------------------------------------------------------------------------
@@ -184,9 +184,9 @@ def bitwise_xor(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Te
     return into(out, bitwise_xor_p(input, other))
 
 
+@public(bitwise_not_p)
 def bitwise_not(input: Tensor, *, out: Any = None) -> Tensor:
     """Flip the bits of integers, the truth of booleans."""
-    return into(out, bitwise_not_p(input))
 
 
 def bitwise_left_shift(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
@@ -311,7 +311,9 @@ def isclose(
     require_tensor(other, "other", "isclose")
     a, b = input.array.dtype, other.array.dtype
     if a != b:
-        raise RuntimeError(f"{dtypes.of(a).name} did not match {dtypes.of(b).name}: isclose compares equal dtypes")
+        raise RuntimeError(
+            f"{dtypes.of(a).name} did not match {dtypes.of(b).name}: isclose compares equal dtypes"
+        )
     if rtol < 0 or atol < 0:
         raise RuntimeError(
             f"rtol must be greater than or equal to zero, but got {rtol}"
@@ -353,7 +355,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     require_tensor(other, "other", "equal")
     if tuple(input.array.shape) != tuple(other.array.shape):
         return False
-    return input.array is other.array and not _may_hold_nan(input) or _truth(eq_p(input, other), "equal()")
+    return (input.array is other.array and not _may_hold_nan(input)) or _truth(eq_p(input, other), "equal()")
 
 
 def _may_hold_nan(x: TensorBase) -> bool:
@@ -362,7 +364,7 @@ def _may_hold_nan(x: TensorBase) -> bool:
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
-    "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf", "isnan",
-    "isneginf", "isposinf", "isreal", "le", "less", "less_equal", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "lt", "ne", "not_equal", "signbit",
+    "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "le", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "lt", "ne", "not_equal", "signbit",
 ]  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,14 @@ from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .create import into
 from .elementwise import add_p, mul_p
-from .reduce import sum_p
-from .shape import permute_p, reshape_p
+from .shape import reshape_p
 
 Tensor = Any
 Number = Any
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "einsum", "ger", "inner",
-    "kron", "matmul", "mm", "mv", "outer", "tensordot", "vdot",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "ger", "inner",
+    "kron", "matmul", "mm", "mv", "outer", "vdot",
 ]  # fmt: skip
 
 f32, f64 = np.dtype("float32"), np.dtype("float64")
@@ -31,7 +31,7 @@ f32, f64 = np.dtype("float32"), np.dtype("float64")
 # --- Products of two ----------------------------------------------------------------------------------
 
 
-def _product(x: Any, y: Any) -> Any:
+def multiply(x: Any, y: Any) -> Any:
     """Return the matrix product; leading dims of `x` are folded into rows where `y` is one matrix."""
     d = x.dtype
     if d is not f32 and d is not f64 and d.kind != "c":
@@ -51,11 +51,12 @@ def _odd_product(x: Any, y: Any) -> Any:
         )
     if d.kind in "iu":
         return x @ y
-    return _product(x.astype(f32), y.astype(f32)).astype(d)
+    return multiply(x.astype(f32), y.astype(f32)).astype(d)
 
 
-def _mm(x: Any, y: Any) -> Any:
-    return x @ y if x.dtype is f32 or x.dtype is f64 else _product(x, y)
+def multiply_matrices(x: Any, y: Any) -> Any:
+    """Return the product of two matrices, of arrays."""
+    return x @ y if x.dtype is f32 or x.dtype is f64 else multiply(x, y)
 
 
 def _matmul_x(g: Any, y: Any) -> Any:
@@ -97,16 +98,17 @@ def with_rank(x: Any, rank: int) -> Any:
     return x if x.ndim == rank else x.reshape((x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]))
 
 
-mm_p = binary(
-    _mm,
+mm_p: Any = binary(
+    multiply_matrices,
+    name="mm",
     x=lambda g, y: g @ y.swapaxes(-1, -2),
     y=lambda g, x: x.swapaxes(-1, -2) @ g,
     jvp="bilinear",
     batch=lambda x, y: matmul_p(x, y),
     saved={"y": "mat2"},
 )
-mv_p = binary(
-    lambda x, y: _product(x, y),
+mv_p: Any = binary(
+    lambda x, y: multiply(x, y),
     x=_matmul_x,
     y=_matmul_y,
     name="mv",
@@ -114,8 +116,8 @@ mv_p = binary(
     batch=_batched_product,
     saved={"y": "vec"},
 )
-dot_p = binary(
-    lambda x, y: _product(x, y),
+dot_p: Any = binary(
+    lambda x, y: multiply(x, y),
     x=lambda g, y: g * y,
     y=lambda g, x: g * x,
     name="dot",
@@ -124,8 +126,8 @@ dot_p = binary(
     saved={"y": "tensor"},
 )
 # Everything else that can be multiplied: batches, and vectors with them.
-matmul_p = binary(
-    lambda x, y: _product(x, y),
+matmul_p: Any = binary(
+    lambda x, y: multiply(x, y),
     x=_matmul_x,
     y=lambda g, x: _matmul_y(g, x),
     name="bmm",
@@ -144,7 +146,8 @@ def _explain_mm(error: Exception, x: Any, y: Any) -> Exception | None:
 def cannot_multiply(a: Sequence[int], b: Sequence[int]) -> RuntimeError:
     """Return torch's error for two matrices whose shapes do not fit."""
     return RuntimeError(
-        f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]}): the columns of the first "
+        f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]}): the columns of "
+        "the first "
         "must be as many as the rows of the second; transpose one (x.T), or check the layer's in_features"
     )
 
@@ -157,7 +160,8 @@ def _explain_mv(error: Exception, x: Any, y: Any) -> Exception | None:
 
 def _explain_dot(error: Exception, x: Any, y: Any) -> Exception | None:
     return RuntimeError(
-        f"inconsistent tensor size, expected tensor [{x.shape[0]}] and src [{y.shape[0]}] to have the same number "
+        f"inconsistent tensor size, expected tensor [{x.shape[0]}] and src [{y.shape[0]}] to have the "
+        "same number "
         f"of elements, but got {x.shape[0]} and {y.shape[0]} elements respectively"
     )
 
@@ -179,11 +183,18 @@ def _explain_matmul(error: Exception, x: Any, y: Any) -> Exception | None:
     return broadcast_error(a[:-2], b[:-2])
 
 
-for _p, _explanation in ((mm_p, _explain_mm), (mv_p, _explain_mv), (dot_p, _explain_dot), (matmul_p, _explain_matmul)):
-    _p.op.explain = _explanation  # type: ignore[attr-defined]
+for _p, _explanation in (
+    (mm_p, _explain_mm),
+    (mv_p, _explain_mv),
+    (dot_p, _explain_dot),
+    (matmul_p, _explain_matmul),
+):
+    _p.op.explain = _explanation
 
 
-def check_dtypes(a: Any, b: Any, sentence: str = "expected m1 and m2 to have the same dtype, but got: {} != {}") -> None:
+def check_dtypes(
+    a: Any, b: Any, sentence: str = "expected m1 and m2 to have the same dtype, but got: {} != {}"
+) -> None:
     """Raise if two operands differ in dtype, unless autocast is about to make them equal."""
     if a.dtype != b.dtype and not getattr(modes.local, "autocast", None):
         raise RuntimeError(
@@ -226,7 +237,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     return result if out is None else into(out, result)
 
 
-def _choose(rank_x: int, rank_y: int) -> Callable[[Any, Any], Any]:
+def _choose(rank_x: int, rank_y: int) -> Any:
     if rank_x == 2 == rank_y:
         return mm_p
     if rank_x > 2 or rank_y > 2:
@@ -272,9 +283,13 @@ def rmatmul_operator(input: Tensor, other: Any) -> Any:
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two matrices."""
     if input.array.ndim != 2:
-        raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
+        raise RuntimeError(
+            f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches"
+        )
     if mat2.array.ndim != 2:
-        raise RuntimeError(f"mat2 must be a matrix, but it has shape {list(mat2.array.shape)}; see matmul for batches")
+        raise RuntimeError(
+            f"mat2 must be a matrix, but it has shape {list(mat2.array.shape)}; see matmul for batches"
+        )
     check_dtypes(input.array, mat2.array)
     return into(out, mm_p(input, mat2))
 
@@ -283,9 +298,13 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two batches of matrices, one by one."""
     a, b = input.array.shape, mat2.array.shape
     if len(a) != 3:
-        raise RuntimeError(f"batch1 must be a 3D tensor, but it has shape {list(a)}; matmul broadcasts batches")
+        raise RuntimeError(
+            f"batch1 must be a 3D tensor, but it has shape {list(a)}; matmul broadcasts batches"
+        )
     if len(b) != 3:
-        raise RuntimeError(f"batch2 must be a 3D tensor, but it has shape {list(b)}; matmul broadcasts batches")
+        raise RuntimeError(
+            f"batch2 must be a 3D tensor, but it has shape {list(b)}; matmul broadcasts batches"
+        )
     if a[0] != b[0] or a[2] != b[1]:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
@@ -343,6 +362,8 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
             f"{list(a.shape)} and {list(b.shape)}"
         )
     check_dtypes(a, b)
+    from .einsum import tensordot
+
     return into(out, tensordot(input, other, ([a.ndim - 1], [b.ndim - 1])))
 
 
@@ -362,7 +383,9 @@ def ger(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 # --- Products added to something ------------------------------------------------------------------------
 
 
-def _added(input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tuple[int, ...], out: Any = None) -> Tensor:
+def _added(
+    input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tuple[int, ...], out: Any = None
+) -> Tensor:
     """Return ``beta * input + alpha * term``; with ``beta=0`` what is in `input` does not count."""
     if input.array.shape != shape:
         try:
@@ -472,7 +495,8 @@ def addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha:
 def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tensor:
     if input.array.shape != term.array.shape:
         raise RuntimeError(
-            f"the written tensor has shape {list(input.array.shape)}, but the result has {list(term.array.shape)}: "
+            f"the written tensor has shape {list(input.array.shape)}, but the result has "
+            f"{list(term.array.shape)}: "
             "an in-place op cannot change it"
         )
     alpha, beta = _as_elements(alpha, term), _as_elements(beta, term)
@@ -489,7 +513,7 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 def _project(x: Any, weight: Any) -> Any:
     if x.ndim == 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
         return x @ weight.T
-    return _product(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
+    return multiply(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
@@ -540,7 +564,7 @@ def _linear_batch(x: Any, weight: Any, bias: Any) -> Any:
     return out + with_rank(bias, out.ndim)
 
 
-linear_p = nary(
+linear_p: Any = nary(
     _linear,
     inputs=3,
     joint=_linear_back,
@@ -551,7 +575,7 @@ linear_p = nary(
 )
 
 
-project_p = binary(
+project_p: Any = binary(
     _project,
     x=_linear_x,
     y=_linear_weight,
@@ -570,7 +594,7 @@ def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> 
     return None
 
 
-linear_p.op.explain = project_p.op.explain = _explain_linear  # type: ignore[attr-defined]
+linear_p.op.explain = project_p.op.explain = _explain_linear
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -592,350 +616,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return linear_p(input, weight, bias)
 
 
-# --- Sums of products over named dims ---------------------------------------------------------------------
-
-Labels = tuple[int, ...]
-
-
-def _contract(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> Any:
-    """Return the sum over the labels missing in `result` of the products of `x` and `y`.
-
-    Labels are distinct within an operand, and each stands in two of the three places at least.
-    """
-    both = [i for i in left if i in right]
-    batch = [i for i in both if i in result]
-    summed = [i for i in both if i not in result]
-    mine = [i for i in left if i not in right]
-    theirs = [i for i in right if i not in left]
-    x = x.transpose([left.index(i) for i in (*batch, *mine, *summed)])
-    y = y.transpose([right.index(i) for i in (*batch, *summed, *theirs)])
-    b, m = len(batch), len(mine)
-    lead, rows, columns = x.shape[:b], x.shape[b : b + m], y.shape[b + len(summed) :]
-    if summed:
-        inner = math.prod(x.shape[b + m :])
-        x = x.reshape((*lead, math.prod(rows), inner))
-        y = y.reshape((*lead, inner, math.prod(columns)))
-        out = (_mm(x, y) if b == 0 else _product(x, y)).reshape((*lead, *rows, *columns))
-    else:
-        x = x.reshape((*lead, *rows, *(1,) * len(theirs)))
-        y = y.reshape((*lead, *(1,) * m, *columns))
-        out = x * y
-    have = [*batch, *mine, *theirs]
-    return out.transpose([have.index(i) for i in result])
-
-
-contract_p = nary(
-    _contract,
-    inputs=2,
-    x=lambda g, y, left, right, result: contract_p(g, y, result, right, left),
-    y=lambda g, x, left, right, result: contract_p(g, x, result, left, right),
-    jvp="bilinear",
-    batch=lambda x, y, left, right, result: contract_p(
-        *_same_batch(x, y), (-1, *left), (-1, *right), (-1, *result)
-    ),
-    holomorphic=True,
-    name="contract",
-    node_name="BmmBackward0",
-)
-
-
-def _same_batch(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return two batched values with batch axes of one size."""
-    n = max(x.shape[0], y.shape[0]) if 0 not in (x.shape[0], y.shape[0]) else 0
-    return _batch_of(x, n), _batch_of(y, n)
-
-
-def _batch_of(x: Any, n: int) -> Any:
-    from .shape import expand_p
-
-    return x if x.shape[0] == n else expand_p(x, (n, *x.shape[1:]))
-
-
-def contract(x: Tensor, y: Tensor, left: Labels, right: Labels, result: Labels) -> Tensor:
-    """Multiply two tensors with labelled dims and sum over the labels that `result` leaves out."""
-    check_dtypes(x.array, y.array)
-    x, left = _presummed(x, left, (*right, *result))
-    y, right = _presummed(y, right, (*left, *result))
-    return contract_p(x, y, left, right, result)
-
-
-def _presummed(x: Tensor, labels: Labels, others: Labels) -> tuple[Tensor, Labels]:
-    """Return `x` summed over the dims that nobody else mentions."""
-    alone = tuple(i for i, label in enumerate(labels) if label not in others)
-    if not alone:
-        return x, labels
-    return sum_p(x, alone, False), tuple(label for label in labels if label in others)
-
-
-def einsum(*args: Any) -> Tensor:
-    """Sum products of operands along dims that are named by letters.
-
-    `equation` lists the letters of each operand's dims and, after ``->``, those of the result; ``...``
-    stands for dims that broadcast. Operands may also be followed by lists of numbers instead.
-
-    Examples
-    --------
-    >>> x = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
-    >>> adjoint.einsum("ij,jk->ik", x, x)
-    tensor([[ 7., 10.],
-            [15., 22.]])
-    >>> adjoint.einsum("ii", x)
-    tensor(5.)
-    """
-    operands, inputs, output = _subscripts(args)
-    ellipsis_rank = max((x.array.ndim - len(s) + 1 for x, s in zip(operands, inputs) if Ellipsis in s), default=0)
-    labels = [_labels(i, x.array.ndim, s, ellipsis_rank) for i, (x, s) in enumerate(zip(operands, inputs))]
-    result = _result_labels(labels, output, ellipsis_rank)
-    sizes = _sizes(operands, labels)
-    terms = []
-    for x, ls in zip(operands, labels):
-        x, ls = _diagonals(x, ls)
-        terms.append(_without_ones(x, ls, sizes))
-    return _contract_all(terms, result, sizes)
-
-
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_DOTS = 1000  # labels from here on are the dims under an ellipsis, from the last one backwards
-
-
-def _subscripts(args: tuple[Any, ...]) -> tuple[list[Any], list[list[Any]], list[Any] | None]:
-    """Return operands, the subscripts of each, and those of the result (None if not given)."""
-    if not args:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
-    if not isinstance(args[0], str):
-        count = len(args) // 2
-        lists = [[_number_label(n) for n in args[2 * i + 1]] for i in range(count)]
-        result = [_number_label(n) for n in args[-1]] if len(args) % 2 else None
-        return list(args[: 2 * count : 2]), lists, result
-    equation, *operands = args
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        operands = list(operands[0])
-    if not operands:
-        raise ValueError("einsum(): must specify at least one operand")
-    text = equation.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    parts = [_letter_labels(part, equation) for part in left.split(",")]
-    if len(parts) != len(operands):
-        fewer = "fewer" if len(operands) < len(parts) else "more"
-        raise RuntimeError(f"einsum(): {fewer} operands were provided than specified in the equation {equation!r}")
-    return operands, parts, _letter_labels(right, equation) if arrow else None
-
-
-def _number_label(n: Any) -> Any:
-    if n is Ellipsis:
-        return n
-    if not 0 <= int(n) < 52:
-        raise ValueError(f"einsum(): subscript {n} is not within the valid range [0, 52)")
-    return int(n)
-
-
-def _letter_labels(part: str, equation: str) -> list[Any]:
-    labels: list[Any] = []
-    i = 0
-    while i < len(part):
-        if part.startswith("...", i):
-            if Ellipsis in labels:
-                raise RuntimeError(f"einsum(): found '...' in {equation!r} for an operand for which an ellipsis was already found")
-            labels.append(Ellipsis)
-            i += 3
-            continue
-        if part[i] == ".":
-            raise RuntimeError(f"einsum(): found '.' in {equation!r} that is not part of any ellipsis")
-        if part[i] not in _LETTERS:
-            raise RuntimeError(
-                f"einsum(): invalid subscript given at index {equation.index(part[i])} in the equation string "
-                f"{equation!r}, subscripts must be in [a-zA-Z]"
-            )
-        labels.append(_LETTERS.index(part[i]))
-        i += 1
-    return labels
-
-
-def _labels(number: int, rank: int, subscripts: list[Any], dots: int) -> Labels:
-    """Return one label per dim of an operand."""
-    if Ellipsis not in subscripts:
-        if len(subscripts) != rank:
-            raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({len(subscripts)}) does not match the number "
-                f"of dimensions ({rank}) for operand {number} and no ellipsis was given"
-            )
-        return tuple(subscripts)
-    covered = rank - len(subscripts) + 1
-    if covered < 0:
-        raise RuntimeError(
-            f"einsum(): the number of subscripts in the equation ({len(subscripts) - 1}) is more than the number of "
-            f"dimensions ({rank}) for operand {number}"
-        )
-    at = subscripts.index(Ellipsis)
-    return (*subscripts[:at], *(_DOTS + i for i in range(dots - covered, dots)), *subscripts[at + 1 :])
-
-
-def _result_labels(labels: list[Labels], output: list[Any] | None, dots: int) -> Labels:
-    every = [label for ls in labels for label in ls]
-    under = tuple(_DOTS + i for i in range(dots))
-    if output is None:
-        return (*under, *sorted(label for label in set(every) if label < _DOTS and every.count(label) == 1))
-    result: list[int] = []
-    for label in output:
-        if label is Ellipsis:
-            result += under
-            continue
-        if label in result:
-            raise RuntimeError(
-                f"einsum(): output subscript {_LETTERS[label]} appears more than once in the output"
-            )
-        if label not in every:
-            raise RuntimeError(
-                f"einsum(): output subscript {_LETTERS[label]} does not appear in the equation for any input operand"
-            )
-        result.append(label)
-    return tuple(result)
-
-
-def _sizes(operands: list[Any], labels: list[Labels]) -> dict[int, int]:
-    sizes: dict[int, int] = {}
-    for number, (x, ls) in enumerate(zip(operands, labels)):
-        require_tensor(x, "operands", "einsum")
-        mine: dict[int, int] = {}
-        for label, n in zip(ls, x.array.shape):
-            if mine.setdefault(label, n) != n:
-                raise RuntimeError(
-                    f"einsum(): subscript {_LETTERS[label]} is repeated for operand {number} but the sizes don't "
-                    f"match, {n} != {mine[label]}"
-                )
-            seen = sizes.setdefault(label, n)
-            if seen == 1:
-                sizes[label] = n
-            elif n not in (1, seen):
-                name = _LETTERS[label] if label < _DOTS else "..."
-                raise RuntimeError(
-                    f"einsum(): subscript {name} has size {n} for operand {number} which does not broadcast with "
-                    f"previously seen size {seen}"
-                )
-    return sizes
-
-
-def _diagonals(x: Tensor, labels: Labels) -> tuple[Tensor, Labels]:
-    """Return `x` with each repeated label's dims replaced by their diagonal."""
-    while len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        first = labels.index(twice)
-        second = labels.index(twice, first + 1)
-        x = x.diagonal(0, first, second)
-        labels = (*(label for i, label in enumerate(labels) if i not in (first, second)), twice)
-    return x, labels
-
-
-def _without_ones(x: Tensor, labels: Labels, sizes: dict[int, int]) -> tuple[Tensor, Labels]:
-    """Return `x` without the dims of size 1 that broadcast against other operands."""
-    shape = x.array.shape
-    kept = [i for i, label in enumerate(labels) if not (shape[i] == 1 and sizes[label] != 1)]
-    if len(kept) == len(labels):
-        return x, labels
-    return reshape_p(x, tuple(shape[i] for i in kept)), tuple(labels[i] for i in kept)
-
-
-def _contract_all(terms: list[tuple[Tensor, Labels]], result: Labels, sizes: dict[int, int]) -> Tensor:
-    for i, (x, labels) in enumerate(terms):
-        others = (*result, *(label for j, (_, ls) in enumerate(terms) if j != i for label in ls))
-        terms[i] = _presummed(x, labels, others)
-    for i, j in _path(terms, result, sizes):
-        (y, right), (x, left) = terms.pop(j), terms.pop(i)
-        later = {*result, *(label for _, ls in terms for label in ls)}
-        if terms:
-            both = (*left, *(label for label in right if label not in left))
-            kept = tuple(label for label in both if label in later)
-        else:
-            kept = result
-        check_dtypes(x.array, y.array)
-        terms.append((contract_p(x, y, left, right, kept), kept))
-    ((x, labels),) = terms
-    if labels != result:
-        x = permute_p(x, tuple(labels.index(label) for label in result))
-    return x
-
-
-def _path(terms: list[tuple[Any, Labels]], result: Labels, sizes: dict[int, int]) -> list[tuple[int, int]]:
-    """Return which two terms to contract at each step; the product goes to the end of the list."""
-    if len(terms) < 3:
-        return [(0, 1)] * (len(terms) - 1)
-    try:
-        import opt_einsum
-    except ImportError:
-        return _greedy_path([set(labels) for _, labels in terms], set(result), sizes)
-    found = opt_einsum.paths.greedy if len(terms) > 8 else opt_einsum.paths.optimal
-    path = found([frozenset(labels) for _, labels in terms], frozenset(result), sizes)
-    return [tuple(sorted(pair)) for step in path for pair in _pairs(step)]
-
-
-def _pairs(step: tuple[int, ...]) -> list[tuple[int, int]]:
-    if len(step) < 2:
-        return []
-    if len(step) == 2:
-        return [(step[0], step[1])]
-    raise NotImplementedError(f"a contraction of {len(step)} operands at once")
-
-
-def _greedy_path(terms: list[set[int]], result: set[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
-    """Return a path that at each step makes the smallest product compared with its factors."""
-
-    def size(labels: set[int]) -> int:
-        return math.prod(sizes[label] for label in labels)
-
-    path = []
-    terms = list(terms)
-    while len(terms) > 1:
-        best: Any = None
-        for i in range(len(terms)):
-            for j in range(i + 1, len(terms)):
-                later = result.union(*(t for k, t in enumerate(terms) if k not in (i, j)))
-                kept = (terms[i] | terms[j]) & later
-                gain = size(kept) - size(terms[i]) - size(terms[j])
-                if best is None or gain < best[0]:
-                    best = (gain, i, j, kept)
-        _, i, j, kept = best
-        path.append((i, j))
-        terms = [t for k, t in enumerate(terms) if k not in (i, j)] + [kept]
-    return path
-
-
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
-    """Sum products of `a` and `b` over pairs of dims.
-
-    `dims` is a number (the last dims of `a` with the first of `b`) or two lists of dims.
-    """
-    require_tensor(a, "a", "tensordot")
-    require_tensor(b, "b", "tensordot")
-    rank_a, rank_b = a.array.ndim, b.array.ndim
-    if isinstance(dims, TensorBase):
-        dims = dims.tolist()
-    if isinstance(dims, int):
-        if dims < 0:
-            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        if dims > min(rank_a, rank_b):
-            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        dims_a, dims_b = list(range(-dims, 0)), list(range(dims))
-    else:
-        first, second = dims
-        dims_a = [first] if isinstance(first, int) else list(first)
-        dims_b = [second] if isinstance(second, int) else list(second)
-    if len(dims_a) != len(dims_b):
-        raise RuntimeError("both dimension lists should have same length")
-    left, right = list(range(rank_a)), list(range(rank_a, rank_a + rank_b))
-    for i, j in zip(dims_a, dims_b):
-        m, n = a.array.shape[dim_in(i, rank_a)], b.array.shape[dim_in(j, rank_b)]
-        if m != n and 1 in (m, n):  # size 1 broadcasts, so the other is summed by itself
-            a = sum_p(a, (dim_in(i, rank_a),), True) if n == 1 else a
-            b = sum_p(b, (dim_in(j, rank_b),), True) if m == 1 else b
-        elif m != n:
-            raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} "
-                f"in dim {j}"
-            )
-        right[dim_in(j, rank_b)] = left[dim_in(i, rank_a)]
-    result = tuple(i for i in left if i not in right) + tuple(i for i in right if i not in left)
-    check_dtypes(a.array, b.array, "both inputs should have same dtype, but got {} and {}")
-    return into(out, contract_p(a, b, tuple(left), tuple(right), result))
+# --- Made of products ------------------------------------------------------------------------------
 
 
 def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -956,7 +637,9 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
         matrices = tuple(matrices[0])
     for i, m in enumerate(matrices):
         if m.array.ndim != 2:
-            raise RuntimeError(f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul")
+            raise RuntimeError(
+                f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul"
+            )
     return matrices[0] if len(matrices) == 1 else into(out, multiply_chain(list(matrices)))
 
 
@@ -964,7 +647,7 @@ def multiply_chain(matrices: list[Tensor]) -> Tensor:
     """Multiply matrices pair by pair, in the cheapest order."""
     n = len(matrices)
     p = [matrices[0].array.shape[0], *(m.array.shape[1] for m in matrices)]
-    for a, b in zip(matrices, matrices[1:]):
+    for a, b in pairwise(matrices):
         if a.array.shape[1] != b.array.shape[0]:
             raise cannot_multiply(a.array.shape, b.array.shape)
     cost = [[0] * n for _ in range(n)]
@@ -1004,5 +687,7 @@ def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tens
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}"
         )
-    result = mul_p(input.roll(-1, axis), other.roll(1, axis)) - mul_p(input.roll(1, axis), other.roll(-1, axis))
+    result = mul_p(input.roll(-1, axis), other.roll(1, axis)) - mul_p(
+        input.roll(1, axis), other.roll(-1, axis)
+    )
     return into(out, result)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import TensorBase
-from . import arrange, create, index, join, shape
+from . import create, index, join, parts, shape
 from .arguments import dim_in
 
 Tensor = Any
@@ -25,18 +25,20 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def _slice(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
     axis = dim_in(dim, input.array.ndim)
     return index.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
 
 
 alias_copy = _copying("alias_copy", shape.alias)
-as_strided_copy = _copying("as_strided_copy", arrange.as_strided)
+as_strided_copy = _copying("as_strided_copy", parts.as_strided)
 detach_copy = _copying("detach_copy", lambda input: input.detach())
-diagonal_copy = _copying("diagonal_copy", shape.diagonal)
+diagonal_copy = _copying("diagonal_copy", parts.diagonal)
 expand_copy = _copying("expand_copy", shape.expand)
 permute_copy = _copying("permute_copy", shape.permute)
-select_copy = _copying("select_copy", index.select)
+select_copy = _copying("select_copy", parts.select)
 slice_copy = _copying("slice_copy", _slice)
 split_copy = _copying("split_copy", join.split)
 split_with_sizes_copy = _copying("split_with_sizes_copy", join.split_with_sizes)
@@ -44,7 +46,7 @@ squeeze_copy = _copying("squeeze_copy", shape.squeeze)
 t_copy = _copying("t_copy", shape.t)
 transpose_copy = _copying("transpose_copy", shape.transpose)
 unbind_copy = _copying("unbind_copy", join.unbind)
-unfold_copy = _copying("unfold_copy", shape.unfold)
+unfold_copy = _copying("unfold_copy", parts.unfold)
 unsqueeze_copy = _copying("unsqueeze_copy", shape.unsqueeze)
 view_copy = _copying("view_copy", shape.view)
 view_as_complex_copy = _copying("view_as_complex_copy", shape.view_as_complex)
@@ -60,9 +62,9 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     tensor([[1., 0.],
             [0., 2.]])
     """
-    _check_sizes(shape.diagonal(input, offset, dim1, dim2), src)
+    _check_sizes(parts.diagonal(input, offset, dim1, dim2), src)
     rank = input.array.ndim
-    return shape.set_diagonal_p(input, src, offset, dim_in(dim1, rank), dim_in(dim2, rank))
+    return parts.set_diagonal_p(input, src, offset, dim_in(dim1, rank), dim_in(dim2, rank))
 
 
 def as_strided_scatter(
@@ -70,7 +72,7 @@ def as_strided_scatter(
 ) -> Tensor:
     """Return `input` with `src` where `as_strided` looks."""
     out = shape.contiguous_p(input)
-    part = arrange.as_strided(out, size, stride, storage_offset)
+    part = parts.as_strided(out, size, stride, storage_offset)
     _check_sizes(part, src)
     part.copy_(src)
     return out

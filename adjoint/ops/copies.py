@@ -10,12 +10,15 @@ import numpy as np
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.primitive import wrap
-from ..core.tensor import TensorBase
+from ..core.tensor import TensorBase, owner_of
 from . import create
 from .convert import concrete
-from .memory import address_of, owner_of
+from .memory import address_of
 
 __all__: list[str] = []
+
+# Where a leaf that does not require grad at the moment keeps its node, with the hooks on it.
+RESTING = "_resting_node"
 
 Tensor = Any
 
@@ -64,9 +67,13 @@ def reduce_tensor(x: Any) -> tuple[Any, ...]:
     place = devices.of(x.array)
     array = concrete(x, "pickle")
     owner, offset = _whole(array)
-    strides = array.strides if owner_of(array) is owner else layout.row_major(array.shape)
+    strides = array.strides if owner_of(array) is owner else owner.strides
     look = (dtypes.of(array.dtype), offset, tuple(array.shape), tuple(strides))
-    return (rebuilt, (type(x), owner, look, str(place), x.node is not None, dict(x.__dict__) or None))
+    return (rebuilt, (type(x), owner, look, str(place), x.node is not None, _state_of(x)))
+
+
+def _state_of(x: Any) -> dict[str, Any] | None:
+    return {name: value for name, value in x.__dict__.items() if name != RESTING} or None
 
 
 def rebuilt(kind: Any, owner: Any, look: Any, place: str, requires_grad: bool, state: Any) -> Any:
@@ -101,7 +108,7 @@ def deep_copy(x: Any, memo: dict[int, Any]) -> Any:
     if x._grad is not None:
         out._grad = copy.deepcopy(x._grad, memo)
     if x.__dict__:
-        out.__dict__.update(copy.deepcopy(x.__dict__, memo))
+        out.__dict__.update(copy.deepcopy(_state_of(x) or {}, memo))
     return out
 
 

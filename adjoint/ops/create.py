@@ -191,7 +191,11 @@ def asarray(
     if requires_grad and out.node is None:
         require_grad(out)
     elif not requires_grad and out.node is not None:
-        out = out.detach()
+        warnings.warn(
+            "asarray: the tensor requires grad and is returned as it is, although requires_grad is False; detach() it first",
+            UserWarning,
+            stacklevel=depth_outside(),
+        )
     return out
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from .. import return_types
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.recorders import nary, parametric
 from ..core.payload import Payload
+from ..core.recorders import nary, parametric
 from ..errors import LinAlgError
+from .arguments import dtype_of
 from .arrange import tril_p, triu_p
 from .contraction import matmul
 from .convert import concrete
@@ -44,12 +45,16 @@ from .linalg import (
 )
 from .measure import conjugate, real_part
 from .piecewise import where_p
-from .reduce import dtype_of, narrow_p, widen_p
+from .reduce import part, widened
 from .shape import cast_p, expand_p, reshape_p, sum_to_p
 
 Tensor = Any
 
-__all__ = ["geqrf", "lu_unpack", "ormqr"]  # what torch has in its own namespace; the rest is in `adjoint.linalg`
+__all__ = [
+    "geqrf",
+    "lu_unpack",
+    "ormqr",
+]  # what torch has in its own namespace; the rest is in `adjoint.linalg`
 
 
 def _halved(x: Any) -> Any:
@@ -58,13 +63,13 @@ def _halved(x: Any) -> Any:
 
 
 def _differences(x: Any) -> tuple[Any, Any]:
-    """Return the inverse differences of all pairs of values (0 between equal ones); row less column is below."""
+    """Return 1 over the difference of each pair of values, 0 for equal ones."""
     gap = row(x) - column(x)
     equal = gap == 0
     return where_p(equal, 0, 1 / where_p(equal, 1, gap)), equal
 
 
-# --- Cholesky -------------------------------------------------------------------------------------------------
+# --- Cholesky -------------------------------------------------------------------------------------
 
 
 def _cholesky(x: Any, upper: Any, check: Any) -> Any:
@@ -198,7 +203,7 @@ def _cholesky_solve_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -
     return cholesky_solve_p(push, factor, upper)
 
 
-cholesky_solve_p = nary(
+cholesky_solve_p: Any = nary(
     _cholesky_solve,
     inputs=2,
     joint=_cholesky_solve_back,
@@ -206,7 +211,7 @@ cholesky_solve_p = nary(
     batch=lambda b, factor, upper: cholesky_solve_p(*aligned(b, factor), upper),
 )
 
-# --- QR ---------------------------------------------------------------------------------------------------------
+# --- QR -------------------------------------------------------------------------------------------
 
 
 def _qr(x: Any, mode: Any) -> Any:
@@ -225,25 +230,26 @@ def _qr_x(g: Any, out: Any, x_shape: Any, mode: Any) -> Any:
     m, n = x_shape[-2:]
     if mode == "complete" and m > n:
         raise RuntimeError(
-            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols; use mode='reduced'"
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols; use "
+            "mode='reduced'"
         )
     if gq is None and gr is None:
         return None
     if m < n:
         # A = [A1 A2], with Q and R1 of the square A1; R2 = Q^H A2.
         columns = r.ndim - 1
-        r1, r2 = narrow_p(r, columns, 0, m), narrow_p(r, columns, m, n - m)
+        r1, r2 = part(r, columns, 0, m), part(r, columns, m, n - m)
         g1 = None
         g2 = None
         if gr is not None:
-            g1, g2 = narrow_p(gr, columns, 0, m), narrow_p(gr, columns, m, n - m)
+            g1, g2 = part(gr, columns, 0, m), part(gr, columns, m, n - m)
             more = q @ r2 @ mH(g2)
             gq = more if gq is None else gq + more
         first = _qr_square(gq, g1, q, r1)
-        second = widen_p(first * 0, columns, 0, 0, 0) if g2 is None else q @ g2
+        second = widened(first * 0, columns, 0, 0, 0) if g2 is None else q @ g2
         if g2 is None:
-            return widen_p(first, columns, 0, n - m, 0)
-        return widen_p(first, columns, 0, n - m, 0) + widen_p(second, columns, m, 0, 0)
+            return widened(first, columns, 0, n - m, 0)
+        return widened(first, columns, 0, n - m, 0) + widened(second, columns, m, 0, 0)
     return _qr_square(gq, gr, q, r)
 
 
@@ -273,7 +279,10 @@ def _no_derivative(name: str) -> Any:
 
 qr_r_p = parametric(
     lambda x: module_of(x).linalg.qr(x, "r") if x.size else _qr(x, "reduced")[1],
-    x=_no_derivative("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you are going to require gradients."),
+    x=_no_derivative(
+        "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+        "linalg.qr(A, mode='reduced') if you are going to require gradients."
+    ),
     batch="same",
     name="qr_r",
     node_name="LinalgQrBackward0",
@@ -281,11 +290,15 @@ qr_r_p = parametric(
 
 
 def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
-    """Factor matrices into orthonormal columns and an upper triangle; `mode` is "reduced", "complete" or "r"."""
+    """Factor matrices into orthonormal columns and an upper triangle.
+
+    `mode` is "reduced", "complete" (Q square) or "r" (no Q).
+    """
     check_matrices(A, "linalg.qr")
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
+            "'complete'"
         )
     if mode == "r":
         found = finish(module_of(A.array).zeros((0,), A.array.dtype)), qr_r_p(A)
@@ -307,14 +320,21 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     check_matrices(A, "torch.linalg.householder_product", "input")
     m, n = A.array.shape[-2:]
     if m < n:
-        raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
+        raise RuntimeError(
+            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to "
+            "input.shape[-1]"
+        )
     k = tau.array.shape[-1]
     if n < k:
-        raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+        raise RuntimeError(
+            "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
+        )
     if A.array.ndim - tau.array.ndim != 1 or A.array.shape[:-2] != tau.array.shape[:-1]:
         raise RuntimeError(
-            f"torch.linalg.householder_product: Expected tau to have one dimension less than input, and batch dims as "
-            f"input has, but got tau of shape {list(tau.array.shape)} and input of shape {list(A.array.shape)}"
+            "torch.linalg.householder_product: Expected tau to have one dimension less than input, and "
+            "batch dims as "
+            f"input has, but got tau of shape {list(tau.array.shape)} and input of shape "
+            f"{list(A.array.shape)}"
         )
     if A.array.dtype != tau.array.dtype:
         raise RuntimeError("torch.linalg.householder_product: tau dtype does not match input dtype")
@@ -331,8 +351,8 @@ def _reflected(A: Tensor, tau: Tensor, columns: int) -> Tensor:
     vectors = low + one
     q = tied(expand_p(eye_like(A, m, columns), (*lead, m, columns)), A)
     for i in reversed(range(k)):
-        v = narrow_p(vectors, rank - 1, i, 1)
-        t = reshape_p(narrow_p(tau, rank - 2, i, 1), (*lead, 1, 1))
+        v = part(vectors, rank - 1, i, 1)
+        t = reshape_p(part(tau, rank - 2, i, 1), (*lead, 1, 1))
         q = q - (v * t) @ (mH(v) @ q)
     return q
 
@@ -353,7 +373,7 @@ def ormqr(
     return into(out, matmul(q, other) if left else matmul(other, q))
 
 
-# --- Singular values ----------------------------------------------------------------------------------------------
+# --- Singular values ------------------------------------------------------------------------------
 
 
 def _svd(x: Any, full: Any) -> Any:
@@ -363,8 +383,12 @@ def _svd(x: Any, full: Any) -> Any:
         k = min(m, n)
         lead = x.shape[:-2]
         real = of(x.dtype).to_real().np
-        left = xp.broadcast_to(xp.eye(m, m if full else k, dtype=x.dtype), (*lead, m, m if full else k)).copy()
-        right = xp.broadcast_to(xp.eye(n if full else k, n, dtype=x.dtype), (*lead, n if full else k, n)).copy()
+        left = xp.broadcast_to(
+            xp.eye(m, m if full else k, dtype=x.dtype), (*lead, m, m if full else k)
+        ).copy()
+        right = xp.broadcast_to(
+            xp.eye(n if full else k, n, dtype=x.dtype), (*lead, n if full else k, n)
+        ).copy()
         return left, xp.zeros((*lead, k), real), right
     try:
         u, s, v = xp.linalg.svd(x, full_matrices=full)
@@ -378,10 +402,12 @@ def _svd(x: Any, full: Any) -> Any:
 def _not_converged(name: str, x: Any) -> LinAlgError:
     if not bool(np.isfinite(np.asarray(x)).all()):
         return LinAlgError(
-            f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values."
+            f"linalg.{name}: The algorithm failed to converge because the input matrix contained "
+            "non-finite values."
         )
     return LinAlgError(
-        f"linalg.{name}: The algorithm failed to converge because the input matrix is ill-conditioned or has too "
+        f"linalg.{name}: The algorithm failed to converge because the input matrix is ill-conditioned or "
+        "has too "
         "many repeated singular values."
     )
 
@@ -442,7 +468,10 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out
     """
     check_matrices(A, "linalg.svd")
     if driver is not None:
-        raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+        raise RuntimeError(
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
+            "backend."
+        )
     return outs(return_types.linalg_svd, svd_p(A, full_matrices), out)
 
 
@@ -467,7 +496,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Any = None) -> Tensor:
     return into(out, values)
 
 
-# --- Eigenvalues ------------------------------------------------------------------------------------------------------
+# --- Eigenvalues ----------------------------------------------------------------------------------
 
 
 def _eigh(x: Any, uplo: Any) -> Any:
@@ -477,7 +506,8 @@ def _eigh(x: Any, uplo: Any) -> Any:
     except np.linalg.LinAlgError:
         if bool(xp.isfinite(x).all()):
             raise LinAlgError(
-                "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has "
+                "linalg.eigh: The algorithm failed to converge because the input matrix is "
+                "ill-conditioned or has "
                 "too many repeated eigenvalues."
             ) from None
         return xp.full(x.shape[:-1], xp.nan, of(x.dtype).to_real().np), xp.full(x.shape, xp.nan, x.dtype)
@@ -503,7 +533,13 @@ def _eigh_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
 
 
 eigh_p = parametric(
-    _eigh, x=_eigh_x, outputs=True, jvp=_eigh_tangent, batch="same", name="eigh", node_name="LinalgEighBackward0"
+    _eigh,
+    x=_eigh_x,
+    outputs=True,
+    jvp=_eigh_tangent,
+    batch="same",
+    name="eigh",
+    node_name="LinalgEighBackward0",
 )
 
 
@@ -573,7 +609,7 @@ def eigvals(A: Tensor, *, out: Any = None) -> Tensor:
     return into(out, eig_p(A)[0])
 
 
-# --- LU ---------------------------------------------------------------------------------------------------------------
+# --- LU -------------------------------------------------------------------------------------------
 
 
 def _lu(x: Any) -> Any:
@@ -615,10 +651,10 @@ def _lu_x(g: Any, out: Any, x_shape: Any, x_dtype: Any) -> Any:
     left = tril_p(g_square + mT(lower) @ g_square, -1)
     right = triu_p(g_square @ mT(upper), 0)
     if m > n:
-        low, g_low = narrow_p(packed, rows, n, m - n), narrow_p(gx, rows, n, m - n)
+        low, g_low = part(packed, rows, n, m - n), part(gx, rows, n, m - n)
         right = right - triu_p(mT(low) @ g_low, 0)
     elif n > m:
-        side, g_side = narrow_p(packed, columns, m, n - m), narrow_p(gx, columns, m, n - m)
+        side, g_side = part(packed, columns, m, n - m), part(gx, columns, m, n - m)
         left = left - tril_p(g_side @ mT(side), -1)
     inner = left + right
     # For a square matrix: L^-T inner U^-T.
@@ -626,15 +662,21 @@ def _lu_x(g: Any, out: Any, x_shape: Any, x_dtype: Any) -> Any:
     inner = mT(solve_triangular_p(square_lu, mT(inner), True, False))
     if m > n:
         rest = mT(solve_triangular_p(square_lu, mT(g_low), True, False))
-        inner = widen_p(inner, rows, 0, m - n, 0) + widen_p(rest, rows, n, 0, 0)
+        inner = widened(inner, rows, 0, m - n, 0) + widened(rest, rows, n, 0, 0)
     elif n > m:
         rest = solve_triangular_p(mT(square_lu), g_side, True, True)
-        inner = widen_p(inner, columns, 0, n - m, 0) + widen_p(rest, columns, m, 0, 0)
+        inner = widened(inner, columns, 0, n - m, 0) + widened(rest, columns, m, 0, 0)
     return p @ inner
 
 
 lu_p = parametric(
-    _lu, x=_lu_x, outputs=True, batch="same", holomorphic=True, name="lu_factor", node_name="LinalgLuFactorExBackward0"
+    _lu,
+    x=_lu_x,
+    outputs=True,
+    batch="same",
+    holomorphic=True,
+    name="lu_factor",
+    node_name="LinalgLuFactorExBackward0",
 )
 
 
@@ -659,7 +701,8 @@ def _check_u(info: Tensor) -> None:
         return
     order = int(found[found != 0].reshape(-1)[0])
     raise RuntimeError(
-        f"torch.linalg.lu_factor: U[{order},{order}] is zero and using it on lu_solve would result in a division by "
+        f"torch.linalg.lu_factor: U[{order},{order}] is zero and using it on lu_solve would result in a "
+        "division by "
         "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
         "linalg.lu_factor_ex(A, pivot)"
     )
@@ -703,7 +746,9 @@ def lu_solve(
         raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     n = LU.array.shape[-1]
     if pivots.array.shape[-1:] != (n,) and n:
-        raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
+        raise RuntimeError(
+            "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix"
+        )
     if not left:  # X A = B is A^H X^H = B^H
         return into(out, mH(lu_solve(LU, pivots, mH(B), adjoint=not adjoint)))
     if B.array.shape[-2] != n:
@@ -720,11 +765,19 @@ def lu_solve(
 
 
 def lu_unpack(
-    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+    *,
+    out: Any = None,
 ) -> Any:
     """Return P, L and U from a packed factorization; empty tensors for what is not wanted."""
     if unpack_pivots and LU_pivots.array.dtype != np.int32:
-        raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this function is intended to be used with the output produced by torch.linalg.lu_factor")
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. "
+            "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
     xp = module_of(LU_data.array)
 
     def nothing() -> Tensor:
@@ -735,14 +788,16 @@ def lu_unpack(
     return outs(return_types.lu_unpack, (p, *factors), out)
 
 
-# --- Symmetric indefinite ------------------------------------------------------------------------------------------------
+# --- Symmetric indefinite -------------------------------------------------------------------------
 
 
 def _sytrf(a: Any, hermitian: bool) -> Any:
     try:
         from scipy.linalg.lapack import get_lapack_funcs
     except ImportError:
-        raise RuntimeError("linalg.ldl_factor needs SciPy for its factorization: pip install adjoint[math]") from None
+        raise RuntimeError(
+            "linalg.ldl_factor needs SciPy for its factorization: pip install adjoint[math]"
+        ) from None
     return get_lapack_funcs(("hetrf" if hermitian and a.dtype.kind == "c" else "sytrf",), (a,))[0]
 
 

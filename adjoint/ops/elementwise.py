@@ -7,9 +7,9 @@ pieces (where, clamp, round, abs) are in `piecewise`, comparisons in `compare`.
 
 from __future__ import annotations
 
-import cmath
 import math
-from builtins import complex as Complex  # noqa: N812 - `complex` is an op here
+from builtins import complex as Complex
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,16 @@ from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
-from ..core.primitive import by_ufunc
-from ..core.promotion import number_array, result_type
-from ..core.recorders import binary, nary, parametric, unary
+from ..core.primitive import by_ufunc, registry
+from ..core.promotion import number_array
+from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import special
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
-from .create import into
+from .create import into, tensor
 from .piecewise import where_p
-from .shape import cast_p, conj_p
+from .shape import cast_p, conj_p, reshape_p
 
 Tensor = Any
 Number = Any
@@ -36,9 +36,20 @@ Number = Any
 
 add_p = binary(np.add, x=lambda g: g, y=lambda g: g, holomorphic=False)
 sub_p = binary(np.subtract, x=lambda g: g, y=lambda g: -g, holomorphic=False, name="sub")
-mul_p = binary(np.multiply, x=lambda g, y: g * y, y=lambda g, x: g * x, name="mul")
+mul_p = binary(
+    np.multiply,
+    x=lambda g, y: g * y,
+    y=lambda g, x: g * x,
+    cuda={"x": "g * y", "y": "g * x"},
+    name="mul",
+)
 div_p = binary(
-    np.divide, x=lambda g, y: g / y, y=lambda g, y, out: -g * out / y, floating=True, name="div"
+    np.divide,
+    x=lambda g, y: g / y,
+    y=lambda g, y, out: -g * out / y,
+    cuda={"x": "g / y", "y": "-g * out / y"},
+    floating=True,
+    name="div",
 )
 neg_p = unary(np.negative, x=lambda g: -g, holomorphic=False, name="neg")
 
@@ -57,8 +68,8 @@ def _explain_bool(error: Exception, *arrays: Any) -> Exception | None:
     return RuntimeError(f"{what} is not supported. To invert a mask use `~` or logical_not(), to compare two `^`.")
 
 
-for _op in (sub_p, rsub_p, neg_p):
-    _op.op.explain = _explain_bool  # type: ignore[attr-defined]
+for _op in ("sub", "rsub", "neg"):
+    registry[_op].explain = _explain_bool
 
 _add_, _sub_ = inplace(add_p), inplace(sub_p)
 mul_, _div_, neg_ = inplace(mul_p), inplace(div_p), inplace(neg_p)
@@ -100,9 +111,9 @@ def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     return rsub_p(input if alpha == 1 else mul_p(input, alpha), other)
 
 
+@public(mul_p)
 def mul(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
     """Multiply `input` by `other`, element by element."""
-    return into(out, mul_p(input, other))
 
 
 def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
@@ -121,14 +132,9 @@ def div_(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = N
     return (_div_ if rounding_mode is None else _rounded(rounding_mode)[1])(input, other)
 
 
-def rdiv(input: Tensor, other: Tensor | Number) -> Tensor:
-    """Answer ``other / input``."""
-    return mul_p(reciprocal_p(input), other)
-
-
+@public(neg_p)
 def neg(input: Tensor, *, out: Any = None) -> Tensor:
     """Negate."""
-    return into(out, neg_p(input))
 
 
 def positive(input: Tensor) -> Tensor:
@@ -192,9 +198,7 @@ _ROUNDED = {"floor": (div_floor_p, floor_divide_), "trunc": (div_trunc_p, inplac
 
 def _rounded(mode: Any) -> Any:
     if mode not in _ROUNDED:
-        raise RuntimeError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'"
-        )
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     return _ROUNDED[mode]
 
 
@@ -225,204 +229,6 @@ def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
     return into(out, fmod_p(input, other))
 
 
-# --- Powers -------------------------------------------------------------------------------------------
-
-
-def _power(x: Any, y: Any) -> Any:
-    if x.dtype.kind == "i" and (y < 0).any():
-        # NumPy refuses; the value is the exact one rounded towards zero.
-        sign = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0)).astype(x.dtype)
-        return np.where(y < 0, sign, np.power(x, np.maximum(y, 0)))
-    if x.dtype.kind == "b":
-        raise not_implemented("pow", x)
-    return np.power(x, y)
-
-
-def _power_y(g: Any, x: Any, y: Any, out: Any) -> Any:
-    return where_p((x == 0) & _nonnegative(y), 0, g * out * np.log(x))
-
-
-def _nonnegative(y: Any) -> Any:
-    dtype = dtype_of(y)
-    if dtype.kind != "c":
-        return y >= 0
-    real = cast_p(y, dtypes.of(dtype).to_real().np)
-    return (y == real) & (real >= 0)
-
-
-pow_p = binary(
-    _power,
-    x=lambda g, x, y: where_p(y == 0, 0, g * (y * pow_p(x, y - 1))),
-    y=_power_y,
-    name="pow",
-    node_name="PowBackward1",
-    saved={"y": "exponent"},
-)
-
-
-def _power_of(x: Any, exponent: Any) -> Any:
-    if exponent == 2:
-        return np.multiply(x, x)
-    if x.dtype.kind == "b":
-        return x | (not exponent)
-    if x.dtype.kind in "iu" and exponent < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-    if exponent == 0.5:
-        return np.sqrt(x)
-    if exponent == 3:
-        return x * x * x
-    if exponent == -1:
-        return np.reciprocal(x)
-    if exponent == -0.5:
-        return 1 / np.sqrt(x)
-    if exponent == -2:
-        return 1 / (x * x)
-    return np.power(x, number_array(exponent, dtypes.of(x.dtype)))
-
-
-def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
-    if exponent == 2:
-        return g * (2 * x)
-    if exponent == 0:
-        return zeros_p(g)
-    return g * (exponent * power_p(x, exponent - 1))
-
-
-power_p = parametric(
-    _power_of, x=_power_of_x, holomorphic=True, jvp="elementwise", batch="same", name="power",
-    node_name="PowBackward0",
-)  # fmt: skip
-
-
-def _power_from(x: Any, base: Any) -> Any:
-    return _power(number_array(base, dtypes.of(x.dtype)), x)
-
-
-def _power_from_x(g: Any, x: Any, out: Any, base: Any) -> Any:
-    if base == 0:
-        return where_p(_nonnegative(x), 0, g * out * -math.inf)
-    return g * (out * _log(base))
-
-
-def _log(base: Any) -> Any:
-    if isinstance(base, TensorBase):
-        return np.log(base)
-    return cmath.log(base) if isinstance(base, Complex) else math.log(base) if base > 0 else math.nan
-
-
-exponential_p = parametric(
-    _power_from, x=_power_from_x, holomorphic=True, jvp="elementwise", batch="same", name="exponential",
-    node_name="PowBackward2", saved={"x": "exponent", "base": "self"},
-)  # fmt: skip
-_pow_, _power_ = inplace(pow_p), inplace(power_p)
-
-
-def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
-    """Raise `input` to the power of `exponent`; either may be a number.
-
-    Examples
-    --------
-    >>> adjoint.pow(adjoint.tensor([1.0, 2.0, 3.0]), 2)
-    tensor([1., 4., 9.])
-    """
-    require_any(input, exponent, "pow")
-    if isinstance(exponent, TensorBase):
-        result = pow_p(input, exponent) if isinstance(input, TensorBase) else rpow(exponent, input)
-    else:
-        result = power(input, exponent)
-    return result if out is None else into(out, result)
-
-
-def power(input: Tensor, exponent: Any) -> Tensor:
-    """Answer ``input**exponent``."""
-    if isinstance(exponent, TensorBase):
-        return pow_p(input, exponent)
-    kind = type(exponent)
-    if (kind is int or kind is float) and input.array.dtype.kind == "f":
-        return power_p(input, exponent)
-    if not isinstance(exponent, int | float | Complex):
-        return pow_p(input, exponent)
-    dtype = result_type((input, exponent)).np
-    return power_p(input if input.array.dtype == dtype else cast_p(input, dtype), exponent)
-
-
-def rpow(input: Tensor, other: Number) -> Tensor:
-    """Answer ``other**input``."""
-    if isinstance(other, TensorBase):
-        return pow_p(other, input)
-    dtype = result_type((input, other)).np
-    return exponential_p(input if input.array.dtype == dtype else cast_p(input, dtype), other)
-
-
-def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
-    """Raise `input` to the power of `exponent`, in place."""
-    if isinstance(exponent, TensorBase):
-        return _pow_(input, exponent)
-    dtype = result_type((input, exponent))
-    if dtype.np != input.array.dtype:
-        raise RuntimeError(
-            f"result type {dtype.name} can't be cast to the desired output type {dtypes.of(input.array.dtype).name}"
-        )
-    return _power_(input, exponent)
-
-
-def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
-    """Raise `input` to the power of `exponent` in double precision."""
-    require_any(input, exponent, "float_power")
-    wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
-    if isinstance(input, TensorBase) and input.array.dtype != wanted:
-        input = cast_p(input, wanted)
-    if isinstance(exponent, TensorBase) and exponent.array.dtype != wanted:
-        exponent = cast_p(exponent, wanted)
-    return into(out, pow(input, exponent))
-
-
-def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
-    """Raise a double-precision `input` to the power of `exponent`, in place."""
-    wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
-    if input.array.dtype != wanted:
-        raise RuntimeError(
-            f"the base given to float_power_ has dtype {dtypes.of(input.array.dtype).name} but the operation's "
-            f"result requires dtype {dtypes.of(wanted).name}"
-        )
-    return pow_(input, exponent)
-
-
-def square(input: Tensor, *, out: Any = None) -> Tensor:
-    """Multiply each element by itself."""
-    return power(input, 2) if out is None else into(out, power(input, 2))
-
-
-def square_(input: Tensor) -> Tensor:
-    """Multiply each element by itself, in place."""
-    return pow_(input, 2)
-
-
-by_ufunc.update({np.power: pow, np.float_power: float_power, np.square: square})
-
-sqrt_p = unary(np.sqrt, x=lambda g, out: g / (2 * out), floating=True)
-rsqrt_p = unary(
-    lambda x: np.reciprocal(np.sqrt(x)), x=lambda g, out: -0.5 * g * (out * out * out), floating=True, name="rsqrt"
-)
-reciprocal_p = unary(np.reciprocal, x=lambda g, out: -g * (out * out), floating=True)
-sqrt_, rsqrt_, reciprocal_ = inplace(sqrt_p), inplace(rsqrt_p), inplace(reciprocal_p)
-
-
-def sqrt(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take the square root."""
-    return into(out, sqrt_p(input))
-
-
-def rsqrt(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take one over the square root."""
-    return into(out, rsqrt_p(input))
-
-
-def reciprocal(input: Tensor, *, out: Any = None) -> Tensor:
-    """Take one over each element."""
-    return into(out, reciprocal_p(input))
-
-
 # --- Products with a sum ------------------------------------------------------------------------------
 
 
@@ -432,7 +238,7 @@ def _addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
 
 
 def _as(value: Any, like: Any) -> Any:
-    return number_array(value, dtypes.of(like.dtype))
+    return value if like.dtype.kind in "fc" else number_array(value, dtypes.of(like.dtype))
 
 
 addcmul_p = nary(
@@ -480,8 +286,8 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number =
 def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
     if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
         raise RuntimeError(
-            "Integer division with addcdiv is no longer supported; convert one operand to a float first, or use "
-            "addcmul with div(rounding_mode='trunc')"
+            "Integer division with addcdiv is no longer supported; convert one operand to a float first, or "
+            "use addcmul with div(rounding_mode='trunc')"
         )
 
 
@@ -570,68 +376,72 @@ expm1_p = unary(np.expm1, x=lambda g, out: g * (out + 1), floating=True)
 log2_p = unary(np.log2, x=lambda g, x: g / (x * _LN_2), floating=True)
 log10_p = unary(np.log10, x=lambda g, x: g / (x * _LN_10), floating=True)
 log1p_p = unary(np.log1p, x=lambda g, x: g / (x + 1), floating=True)
-sigmoid_p = unary(special.sigmoid, x=lambda g, out: g * (out * (1 - out)), floating=True)
+sigmoid_p = unary(
+    special.sigmoid,
+    x=lambda g, out: g * (out * (1 - out)),
+    cuda={"x": "g * (out * (1 - out))"},
+    floating=True,
+)
 exp_, log_, exp2_, expm1_ = inplace(exp_p), inplace(log_p), inplace(exp2_p), inplace(expm1_p)
 log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log1p_p), inplace(sigmoid_p)
 
 
+@public(exp_p)
 def exp(input: Tensor, *, out: Any = None) -> Tensor:
     """Raise e to each element."""
-    return into(out, exp_p(input))
 
 
+@public(log_p)
 def log(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the natural logarithm."""
-    return into(out, log_p(input))
 
 
+@public(exp2_p)
 def exp2(input: Tensor, *, out: Any = None) -> Tensor:
     """Raise 2 to each element."""
-    return into(out, exp2_p(input))
 
 
+@public(expm1_p)
 def expm1(input: Tensor, *, out: Any = None) -> Tensor:
     """Raise e to each element and subtract 1, exactly near 0."""
-    return into(out, expm1_p(input))
 
 
+@public(log2_p)
 def log2(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the logarithm to base 2."""
-    return into(out, log2_p(input))
 
 
+@public(log10_p)
 def log10(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the logarithm to base 10."""
-    return into(out, log10_p(input))
 
 
+@public(log1p_p)
 def log1p(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the logarithm of 1 plus each element, exactly near 0."""
-    return into(out, log1p_p(input))
 
 
+@public(sigmoid_p)
 def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the logistic function 1 / (1 + exp(-x))."""
-    return into(out, sigmoid_p(input))
 
 
 # --- Trigonometry --------------------------------------------------------------------------------------
-
 
 
 def _acosh_root(x: Any) -> Any:
     return np.sqrt(x - 1) * np.sqrt(x + 1) if dtype_of(x).kind == "c" else np.sqrt(x * x - 1)
 
 
-sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), floating=True)
-cos_p = unary(np.cos, x=lambda g, x: -g * np.sin(x), floating=True)
+sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), cuda={"x": "g * cos(x)"}, floating=True)
+cos_p = unary(np.cos, x=lambda g, x: -g * np.sin(x), cuda={"x": "-g * sin(x)"}, floating=True)
 tan_p = unary(np.tan, x=lambda g, out: g * (out * out + 1), floating=True)
 asin_p = unary(np.arcsin, x=lambda g, x: g / np.sqrt(1 - x * x), floating=True, name="asin")
 acos_p = unary(np.arccos, x=lambda g, x: -g / np.sqrt(1 - x * x), floating=True, name="acos")
 atan_p = unary(np.arctan, x=lambda g, x: g / (x * x + 1), floating=True, name="atan")
 sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
 cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
-tanh_p = unary(np.tanh, x=lambda g, out: g - g * out * out, floating=True)
+tanh_p = unary(np.tanh, x=lambda g, out: g - g * out * out, cuda={"x": "g - g * out * out"}, floating=True)
 asinh_p = unary(np.arcsinh, x=lambda g, x: g / np.sqrt(x * x + 1), floating=True, name="asinh")
 acosh_p = unary(np.arccosh, x=lambda g, x: g / _acosh_root(x), floating=True, name="acosh")
 atanh_p = unary(np.arctanh, x=lambda g, x: g / (1 - x * x), floating=True, name="atanh")
@@ -640,64 +450,64 @@ acos_, atan_, sinh_, cosh_ = inplace(acos_p), inplace(atan_p), inplace(sinh_p), 
 tanh_, asinh_, acosh_, atanh_ = inplace(tanh_p), inplace(asinh_p), inplace(acosh_p), inplace(atanh_p)
 
 
+@public(sin_p)
 def sin(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the sine."""
-    return into(out, sin_p(input))
 
 
+@public(cos_p)
 def cos(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the cosine."""
-    return into(out, cos_p(input))
 
 
+@public(tan_p)
 def tan(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the tangent."""
-    return into(out, tan_p(input))
 
 
+@public(asin_p)
 def asin(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse sine."""
-    return into(out, asin_p(input))
 
 
+@public(acos_p)
 def acos(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse cosine."""
-    return into(out, acos_p(input))
 
 
+@public(atan_p)
 def atan(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse tangent."""
-    return into(out, atan_p(input))
 
 
+@public(sinh_p)
 def sinh(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the hyperbolic sine."""
-    return into(out, sinh_p(input))
 
 
+@public(cosh_p)
 def cosh(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the hyperbolic cosine."""
-    return into(out, cosh_p(input))
 
 
+@public(tanh_p)
 def tanh(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the hyperbolic tangent."""
-    return into(out, tanh_p(input))
 
 
+@public(asinh_p)
 def asinh(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse hyperbolic sine."""
-    return into(out, asinh_p(input))
 
 
+@public(acosh_p)
 def acosh(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse hyperbolic cosine."""
-    return into(out, acosh_p(input))
 
 
+@public(atanh_p)
 def atanh(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse hyperbolic tangent."""
-    return into(out, atanh_p(input))
 
 
 arcsin, arccos, arctan = asin, acos, atan
@@ -723,7 +533,12 @@ hypot_p = binary(np.hypot, x=lambda g, x, out: g * (x / out), y=lambda g, y, out
 deg2rad_p = unary(np.deg2rad, x=lambda g: g * (math.pi / 180), floating=True, node_name="Deg2RadBackward0")
 rad2deg_p = unary(np.rad2deg, x=lambda g: g * (180 / math.pi), floating=True, node_name="Rad2DegBackward0")
 by_ufunc.update({np.radians: deg2rad_p, np.degrees: rad2deg_p})
-atan2_, hypot_, deg2rad_, rad2deg_ = inplace(atan2_p), inplace(hypot_p), inplace(deg2rad_p), inplace(rad2deg_p)
+atan2_, hypot_, deg2rad_, rad2deg_ = (
+    inplace(atan2_p),
+    inplace(hypot_p),
+    inplace(deg2rad_p),
+    inplace(rad2deg_p),
+)
 
 
 def atan2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -741,14 +556,14 @@ def hypot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     return into(out, hypot_p(input, other))
 
 
+@public(deg2rad_p)
 def deg2rad(input: Tensor, *, out: Any = None) -> Tensor:
     """Convert degrees to radians."""
-    return into(out, deg2rad_p(input))
 
 
+@public(rad2deg_p)
 def rad2deg(input: Tensor, *, out: Any = None) -> Tensor:
     """Convert radians to degrees."""
-    return into(out, rad2deg_p(input))
 
 
 # --- Complex numbers ----------------------------------------------------------------------------------
@@ -800,9 +615,9 @@ def _joined(x: Any, y: Any) -> Any:
     return out
 
 
+@public(angle_p)
 def angle(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the angle of complex numbers; of real ones, 0 or pi."""
-    return into(out, angle_p(input))
 
 
 def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
@@ -835,8 +650,6 @@ def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
 # --- Filling ------------------------------------------------------------------------------------------
 
 
-
-
 def _fill(x: Any, y: Any) -> Any:
     out = module_of(x).empty_like(x)
     _fill_into(out, y)
@@ -847,15 +660,30 @@ def _fill_into(x: Any, y: Any) -> None:
     x[...] = y
 
 
+def _fill_batch(x: Any, y: Any) -> Any:
+    return cast_p(add_p(zeros_p(x), reshape_p(y, (*y.shape, *(1,) * (x.ndim - 1)))), dtype_of(x))
+
+
 def _fill_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return zeros_p(out) if tangents[1] is None else add_p(zeros_p(out), tangents[1])
 
 
 zero_p = unary(
-    lambda x: module_of(x).zeros_like(x), x=_zero_rule, name="zero", holomorphic=False, into=lambda x: x.fill(0)
+    lambda x: module_of(x).zeros_like(x),
+    x=_zero_rule,
+    name="zero",
+    holomorphic=False,
+    into=lambda x: x.fill(0),
 )
 fill_p = nary(
-    _fill, inputs=2, x=_zero_rule, y=lambda g: g.sum(), name="fill", into=_fill_into, jvp=_fill_jvp, batch="elementwise"
+    _fill,
+    inputs=2,
+    x=_zero_rule,
+    y=lambda g: g.sum(),
+    name="fill",
+    into=_fill_into,
+    jvp=_fill_jvp,
+    batch=_fill_batch,
 )
 zero_ = inplace(zero_p)
 _fill_ = inplace(fill_p)
@@ -873,6 +701,26 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     return _fill_(input, value)
 
 
+def apply_(input: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Overwrite every element with what a Python function makes of it: slow, on the host, unrecorded."""
+    return map2_(input, None, None, lambda a, *_: callable(a))
+
+
+def map_(input: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Overwrite every element with what a Python function makes of it and that of `other`."""
+    return map2_(input, other, None, lambda a, b, _: callable(a, b))
+
+
+def map2_(input: Tensor, x: Any, y: Any, callable: Callable[..., Any]) -> Tensor:
+    """Overwrite every element with what a Python function makes of it and those of `x` and `y`."""
+    if any(v is not None and v.requires_grad for v in (input, x, y)):
+        raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_()")
+    shape = input.shape
+    columns = [[None] * input.numel() if v is None else v.expand(shape).reshape(-1).tolist() for v in (input, x, y)]
+    made = tensor([callable(*row) for row in zip(*columns, strict=True)], dtype=input.dtype)
+    return input.copy_(made.reshape(shape))
+
+
 def _refuse_many(value: Any) -> None:
     if isinstance(value, TensorBase) and value.array.ndim:
         raise RuntimeError(
@@ -881,14 +729,13 @@ def _refuse_many(value: Any) -> None:
 
 
 __all__ = [
-    "acos", "acos_", "acosh", "acosh_", "add", "addcdiv", "addcmul", "angle", "arccos", "arccos_", "arccosh",
-    "arccosh_", "arcsin", "arcsin_", "arcsinh", "arcsinh_", "arctan", "arctan2", "arctan_", "arctanh",
-    "arctanh_", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan_", "atanh", "atanh_", "complex",
-    "conj_physical_", "cos", "cos_", "cosh", "cosh_", "deg2rad", "deg2rad_", "div", "divide", "exp", "exp2",
-    "exp2_", "exp_", "expm1", "expm1_", "fill", "fill_", "float_power", "floor_divide", "fmod", "hypot",
-    "lerp", "log", "log10", "log10_", "log1p", "log1p_", "log2", "log2_", "log_", "mul", "multiply", "neg",
-    "neg_", "negative", "negative_", "polar", "positive", "pow", "rad2deg", "rad2deg_", "reciprocal",
-    "reciprocal_", "remainder", "rsqrt", "rsqrt_", "rsub", "sigmoid", "sigmoid_", "sin", "sin_", "sinh",
-    "sinh_", "sqrt", "sqrt_", "square", "square_", "sub", "subtract", "tan", "tan_", "tanh", "tanh_",
-    "true_divide", "zero_",
+    "acos", "acos_", "acosh", "acosh_", "add", "addcdiv", "addcmul", "angle", "arccos", "arccos_",
+    "arccosh", "arccosh_", "arcsin", "arcsin_", "arcsinh", "arcsinh_", "arctan", "arctan2", "arctan_",
+    "arctanh", "arctanh_", "asin", "asin_", "asinh", "asinh_", "atan", "atan2", "atan_", "atanh",
+    "atanh_", "complex", "conj_physical_", "cos", "cos_", "cosh", "cosh_", "deg2rad", "deg2rad_", "div",
+    "divide", "exp", "exp2", "exp2_", "exp_", "expm1", "expm1_", "fill", "fill_", "floor_divide", "fmod",
+    "hypot", "lerp", "log", "log1p", "log1p_", "log2", "log2_", "log10", "log10_", "log_", "mul",
+    "multiply", "neg", "neg_", "negative", "negative_", "polar", "positive", "rad2deg", "rad2deg_",
+    "remainder", "rsub", "sigmoid", "sigmoid_", "sin", "sin_", "sinh", "sinh_", "sub", "subtract", "tan",
+    "tan_", "tanh", "tanh_", "true_divide", "zero_",
 ]  # fmt: skip

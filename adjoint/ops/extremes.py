@@ -11,67 +11,31 @@ from .. import return_types
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.primitive import by_ufunc
-from ..core.recorders import nary, parametric
+from ..core.recorders import parametric
 from ..core.tensor import TensorBase
-from .arguments import dim_in, dims_in, require_tensor
+from .arguments import dim_in, dims_in, dtype_of, require_tensor
 from .create import into
-from .reduce import dtype_of, f32, is_half, kept, kept_shape, shifted, sum_p, title_of
+from .gather import gather_p, ungather_p
+from .reduce import f32, is_half, kept, kept_shape, shifted, sum_p, title_of
 from .shape import cast_p, permute_p, reshape_p
+from .sorting import argsort_p
 
 Tensor = Any
 Dims = Any
 
 __all__ = [
-    "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian", "nanquantile", "quantile",
+    "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian",
+    "nanquantile", "quantile",
 ]  # fmt: skip
 
-# --- Choosing along an axis -------------------------------------------------------------------------------
-
-
-def _take(x: Any, index: Any, axis: Any) -> Any:
-    return module_of(x).take_along_axis(x, index, axis)
-
-
-def _put(x: Any, index: Any, axis: Any, length: Any) -> Any:
-    """Return zeros with `x` added at `index` along `axis`, which is `length` long."""
-    xp = module_of(x)
-    out = xp.zeros((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype)
-    if x.shape[axis] == 1:
-        lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-        shape = (lead, trail)
-        out.reshape(lead, length, trail)[
-            xp.arange(lead)[:, None], index.reshape(shape), xp.arange(trail)
-        ] = x.reshape(shape)
-        return out
-    where = tuple(xp.arange(n).reshape([-1 if j == i else 1 for j in range(x.ndim)]) for i, n in enumerate(x.shape))
-    xp.add.at(out, (*where[:axis], index, *where[axis + 1 :]), x)
-    return out
-
-
-# Elements chosen by their place along an axis, and put back there: each the other's gradient.
-take_along_p = nary(
-    _take,
-    inputs=2,
-    x=lambda g, index, axis, x_shape: put_along_p(g, index, axis, x_shape[axis]),
-    name="take_along",
-    node_name="GatherBackward0",
-    jvp=lambda tangents, inputs, out, params: take_along_p(tangents[0], inputs[1], *params),
-    batch=lambda x, index, axis: take_along_p(x, index, axis + 1),
-)
-put_along_p = nary(
-    _put,
-    inputs=2,
-    x=lambda g, index, axis: take_along_p(g, index, axis),
-    name="put_along",
-    node_name="ScatterAddBackward0",
-    jvp=lambda tangents, inputs, out, params: put_along_p(tangents[0], inputs[1], *params),
-    batch=lambda x, index, axis, length: put_along_p(x, index, axis + 1, length),
-)
+# --- What is refused ----------------------------------------------------------------------------------------
 
 
 def _refuse(name: str, x: Any, kinds: str) -> None:
     if x.dtype.kind in kinds:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{title_of(x.dtype)}': it has no order to choose by")
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{title_of(x.dtype)}': it has no order to choose by"
+        )
 
 
 def _refuse_empty(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
@@ -85,7 +49,8 @@ def _refuse_empty(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> N
 def _refuse_all_of_none(name: str, x: Any, kind: type[Exception] = RuntimeError) -> None:
     if x.size == 0:
         raise kind(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim "
             "with the 'dim' argument."
         )
 
@@ -131,7 +96,13 @@ min_all_p = _extreme(_amin, "min_all", "MinBackward1")
 
 
 def amax(
-    input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Any = None, axis: Dims = None, keepdims: bool = False
+    input: Tensor,
+    dim: Dims = (),
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    axis: Dims = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """Find the largest element, of all or along `dim`; equal ones share the gradient.
 
@@ -146,7 +117,13 @@ def amax(
 
 
 def amin(
-    input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Any = None, axis: Dims = None, keepdims: bool = False
+    input: Tensor,
+    dim: Dims = (),
+    keepdim: bool = False,
+    *,
+    out: Any = None,
+    axis: Dims = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """Find the smallest element, of all or along `dim`; equal ones share the gradient."""
     return _reduce_to_extreme(amin_p, input, dim if axis is None else axis, keepdim or keepdims, out)
@@ -170,13 +147,14 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     for o in out or ():
         if o.array.dtype != input.array.dtype:
             raise RuntimeError(
-                f"Expected out tensor to have dtype {of(input.array.dtype).name}, but got {of(o.array.dtype).name} instead"
+                f"Expected out tensor to have dtype {of(input.array.dtype).name}, but got "
+                f"{of(o.array.dtype).name} instead"
             )
     found = amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
     return return_types.aminmax(found if out is None else tuple(map(into, out, found)))
 
 
-# --- Largest and smallest, with their places ------------------------------------------------------------------
+# --- Largest and smallest, with their places ------------------------------------------------------
 
 
 def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
@@ -195,15 +173,15 @@ def _chosen_x(g: Any, x_shape: Any, out: Any, axis: Any, keepdims: Any) -> Any:
     if not keepdims:
         shape = kept_shape(x_shape, (axis,))
         index, g = index.reshape(shape), g.reshape(shape)
-    return put_along_p(g, index, axis, x_shape[axis])
+    return ungather_p(g, index, x_shape, axis)
 
 
 def _chosen_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     (t,), index, (axis, keepdims) = tangents, out[1], params
     if keepdims:
-        return take_along_p(t, index, axis), None
+        return gather_p(t, index, axis), None
     shape = kept_shape(t.shape, (axis,))
-    return take_along_p(t, index.reshape(shape), axis).reshape(tuple(index.shape)), None
+    return gather_p(t, index.reshape(shape), axis).reshape(tuple(index.shape)), None
 
 
 def _choice(kernel: Any, name: str, node_name: str) -> Any:
@@ -223,7 +201,9 @@ min_dim_p = _choice(_min_dim, "min_dim", "MinBackward0")
 
 def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool, out: Any) -> Any:
     if not isinstance(keepdim, bool):
-        raise TypeError(f"{result.__name__}(): argument 'keepdim' (position 2) must be bool, not {type(keepdim).__name__}")
+        raise TypeError(
+            f"{result.__name__}(): argument 'keepdim' (position 2) must be bool, not {type(keepdim).__name__}"
+        )
     a = input.array
     axis = dim_in(dim, a.ndim)
     if a.ndim == 0:
@@ -236,8 +216,8 @@ def _choose(primitive: Any, result: Any, input: Tensor, dim: int, keepdim: bool,
 
 
 def max(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None, axis: Any = None,
-    keepdims: bool = False,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
+    axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the largest element; with `dim` values and indices; of two tensors the larger elements.
 
@@ -248,15 +228,33 @@ def max(
     values=tensor([5., 4.]),
     indices=tensor([1, 0]))
     """
-    return _extremes(input, axis if dim is None else dim, keepdim or keepdims, other, out, max_all_p, max_dim_p, return_types.max)
+    return _extremes(
+        input,
+        axis if dim is None else dim,
+        keepdim or keepdims,
+        other,
+        out,
+        max_all_p,
+        max_dim_p,
+        return_types.max,
+    )
 
 
 def min(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None, axis: Any = None,
-    keepdims: bool = False,
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None,
+    axis: Any = None, keepdims: bool = False,
 ) -> Any:  # fmt: skip
     """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
-    return _extremes(input, axis if dim is None else dim, keepdim or keepdims, other, out, min_all_p, min_dim_p, return_types.min)
+    return _extremes(
+        input,
+        axis if dim is None else dim,
+        keepdim or keepdims,
+        other,
+        out,
+        min_all_p,
+        min_dim_p,
+        return_types.min,
+    )
 
 
 def _extremes(
@@ -287,8 +285,12 @@ def _argmin(x: Any, axis: Any, keepdims: Any) -> Any:
     return (x.astype(f32) if is_half(x.dtype) else x).argmin(axis=axis, keepdims=keepdims)
 
 
-argmax_p = parametric(_argmax, batch=lambda x, axis, keepdims: _batched_place(argmax_p, x, axis, keepdims))
-argmin_p = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
+argmax_p: Any = parametric(
+    _argmax, batch=lambda x, axis, keepdims: _batched_place(argmax_p, x, axis, keepdims)
+)
+argmin_p: Any = parametric(
+    _argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims)
+)
 
 
 def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
@@ -338,13 +340,6 @@ def _place(primitive: Any, input: Tensor, dim: int | None, keepdim: bool) -> Ten
 # --- By order -----------------------------------------------------------------------------------------------
 
 
-def _order(x: Any, axis: Any) -> Any:
-    return (x.astype(f32) if is_half(x.dtype) else x).argsort(axis=axis, kind="stable")
-
-
-order_p = parametric(_order, batch=lambda x, axis: order_p(x, axis + 1))
-
-
 def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
     """Return the lower median along an axis and its place; NaN wins, unless they are to be skipped."""
     xp = module_of(x)
@@ -354,7 +349,7 @@ def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
         values = np.partition(x, (n - 1) // 2, axis)[middle]
         index = (x == values).argmax(axis=axis, keepdims=keepdims)
         return values if keepdims else values.squeeze(axis), index
-    order = _order(x, axis)
+    order = argsort_p(x, axis, False)
     bad = (x != x).sum(axis=axis, keepdims=True)  # NaNs are last in order
     at = xp.maximum(n - bad - 1, 0) // 2 if skip else xp.where(bad > 0, n - bad, (n - 1) // 2)
     index = xp.take_along_axis(order, at, axis)
@@ -384,13 +379,13 @@ nanmedian_dim_p = _choice(_nanmedian, "nanmedian_dim", "NanmedianBackward1")
 
 def _share_of_all(g: Any, x: Any, out: Any) -> Any:
     # As in torch, a NaN median is shared out among the NaNs.
-    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(g))  # noqa: PLR0124
+    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(g))
     return chosen * (g / chosen.sum())
 
 
 def _share_of_all_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     (t,), (x,) = tangents, inputs
-    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(t))  # noqa: PLR0124
+    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(t))
     return (chosen * t).sum() / chosen.sum()
 
 
@@ -399,7 +394,12 @@ def _whole(kernel: Any, along: Any, name: str) -> Any:
         return along(x.reshape((x.shape[0], -1)), 1, False)[0]
 
     return parametric(
-        kernel, x=_share_of_all, name=name, jvp=_share_of_all_tangent, batch=batch, node_name=f"{name.capitalize()}Backward0"
+        kernel,
+        x=_share_of_all,
+        name=name,
+        jvp=_share_of_all_tangent,
+        batch=batch,
+        node_name=f"{name.capitalize()}Backward0",
     )
 
 
@@ -437,7 +437,7 @@ def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
     """Return the commonest element along an axis, the smallest of equally common ones, and its last place."""
     xp = module_of(x)
     moved = xp.moveaxis(x, axis, -1)
-    order = _order(moved, -1)
+    order = argsort_p(moved, moved.ndim - 1, False)
     ordered = xp.take_along_axis(moved, order, -1)
     n = ordered.shape[-1]
     places = xp.broadcast_to(xp.arange(n), ordered.shape)
@@ -464,7 +464,13 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
 ) -> Tensor:
     """Find the values below which a part `q` of the elements lies, of all or along `dim`.
 
@@ -477,21 +483,32 @@ def quantile(
 
 
 def nanquantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
+    input: Tensor,
+    q: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    out: Any = None,
 ) -> Tensor:
     """Find quantiles of the elements that are not NaN."""
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 
 
-def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool
+) -> Tensor:
     a = input.array
     if a.size == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if a.dtype not in (np.float32, np.float64):
-        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, not {of(a.dtype).name}")
+        raise RuntimeError(
+            f"{name}() input tensor must be either float or double dtype, not {of(a.dtype).name}"
+        )
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}"
         )
     q = _checked_q(name, q, a)
     rank = a.ndim
@@ -527,9 +544,9 @@ def _checked_q(name: str, q: Any, a: Any) -> Tensor:
 def _at_ranks(x: Tensor, q: Tensor, interpolation: str, skip: bool) -> Tensor:
     """Return quantiles along the last axis, as a last axis, for a vector `q`."""
     last, n = x.array.ndim - 1, x.array.shape[-1]
-    nan = x != x  # noqa: PLR0124
+    nan = x != x
     bad = nan.sum(-1, True)
-    order = order_p(x, last)
+    order = argsort_p(x, last, False)
     # Where a NaN must win, every rank points at the last element, which is one.
     top = (n - 1 - bad).clamp(min=0) if skip else bad * 0 + (n - 1)
     rank = cast_p(top, x.array.dtype) * q
@@ -548,7 +565,5 @@ def _at_ranks(x: Tensor, q: Tensor, interpolation: str, skip: bool) -> Tensor:
 
 
 def _picked(x: Tensor, order: Tensor, rank: Tensor, last: int) -> Tensor:
-    index = take_along_p(order, cast_p(rank, np.dtype(np.int64)), last)
-    return take_along_p(x, index, last)
-
-
+    index = gather_p(order, cast_p(rank, np.dtype(np.int64)), last)
+    return gather_p(x, index, last)

@@ -15,10 +15,10 @@ from ..core import device as devices
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, of
 from ..core.recorders import parametric
-from .arguments import dim_in, require_tensor
+from .arguments import dim_in, dtype_of, require_tensor
 from .create import finish, into
 from .measure import conjugate
-from .reduce import dtype_of, narrow_p, shifted, title_of, widen_p
+from .reduce import part, shifted, title_of, widened
 from .shape import cast_p
 
 Tensor = Any
@@ -28,7 +28,7 @@ __all__: list[str] = []  # see `adjoint.fft`
 # The norm that undoes the scale of each, in the other direction.
 _ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
-# --- Primitives ------------------------------------------------------------------------------------------------
+# --- Primitives -----------------------------------------------------------------------------------
 
 
 def _c2c(x: Any, axes: Any, inverse: Any, norm: Any) -> Any:
@@ -36,7 +36,7 @@ def _c2c(x: Any, axes: Any, inverse: Any, norm: Any) -> Any:
     return (fft.ifftn if inverse else fft.fftn)(x, axes=axes, norm=norm).astype(x.dtype)
 
 
-c2c_p = parametric(
+c2c_p: Any = parametric(
     _c2c,
     x=lambda g, axes, inverse, norm: c2c_p(g, axes, not inverse, _ADJOINT[norm]),
     jvp="linear",
@@ -55,7 +55,7 @@ def _c2r(x: Any, axis: Any, length: Any, norm: Any) -> Any:
 
 
 def _weights(like: Any, axis: int, length: int, inner: float) -> Any:
-    """Return how often each number of half a spectrum occurs: `inner`, but 1 for those without a mirror image."""
+    """Return how often each number of half a spectrum counts: `inner`, but 1 if it has no mirror image."""
     half = length // 2 + 1
     raw = getattr(like, "array", like)
     weights = module_of(raw).full(half, inner, of(dtype_of(like)).to_real().np)
@@ -65,7 +65,7 @@ def _weights(like: Any, axis: int, length: int, inner: float) -> Any:
     return weights.reshape([-1 if i == axis else 1 for i in range(like.ndim)])
 
 
-r2c_p = parametric(
+r2c_p: Any = parametric(
     _r2c,
     x=lambda g, x_shape, axis, norm: c2r_p(
         g * _weights(g, axis, x_shape[axis], 0.5), axis, x_shape[axis], _ADJOINT[norm]
@@ -75,7 +75,7 @@ r2c_p = parametric(
     name="fft_r2c",
     node_name="FftR2CBackward0",
 )
-c2r_p = parametric(
+c2r_p: Any = parametric(
     _c2r,
     x=lambda g, axis, length, norm: r2c_p(g, axis, _ADJOINT[norm]) * _weights(g, axis, length, 2),
     jvp="linear",
@@ -84,7 +84,7 @@ c2r_p = parametric(
     node_name="FftC2RBackward0",
 )
 
-# --- Arguments -------------------------------------------------------------------------------------------------
+# --- Arguments ------------------------------------------------------------------------------------
 
 
 def _norm(norm: str | None) -> str:
@@ -101,7 +101,10 @@ def _floating(x: Tensor, name: str) -> Tensor:
     if of(d).category < 2:
         return cast_p(x, default().np)
     if d.itemsize == 2:
-        raise RuntimeError(f"Unsupported dtype {title_of(d)}: transforms are computed in float32 or float64; convert with .float()")
+        raise RuntimeError(
+            f"Unsupported dtype {title_of(d)}: transforms are computed in float32 or float64; convert "
+            "with .float()"
+        )
     return x
 
 
@@ -126,7 +129,7 @@ def _sized(x: Tensor, axis: int, n: int | None) -> Tensor:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
     if n == have:
         return x
-    return narrow_p(x, axis, 0, n) if n < have else widen_p(x, axis, 0, n - have, 0)
+    return part(x, axis, 0, n) if n < have else widened(x, axis, 0, n - have, 0)
 
 
 def _axis(x: Tensor, dim: int) -> int:
@@ -158,10 +161,12 @@ def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], Sequence[Any]]:
     return tuple(range(rank - len(s), rank)), tuple(s)
 
 
-# --- One dim ---------------------------------------------------------------------------------------------------
+# --- One dim --------------------------------------------------------------------------------------
 
 
-def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform along one dim to frequencies.
 
     Examples
@@ -172,7 +177,9 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return into(out, _one(input, n, dim, norm, False, "fft"))
 
 
-def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform along one dim from frequencies."""
     return into(out, _one(input, n, dim, norm, True, "ifft"))
 
@@ -183,14 +190,18 @@ def _one(input: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
     return c2c_p(_sized(x, axis, n), (axis,), inverse, _norm(norm))
 
 
-def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform real values along one dim to the frequencies that are not negative."""
     x = _real(input, "rfft")
     axis = _axis(x, dim)
     return into(out, r2c_p(_sized(x, axis, n), axis, _norm(norm)))
 
 
-def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform frequencies that are not negative, along one dim, to `n` real values."""
     x = _complex(input, "irfft")
     axis = _axis(x, dim)
@@ -204,21 +215,25 @@ def _to_real(x: Tensor, axis: int, n: int | None, norm: str) -> Tensor:
     return c2r_p(_sized(x, axis, length // 2 + 1), axis, length, norm)
 
 
-def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform half of a signal that equals its mirrored conjugate to real frequencies."""
     x = _complex(input, "hfft")
     axis = _axis(x, dim)
     return into(out, _to_real(conjugate(x), axis, n, _ADJOINT[_norm(norm)]))
 
 
-def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform real frequencies to half of a signal that equals its mirrored conjugate."""
     x = _real(input, "ihfft")
     axis = _axis(x, dim)
     return into(out, conjugate(r2c_p(_sized(x, axis, n), axis, _ADJOINT[_norm(norm)])))
 
 
-# --- Several dims -------------------------------------------------------------------------------------------------
+# --- Several dims ---------------------------------------------------------------------------------
 
 
 def _several(input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool, name: str) -> Tensor:
@@ -229,18 +244,24 @@ def _several(input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool, n
     return c2c_p(x, axes, inverse, _norm(norm)) if axes else x
 
 
-def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform along several dims, all of them unless `dim` or `s` says which, to frequencies."""
     return into(out, _several(input, s, dim, norm, False, "fftn"))
 
 
-def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def ifftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform along several dims from frequencies."""
     return into(out, _several(input, s, dim, norm, True, "ifftn"))
 
 
-def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
-    """Transform real values along several dims; only the last one's frequencies that are not negative remain."""
+def rfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+) -> Tensor:
+    """Transform real values along several dims; the last one's negative frequencies are left out."""
     x = _real(input, "rfftn")
     axes, sizes = _axes(x, s, dim)
     if not axes:
@@ -252,7 +273,9 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return into(out, c2c_p(x, axes[:-1], False, mode) if axes[1:] else x)
 
 
-def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def irfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+) -> Tensor:
     """Transform along several dims from frequencies, the last one's being those that are not negative."""
     x = _complex(input, "irfftn")
     axes, sizes = _axes(x, s, dim)
@@ -265,8 +288,10 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return into(out, _to_real(x, axes[-1], sizes[-1], mode))
 
 
-def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
-    """Transform half of a signal that equals its mirrored conjugate, along several dims, to real frequencies."""
+def hfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+) -> Tensor:
+    """Transform half of a mirrored signal along several dims to real frequencies."""
     x = _complex(input, "hfftn")
     axes, sizes = _axes(x, s, dim)
     if not axes:
@@ -278,8 +303,10 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return into(out, _to_real(conjugate(x), axes[-1], sizes[-1], _ADJOINT[mode]))
 
 
-def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
-    """Transform real frequencies along several dims to half of a signal that equals its mirrored conjugate."""
+def ihfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+) -> Tensor:
+    """Transform real frequencies along several dims to half of a mirrored signal."""
     x = _real(input, "ihfftn")
     axes, sizes = _axes(x, s, dim)
     if not axes:
@@ -309,10 +336,12 @@ irfft2 = _two(irfftn, "irfft2", "Transform half a spectrum along two dims, the l
 hfft2 = _two(hfftn, "hfft2", "Transform half of a mirrored signal along two dims to real frequencies.")
 ihfft2 = _two(ihfftn, "ihfft2", "Transform real frequencies along two dims to half of a mirrored signal.")
 
-# --- Frequencies ----------------------------------------------------------------------------------------------------
+# --- Frequencies ----------------------------------------------------------------------------------
 
 
-def _frequencies(values: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
+def _frequencies(
+    values: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool, out: Any
+) -> Tensor:
     if n < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
     wanted = default() if dtype is None else as_dtype(dtype)
@@ -335,7 +364,9 @@ def fftfreq(
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
     half = (n + 1) // 2
-    return _frequencies(np.concatenate([np.arange(half), np.arange(-(n // 2), 0)]), n, d, dtype, device, requires_grad, out)
+    return _frequencies(
+        np.concatenate([np.arange(half), np.arange(-(n // 2), 0)]), n, d, dtype, device, requires_grad, out
+    )
 
 
 def rfftfreq(
@@ -362,5 +393,3 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Move frequency 0 from the middle to the front."""
     dims = _shift_dims(input, dim)
     return input.roll(tuple((input.array.shape[d] + 1) // 2 for d in dims), dims)
-
-

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device import module_of
+from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.device import place_array
 from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.payload import Payload
 from ..core.primitive import wrap
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .create import into
@@ -69,7 +68,19 @@ def _gather(x: Any, i: Any, axis: Any) -> Any:
 
 
 def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
-    out = module_of(x).zeros(shape, x.dtype)
+    xp = module_of(x)
+    out = xp.zeros(shape, x.dtype)
+    if (
+        shape
+        and i.shape[axis] == 1
+        and i.shape[:axis] == shape[:axis]
+        and i.shape[axis + 1 :] == shape[axis + 1 :]
+    ):
+        # One place each: nothing meets, so nothing has to be added.
+        lead, trail = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        at = xp.arange(lead)[:, None], i.reshape(lead, trail), xp.arange(trail)
+        out.reshape(lead, shape[axis], trail)[at] = x.reshape(lead, trail)
+        return out
     _add_along(out, x, i, axis)
     return out
 
@@ -109,7 +120,7 @@ def gathering(name: str) -> Any:
 
 gather_p = gathering("gather")
 # Zeros of a shape to which `x` is added along an axis: what the gradient of `gather` is.
-ungather_p = nary(
+ungather_p: Primitive = nary(
     _ungather,
     inputs=2,
     x=lambda g, i, axis: gather_p(g, i, axis),
@@ -118,14 +129,15 @@ ungather_p = nary(
         ungather_p(x, i, (x.shape[0], *shape), axis + 1)
         if shape
         else reshape_p(
-            ungather_p(reshape_p(x, (x.shape[0], -1)), reshape_p(i, (x.shape[0], -1)), (x.shape[0], 1), 1), (-1,)
+            ungather_p(reshape_p(x, (x.shape[0], -1)), reshape_p(i, (x.shape[0], -1)), (x.shape[0], 1), 1),
+            (-1,),
         )
     ),
     node_name="ScatterAddBackward0",
 )
 
 
-def _check_index(index: Any, op: str) -> None:
+def check_index(index: Any, op: str) -> None:
     require_tensor(index, "index", op)
     name = of(index.array.dtype).name
     if name not in ("int64", "int32") and index.array.size:
@@ -155,7 +167,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     tensor([[1],
             [4]])
     """
-    _check_index(index, "gather")
+    check_index(index, "gather")
     axis = dim_in(dim, input.array.ndim)
     if index.array.size:
         _check_gather(input, index, axis, "gather")
@@ -164,7 +176,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Any = None) -> Tensor:
     """Pick along `dim` by indices that broadcast against `input`; without `dim`, of all elements in a row."""
-    _check_index(indices, "take_along_dim")
+    check_index(indices, "take_along_dim")
     if dim is None:
         return into(out, gather_p(reshape(input, -1), _counted(reshape(indices, -1), input.array.size), 0))
     rank = input.array.ndim
@@ -214,7 +226,7 @@ def _tangents(tangents: Any, inputs: Any) -> tuple[Any, Any]:
 
 
 # Inputs: the tensor, the values at the shape of the index (or a number), the index.
-scatter_p = nary(
+scatter_p: Primitive = nary(
     _scatter,
     inputs=3,
     x=lambda g, i, axis: scatter_p(g, _ZERO, i, axis),
@@ -232,7 +244,7 @@ def _scatter_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
     return out
 
 
-scatter_add_p = nary(
+scatter_add_p: Primitive = nary(
     _scatter_add,
     inputs=3,
     x=lambda g: g,
@@ -247,7 +259,7 @@ _scatter_, _scatter_add_ = inplace(scatter_p), inplace(scatter_add_p)
 
 def _scatter_operands(input: Tensor, dim: int, index: Tensor, src: Any, op: str) -> tuple[int, Any]:
     """Return the axis, and the values cut to the shape of the index."""
-    _check_index(index, op)
+    check_index(index, op)
     axis = dim_in(dim, input.array.ndim)
     if not isinstance(src, TensorBase):
         if index.array.size:
@@ -291,7 +303,9 @@ def scatter(
     """
     given = value if src is None else src
     if reduce is not None:
-        return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce]))
+        return into(
+            out, scatter_reduce(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce])
+        )
     axis, values = _scatter_operands(input, dim, index, given, "scatter")
     return into(out, scatter_p(input, values, index, axis))
 
@@ -432,12 +446,14 @@ def _scatter_reduce_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> An
     return scatter_add_p(is_x * tx, is_y * ty, i, axis) / scatter_add_p(is_x, is_y, i, axis)
 
 
-scatter_reduce_p = nary(
+scatter_reduce_p: Primitive = nary(
     _scatter_reduce,
     inputs=3,
     joint=_scatter_reduce_joint,
     jvp=_scatter_reduce_jvp,
-    batch=lambda x, y, i, axis, reduce, include_self: scatter_reduce_p(x, y, i, axis + 1, reduce, include_self),
+    batch=lambda x, y, i, axis, reduce, include_self: scatter_reduce_p(
+        x, y, i, axis + 1, reduce, include_self
+    ),
     saved={"i": "index", "axis": "dim", "y": "src"},
 )
 _scatter_reduce_ = inplace(scatter_reduce_p)
@@ -450,7 +466,14 @@ def _check_reduce(reduce: str) -> None:
 
 
 def scatter_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True, out: Any = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Any = None,
 ) -> Tensor:
     """Return `input` reduced with the values of `src` that `index` sends to each place along `dim`."""
     _check_reduce(reduce)
@@ -489,7 +512,7 @@ def _row_batch(x: Any, i: Any, axis: Any) -> Any:
     return expand_p(reshape_p(i, shape), full)
 
 
-index_select_p = nary(
+index_select_p: Primitive = nary(
     _index_select,
     inputs=2,
     x=lambda g, i, x_shape, axis: index_add_p(_zeros(g, x_shape), g, i, axis),
@@ -529,7 +552,9 @@ def _check_slices(i: Any, size: int) -> None:
     if i.size:
         low, high = i.min(), i.max()
         if low < 0 or high >= size:
-            raise IndexError(f"index out of range in self: {low if low < 0 else high} for a dimension of size {size}")
+            raise IndexError(
+                f"index out of range in self: {low if low < 0 else high} for a dimension of size {size}"
+            )
 
 
 def _index_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
@@ -538,7 +563,7 @@ def _index_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
     return out
 
 
-index_add_p = nary(
+index_add_p: Primitive = nary(
     _index_add,
     inputs=3,
     x=lambda g: g,
@@ -565,7 +590,7 @@ def _index_copy(x: Any, y: Any, i: Any, axis: Any) -> Any:
     return out
 
 
-index_copy_p = nary(
+index_copy_p: Primitive = nary(
     _index_copy,
     inputs=3,
     x=lambda g, i, axis: index_fill_p(g, _ZERO, i, axis),
@@ -575,7 +600,7 @@ index_copy_p = nary(
     into=_put_slices,
     saved={"i": "index", "axis": "dim"},
 )
-index_fill_p = nary(
+index_fill_p: Primitive = nary(
     _index_copy,
     inputs=3,
     name="index_fill",
@@ -591,7 +616,7 @@ _index_add_, _index_copy_, _index_fill_ = inplace(index_add_p), inplace(index_co
 
 
 def _slice_index(index: Any, op: str) -> Any:
-    _check_index(index, op)
+    check_index(index, op)
     if index.array.ndim > 1:
         raise IndexError(f"{op}(): Index is supposed to be a vector, but got dim: {index.array.ndim}")
     return index
@@ -707,7 +732,14 @@ def _slices_as_places(input: Tensor, dim: int, index: Tensor, source: Tensor) ->
 
 
 def index_reduce(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True, out: Any = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    out: Any = None,
 ) -> Tensor:
     """Return `input` reduced ("prod", "mean", "amax", "amin") with the slices of `source` sent to each place."""
     axis, places = _slices_as_places(input, dim, _slice_index(index, "index_reduce"), source)
@@ -735,7 +767,7 @@ def _take(x: Any, i: Any) -> Any:
         ) from None
 
 
-take_p = nary(
+take_p: Primitive = nary(
     _take,
     inputs=2,
     x=lambda g, i, x_shape: unindex_p((g, i), (math.prod(x_shape),), (0,)).reshape(x_shape),
@@ -760,7 +792,7 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     >>> adjoint.take(adjoint.tensor([[1, 2], [3, 4]]), adjoint.tensor([0, -1]))
     tensor([1, 4])
     """
-    _check_index(index, "take")
+    check_index(index, "take")
     return into(out, take_p(input, index))
 
 
@@ -771,7 +803,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Write elements as if `input` had one dimension, in place."""
-    _check_index(index, "put_")
+    check_index(index, "put_")
     if source.array.dtype != input.array.dtype:
         raise RuntimeError("put_(): self and source expected to have the same dtype")
     if source.array.size != index.array.size:
@@ -798,7 +830,7 @@ def _masked_select(x: Any, mask: Any) -> Any:
     return x[mask]
 
 
-masked_select_p = nary(
+masked_select_p: Primitive = nary(
     _masked_select,
     inputs=2,
     x=lambda g, mask, x_shape: unindex_p((g, mask), x_shape, (0,)),
@@ -824,7 +856,9 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
 def _check_bool(mask: Any, op: str) -> None:
     require_tensor(mask, "mask", op)
     if mask.array.dtype != bool:
-        raise RuntimeError(f"{op}: expected BoolTensor for mask, got {of(mask.array.dtype).name}; compare or .bool() it")
+        raise RuntimeError(
+            f"{op}: expected BoolTensor for mask, got {of(mask.array.dtype).name}; compare or .bool() it"
+        )
 
 
 def _masked_scatter(x: Any, y: Any, mask: Any) -> Any:
@@ -838,8 +872,7 @@ def _put_masked(x: Any, y: Any, mask: Any) -> None:
     count = int(mask.sum())
     if y.size < count:
         raise RuntimeError(
-            f"masked_scatter: expected self and source to have enough elements: number of elements of source < number "
-            f"of ones in mask ({y.size} < {count})"
+            f"masked_scatter: Number of elements of source < number of ones in mask ({y.size} < {count})"
         )
     x[mask] = y.reshape(-1)[:count]
 
@@ -850,7 +883,7 @@ def _masked_scatter_y(g: Any, mask: Any, y_shape: Any) -> Any:
     return place_p(taken, (math.prod(y_shape),), (slice(0, count), ...)).reshape(y_shape)
 
 
-masked_scatter_p = nary(
+masked_scatter_p: Primitive = nary(
     _masked_scatter,
     inputs=3,
     x=lambda g, mask: where_p(mask, 0, g),
@@ -883,87 +916,3 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Write elements of `source`, one after the other, where a mask is true, in place."""
     return _masked_scatter_(input, source, _scatter_mask(input, mask, source, "masked_scatter_"))
-
-
-# --- Embedding --------------------------------------------------------------------------------------
-
-
-def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
-    if type(i) is ndarray and i.size:
-        low, high = i.min(), i.max()
-        if low < 0 or high >= x.shape[0]:
-            raise IndexError(
-                f"index out of range in self: {low if low < 0 else high} in an embedding of {x.shape[0]} rows"
-            )
-    return x.take(i, axis=0)
-
-
-def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
-    xp = module_of(x)
-    width = x.shape[i.ndim :]
-    numbers = i.reshape(-1)
-    values = x.reshape(numbers.size, *width)
-    if by_frequency:
-        counts = xp.bincount(numbers, minlength=rows)
-        values = values / counts[numbers].astype(x.dtype).reshape(-1, *(1,) * len(width))
-    if padding >= 0:
-        kept = numbers != padding
-        numbers, values = numbers[kept], values[kept]
-    out = xp.zeros((rows, *width), x.dtype)
-    if xp is np:
-        add_rows(out.reshape(rows, -1), numbers, values.reshape(numbers.size, math.prod(width)))
-    else:
-        xp.add.at(out, numbers, values)
-    return out
-
-
-def _embedding_mask(g: Any, i: Any, padding: Any) -> Any:
-    """Return a gradient's gradient with zeros where the padding row was read."""
-    if padding < 0:
-        return g
-    return where_p(reshape_p(i == padding, (*i.shape, *(1,) * (g.ndim - i.ndim))), 0, g)
-
-
-def _unembedding_x(g: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
-    if by_frequency:
-        raise RuntimeError("embedding_backward: double backward not supported with scale_grad_by_freq")
-    return _embedding_mask(embedding_p(g, i, padding, False), i, padding)
-
-
-embedding_p = nary(
-    _embedding,
-    inputs=2,
-    x=lambda g, i, x_shape, padding, by_frequency: unembedding_p(g, i, x_shape[0], padding, by_frequency),
-    jvp=lambda tangents, inputs, out, params: embedding_p(tangents[0], inputs[1], *params),
-    batch=lambda x, i, padding, by_frequency: _embedding_batch(x, i),
-    saved={"i": "indices", "padding": "padding_idx", "by_frequency": "scale_grad_by_freq"},
-)
-unembedding_p = nary(
-    _unembedding,
-    inputs=2,
-    x=_unembedding_x,
-    jvp=lambda tangents, inputs, out, params: unembedding_p(tangents[0], inputs[1], *params),
-    node_name="EmbeddingDenseBackward0",
-)
-
-
-def _embedding_batch(x: Any, i: Any) -> Any:
-    rows = np.arange(x.shape[0]).reshape(-1, *(1,) * (i.ndim - 1))
-    return index_p((x, rows, i), (0, 1))
-
-
-def embedding(
-    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Tensor:
-    """Copy the rows of `weight` that `indices` name; the row `padding_idx` gets no gradient.
-
-    Examples
-    --------
-    >>> adjoint.embedding(adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]), adjoint.tensor([1, 1]))
-    tensor([[3., 4.],
-            [3., 4.]])
-    """
-    _check_index(indices, "embedding")
-    if weight.array.ndim != 2:
-        raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
-    return embedding_p(weight, indices, padding_idx, scale_grad_by_freq)

@@ -21,10 +21,10 @@ from ..core.dtypes import of
 from ..core.inplace import check_writable, write
 from ..core.payload import Payload
 from ..core.primitive import wrap
-from ..core.recorders import nary, parametric, variadic
+from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
 from . import create
-from .arguments import dim_in, require_tensor
+from .convert import concrete, copy_
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
 Tensor = Any
@@ -50,16 +50,16 @@ def _getitem_batch(x: Any, index: Any) -> Any:
 
 
 # An index is a tuple of ints, slices, None and one `...` (with which a single element stays an array).
-slice_p = parametric(
+slice_p: Primitive = parametric(
     _getitem, x=_getitem_x, view=True, name="slice", jvp="linear", batch=_getitem_batch,
     saved={"x_shape": "self_sym_sizes"},
 )  # fmt: skip
 # The same, for an index whose last step is a number or None, so that nodes have torch's names.
-_ending_in_number_p = parametric(
+_ending_in_number_p: Primitive = parametric(
     _getitem, x=_getitem_x, view=True, name="getitem", node_name="SelectBackward0", jvp="linear",
     batch=_getitem_batch,
 )  # fmt: skip
-_ending_in_none_p = parametric(
+_ending_in_none_p: Primitive = parametric(
     _getitem, x=_getitem_x, view=True, name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
     batch=_getitem_batch,
 )  # fmt: skip
@@ -69,7 +69,7 @@ def _select(x: Any, axis: Any, index: Any) -> Any:
     return x[index, ...] if axis == 0 else x[(_ALL,) * axis + (index, ...)]
 
 
-select_p = parametric(
+select_p: Primitive = parametric(
     _select,
     x=lambda g, x_shape, axis, index: place_p(g, x_shape, (_ALL,) * axis + (index, ...)),
     view=True,
@@ -86,7 +86,7 @@ def _place(x: Any, shape: Any, index: Any) -> Any:
 
 
 # Zeros of a shape with `x` at an index: what a view's gradient is.
-place_p = parametric(
+place_p: Primitive = parametric(
     _place,
     x=lambda g, index: slice_p(g, index),
     jvp="linear",
@@ -162,7 +162,7 @@ def _unindex(xs: Any, shape: Any, spec: Any) -> Any:
     return out
 
 
-index_p = variadic(
+index_p: Primitive = variadic(
     _index,
     xs=lambda g, x0_shape, xs_from_1, spec: (
         unindex_p((g, *xs_from_1), x0_shape, spec),
@@ -172,7 +172,7 @@ index_p = variadic(
     batch=lambda *args: _index_batch(args[:-1], args[-1]),
 )
 # Zeros of a shape to which `x` is added at indices: what the gradient of indexing is.
-unindex_p = variadic(
+unindex_p: Primitive = variadic(
     _unindex,
     xs=lambda g, xs_from_1, spec: (index_p((g, *xs_from_1), spec), *(None,) * len(xs_from_1)),
     jvp=lambda tangents, inputs, out, params: unindex_p((tangents[0], *inputs[1:]), *params),
@@ -193,7 +193,9 @@ def _unindex_batch(xs: tuple[Any, ...], shape: Any, spec: tuple[int, ...]) -> An
     return unindex_p((x, *indexes), (xs[0].shape[0], *shape), batched)
 
 
-def _batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
+def _batched_indexes(
+    indexes: tuple[Any, ...], spec: tuple[int, ...]
+) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
     """Return index tensors with one more for the batch axis, and where the indexed dimensions belong."""
     rank = max(i.ndim for i in indexes)
     size = indexes[0].shape[0]
@@ -238,7 +240,9 @@ def add_at(out: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], x: Any) ->
         row = row * size + _wrapped(indexes[spec[place]], size, place)
     rank = row.ndim
     first = indexed_at(spec)
-    x = np.broadcast_to(x, (*(out.shape[i] for i in others[:first]), *row.shape, *(out.shape[i] for i in others[first:])))
+    x = np.broadcast_to(
+        x, (*(out.shape[i] for i in others[:first]), *row.shape, *(out.shape[i] for i in others[first:]))
+    )
     values = x.transpose(*range(first, first + rank), *range(first), *range(first + rank, x.ndim))
     width = math.prod(out.shape[i] for i in others)
     values = values.reshape(row.size, width)
@@ -287,7 +291,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     if kind is int:
         return select_p(input, 0, index)
     if kind is slice and index.step is None:
-        return slice_p(input, (_static(index), ...))
+        return slice_p(input, (as_slice(index), ...))
     if kind is tuple:
         items = _basic(index)
         if items is not None:
@@ -332,7 +336,7 @@ def _view(input: Tensor, items: tuple[Any, ...]) -> Tensor:
     return alias_p(input) if len(items) < 2 else slice_p(input, items)
 
 
-def _static(item: slice) -> slice:
+def as_slice(item: slice) -> slice:
     """Return a slice of plain ints, with torch's refusal of steps that go backwards."""
     start, stop, step = item.start, item.stop, item.step
     if type(start) in _PLAIN and type(stop) in _PLAIN and step is None:
@@ -417,13 +421,10 @@ def _without_masks(indexes: list[Any], spec: list[int]) -> tuple[list[Any], list
             places.append(-1)
             continue
         index = indexes[k]
-        if index.array.dtype != bool:
-            parts = (index,)
-        elif isinstance(index.array, Payload):
-            index.array.concrete("indexing with a mask")
-            raise RuntimeError("a mask inside a transform picks a number of elements that is not known")
+        if index.array.dtype == bool:
+            parts: Any = [wrap(part) for part in concrete(index, "indexing with a mask").nonzero()]
         else:
-            parts = tuple(wrap(part) for part in index.array.nonzero())
+            parts = [index]
         places += range(len(numbers), len(numbers) + len(parts))
         numbers += parts
     return numbers, places
@@ -433,7 +434,10 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
     if isinstance(index, tuple):
         return index
     if isinstance(index, list) and len(index) < 32:
-        if any(i is None or i is Ellipsis or isinstance(i, slice | list | tuple | TensorBase | ndarray) for i in index):
+        if any(
+            i is None or i is Ellipsis or isinstance(i, slice | list | tuple | TensorBase | ndarray)
+            for i in index
+        ):
             warnings.warn(
                 "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead "
                 "of x[seq]",
@@ -448,7 +452,7 @@ def _item(item: Any) -> Any:
     if item is None or item is Ellipsis:
         return item
     if isinstance(item, slice):
-        return _static(item)
+        return as_slice(item)
     if isinstance(item, bool | np.bool_):
         return wrap(np.array(bool(item)))
     if isinstance(item, int | np.integer):
@@ -474,7 +478,9 @@ def _index_tensor(item: Any) -> Any:
     array = item.array
     name = array.dtype.name
     if name == "uint8":
-        warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=5)
+        warnings.warn(
+            "indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=5
+        )
         from .shape import cast_p
 
         return cast_p(item, np.dtype(bool))
@@ -550,7 +556,7 @@ def _assign_slice(x: Any, y: Any, index: Any) -> None:
     x[index] = y
 
 
-set_slice_p = nary(
+set_slice_p: Primitive = nary(
     _set_slice,
     inputs=2,
     x=lambda g, index: set_slice_p(g, _ZERO, index),
@@ -611,7 +617,7 @@ def _index_put_xs(g: Any, xs_from_2: Any, spec: Any, accumulate: Any, needs: Any
 
 
 # Inputs: the tensor, the values at the shape of the indexed part, the index tensors.
-index_put_p = variadic(
+index_put_p: Primitive = variadic(
     _index_put,
     xs=_index_put_xs,
     jvp=lambda tangents, inputs, out, params: _index_put_jvp(tangents, inputs, *params),
@@ -632,7 +638,7 @@ def _index_put_batch(xs: tuple[Any, ...], spec: tuple[int, ...], accumulate: Any
     if y.ndim > 1:
         y = _move_indexed(y, first, indexes[0].ndim - 1, back=True)
     else:
-        y = _unit_axes(y, max(i.ndim for i in indexes) - 1 + sum(k < 0 for k in spec))
+        y = _unit_axes(y, indexes[0].ndim - 1 + xs[0].ndim - 1 - sum(k >= 0 for k in spec))
     return index_put_p((xs[0], y, *indexes), batched, accumulate)
 
 
@@ -641,11 +647,13 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     if index is False:
         return
     items = _basic(index if type(index) is tuple else (index,))
-    indexes: tuple[Any, ...] = ()
     if items is None:
+        if modes.unusual and _is_hidden_mask(index):
+            input.masked_fill_(index, value)
+            return
         basic, indexes, spec = _parsed(input, index)
         if indexes:
-            _put(input if basic is None else _view(input, basic), indexes, spec, _value_for(input, value), False)
+            _set_indexed(input, basic, indexes, spec, _value_for(input, value))
             return
         items = basic or (...,)
     if not isinstance(value, TensorBase):
@@ -660,10 +668,32 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     array = input.array
     raw = value.array if isinstance(value, TensorBase) else value
     try:
-        array[items] = raw if type(raw) is type(array) or not hasattr(raw, "dtype") else place_array(raw, device_of(array))
+        array[items] = (
+            raw
+            if type(raw) is type(array) or not hasattr(raw, "dtype")
+            else place_array(raw, device_of(array))
+        )
     except (ValueError, IndexError) as error:
         raise _setitem_error(error, input, items, raw) from None
     note_write(input, "copy_")
+
+
+def _is_hidden_mask(index: Any) -> bool:
+    """Return whether an index is a mask whose elements are not known, as inside vmap."""
+    return isinstance(index, TensorBase) and isinstance(index.array, Payload) and index.array.dtype == bool
+
+
+def _set_indexed(
+    input: Tensor, basic: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor
+) -> None:
+    if basic is None:
+        _put(input, indexes, spec, value, False)
+    elif isinstance(input.array, Payload):
+        part = _view(input, basic)
+        value = _put_value(part, indexes, spec, value)
+        write(set_slice_p.op, input, (index_put_p((part, value, *indexes), spec, False),), (basic,))  # type: ignore[attr-defined]
+    else:
+        _put(_view(input, basic), indexes, spec, value, False)
 
 
 def _number_for(x: Tensor, value: Any) -> Any:
@@ -704,8 +734,6 @@ def _value_for(x: Tensor, value: Any) -> Tensor:
 
 def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     """Write a value into the view at an index, with history."""
-    from .convert import copy_
-
     if not isinstance(value, TensorBase):
         value = wrap(place_array(np.array(value, input.array.dtype), device_of(input.array)))
     if isinstance(input.array, Payload) or (isinstance(value.array, Payload) and input.lineage is None):
@@ -756,7 +784,9 @@ def _setitem_error(error: Exception, x: Tensor, items: tuple[Any, ...], raw: Any
     return _expansion_error(given, shape) or error
 
 
-def _put(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor, accumulate: bool) -> Tensor:
+def _put(
+    x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor, accumulate: bool
+) -> Tensor:
     """Write values at index tensors, in place."""
     op = index_put_p.of_arity(len(indexes) + 2)  # type: ignore[attr-defined]
     return write(op, x, (_put_value(x, indexes, spec, value), *indexes), (spec, accumulate))
@@ -764,8 +794,6 @@ def _put(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tens
 
 def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor) -> Tensor:
     """Return the values to write at the shape of the indexed part, where their gradient needs it."""
-    if any(isinstance(i.array, Payload) for i in indexes):
-        return value
     shape = _result_shape(tuple(x.array.shape), indexes, spec)
     given = tuple(value.array.shape)
     extra = len(given) - len(shape)
@@ -777,7 +805,7 @@ def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value
             f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
             f"{list(shape)}"
         )
-    if given != shape and (value.node is not None or isinstance(value.array, Payload)):
+    if given != shape and (value.node is not None or modes.unusual):
         value = expand_p(value, shape)
     return value
 
@@ -814,84 +842,3 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     part, indexes, spec = _all_indexes(input, indices)
     _put(part, indexes, spec, _value_for(input, values), accumulate)
     return input
-
-
-# --- Named forms of a view --------------------------------------------------------------------------
-
-
-def select(input: Tensor, dim: int, index: Any) -> Tensor:
-    """View the part of `input` at one place along `dim`.
-
-    Examples
-    --------
-    >>> adjoint.arange(6).reshape(2, 3).select(1, 2)
-    tensor([2, 5])
-    """
-    rank = input.array.ndim
-    if rank == 0:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    axis, at = dim_in(dim, rank), operator.index(index)
-    size = input.array.shape[axis]
-    if not -size <= at < size:
-        raise IndexError(
-            f"select(): index {at} out of range for tensor of size {list(input.array.shape)} at dimension {axis}"
-        )
-    return select_p(input, axis, at)
-
-
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    """View `length` places along `dim`, from `start` on.
-
-    Examples
-    --------
-    >>> adjoint.arange(5).narrow(0, 1, 3)
-    tensor([1, 2, 3])
-    """
-    rank = input.array.ndim
-    if rank == 0:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    axis = dim_in(dim, rank)
-    size = input.array.shape[axis]
-    if isinstance(start, TensorBase) and (start.array.ndim or start.array.dtype.kind not in "iu"):
-        raise RuntimeError("start must be an 0-dim integral Tensor.")
-    first = operator.index(start)
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    if not -size <= first <= size:
-        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {first})")
-    first = first + size if first < 0 else first
-    if first + length > size:
-        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
-    return slice_p(input, (*(_ALL,) * axis, slice(first, first + length), ...))
-
-
-def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Any = None) -> Tensor:
-    """Copy `length` places along `dim`, from `start` on."""
-    return create.into(out, narrow(input, dim, start, length).clone())
-
-
-def select_scatter(input: Tensor, src: Tensor, dim: int, index: int, *, out: Any = None) -> Tensor:
-    """Return `input` with `src` at one place along `dim`."""
-    part = select(input, dim, index)
-    _check_same_shape(part, src, "select_scatter")
-    return create.into(out, set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...)))
-
-
-def slice_scatter(
-    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
-    out: Any = None,
-) -> Tensor:  # fmt: skip
-    """Return `input` with `src` in a slice along `dim`."""
-    item = _static(slice(start, end, step))
-    index = (*(_ALL,) * dim_in(dim, input.array.ndim), item, ...)
-    _check_same_shape(slice_p(input, index), src, "slice_scatter")
-    return create.into(out, set_slice_p(input, src, index))
-
-
-def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
-    require_tensor(src, "src", op)
-    if part.array.shape != src.array.shape:
-        raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size "
-            f"= {list(part.array.shape)}"
-        )

@@ -98,6 +98,9 @@ def _less_common(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[
     """Answer a ufunc that is no primitive's kernel, or a method other than the call."""
     operands = [_operand(v) for v in inputs]
     dtype = kwargs.pop("dtype", None) if set(kwargs) <= {"dtype", "axis", "keepdims"} else None
+    if dtype is not None:
+        wanted = of(np.dtype(dtype))
+        operands = [v.to(wanted) if isinstance(v, TensorBase) else v for v in operands]
     result: Any = None
     if method == "__call__" and not kwargs:
         result = _called(ufunc, operands)
@@ -113,8 +116,6 @@ def _less_common(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[
         if dtype is not None:
             kwargs["dtype"] = dtype
         return _on_arrays(ufunc, method, inputs, kwargs)
-    if dtype is not None:
-        result = result.to(of(np.dtype(dtype)))
     return result
 
 

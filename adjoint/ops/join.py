@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.device import module_of
-from ..core.recorders import parametric, variadic
+from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
 from .arguments import dim_in
 from .create import into
@@ -35,12 +35,14 @@ def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
 
 def _join_jvp(primitive: Any) -> Any:
     def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-        return primitive()(tuple(x * 0 if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params)
+        return primitive()(
+            tuple(x * 0 if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params
+        )
 
     return jvp
 
 
-cat_p = variadic(
+cat_p: Primitive = variadic(
     _concatenate,
     xs=_cat_xs,
     name="cat",
@@ -59,7 +61,7 @@ def _stack_xs(g: Any, axis: Any, needs: Any = None) -> Any:
     return [slice_p(g, (*lead, i, ...)) if needed else None for i, needed in enumerate(needs)]
 
 
-stack_p = variadic(
+stack_p: Primitive = variadic(
     _stack,
     xs=_stack_xs,
     promotes=True,
@@ -192,7 +194,7 @@ def _assemble(xs: Any, shape: Any, indexes: Any) -> Any:
 
 
 # Zeros of a shape with tensors at given places that do not overlap.
-assemble_p = variadic(
+assemble_p: Primitive = variadic(
     _assemble,
     xs=lambda g, indexes: [slice_p(g, index) for index in indexes],
     promotes=True,
@@ -213,7 +215,9 @@ def block_diag(*tensors: Any) -> Tensor:
     tensor([[1., 1., 0.],
             [0., 0., 3.]])
     """
-    xs = _sequence(tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], TensorBase) else tensors, "block_diag")
+    xs = _sequence(
+        tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], TensorBase) else tensors, "block_diag"
+    )
     for i, x in enumerate(xs):
         if x.array.ndim > 2:
             raise RuntimeError(
@@ -249,15 +253,27 @@ def _pieces_batch(primitive: Any) -> Any:
     return lambda x, indexes: primitive()(x, tuple((_ALL, *index) for index in indexes))
 
 
-split_p = parametric(
-    _pieces, x=_pieces_x, view=True, outputs=True, name="split", jvp="linear", batch=_pieces_batch(lambda: split_p)
+split_p: Primitive = parametric(
+    _pieces,
+    x=_pieces_x,
+    view=True,
+    outputs=True,
+    name="split",
+    jvp="linear",
+    batch=_pieces_batch(lambda: split_p),
 )
-split_with_sizes_p = parametric(
+split_with_sizes_p: Primitive = parametric(
     _pieces, x=_pieces_x, view=True, outputs=True, name="split_with_sizes", jvp="linear",
     batch=_pieces_batch(lambda: split_p),
 )  # fmt: skip
-unbind_p = parametric(
-    _pieces, x=_pieces_x, view=True, outputs=True, name="unbind", jvp="linear", batch=_pieces_batch(lambda: split_p)
+unbind_p: Primitive = parametric(
+    _pieces,
+    x=_pieces_x,
+    view=True,
+    outputs=True,
+    name="unbind",
+    jvp="linear",
+    batch=_pieces_batch(lambda: split_p),
 )
 
 
@@ -307,7 +323,9 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     axis = dim_in(dim, input.array.ndim)
     sizes = [int(n) for n in split_sizes]
     if any(n < 0 for n in sizes):
-        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}"
+        )
     length = input.array.shape[axis]
     if sum(sizes) != length:
         raise RuntimeError(
@@ -319,7 +337,9 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 
 def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Split as `split` does; the pieces may be written to."""
-    return tuple(slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim))
+    return tuple(
+        slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim)
+    )
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -361,7 +381,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     (tensor([0]), tensor([1, 2]), tensor([3, 4]))
     """
     if input.array.ndim == 0:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis]
     given = indices_or_sections
@@ -442,7 +464,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if not tensors:
         raise ValueError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f"meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}")
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in tensors:
         if x.array.ndim > 1:
             raise RuntimeError(
@@ -482,5 +504,3 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(g, -1) for g in meshgrid(*tensors, indexing="ij")], 1)
-
-

@@ -17,14 +17,15 @@ from ..core.dtypes import of
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from ..errors import LinAlgError
-from .arguments import dim_in, require_tensor
+from .arguments import dim_in, dtype_of, require_tensor
 from .arrange import tril_p, triu_p
 from .contraction import cross_along, matmul, multiply_chain, with_rank
 from .create import finish, into
 from .measure import conjugate, matrix_norm, real_part
-from .reduce import dtype_of, narrow_p, sum_p, title_of, widen_p
+from .parts import diagonal_p, undiagonal_p
+from .reduce import part, sum_p, title_of, widened
 from .scan import cumprod
-from .shape import diagonal_p, expand_p, reshape_p, sum_to_p, undiagonal_p
+from .shape import expand_p, reshape_p, sum_to_p
 
 Tensor = Any
 
@@ -65,12 +66,12 @@ def row(x: Any) -> Any:
 
 def first_of(x: Any, axis: int, count: int) -> Any:
     """Return the first rows (axis -2) or columns (axis -1) of matrices; themselves if they have no more."""
-    return x if x.shape[axis] == count else narrow_p(x, x.ndim + axis, 0, count)
+    return x if x.shape[axis] == count else part(x, x.ndim + axis, 0, count)
 
 
 def tied(x: Tensor, source: Tensor) -> Tensor:
     """Return `x`, a constant, as something that depends on `source`, with a gradient of zeros."""
-    return x + sum_p(narrow_p(source, 0, 0, 0), tuple(range(source.array.ndim)), False)
+    return x + sum_p(part(source, 0, 0, 0), tuple(range(source.array.ndim)), False)
 
 
 def eye_like(x: Tensor, n: int, m: int | None = None) -> Tensor:
@@ -84,10 +85,13 @@ def check_floating(x: Tensor, name: str, low: bool = False) -> None:
     d = x.array.dtype
     if of(d).category < 2:
         raise RuntimeError(
-            f"{name}: Expected a floating point or complex tensor as input. Got {title_of(d)}; convert with .float()"
+            f"{name}: Expected a floating point or complex tensor as input. Got {title_of(d)}; convert "
+            "with .float()"
         )
     if d.itemsize == 2 and not low:
-        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {title_of(d)}; convert with .float()")
+        raise RuntimeError(
+            f"{name}: Low precision dtypes not supported. Got {title_of(d)}; convert with .float()"
+        )
 
 
 def check_matrices(x: Tensor, name: str, letter: str = "A", low: bool = False) -> None:
@@ -95,7 +99,8 @@ def check_matrices(x: Tensor, name: str, letter: str = "A", low: bool = False) -
     require_tensor(x, letter, name)
     if x.array.ndim < 2:
         raise RuntimeError(
-            f"{name}: The input tensor {letter} must have at least 2 dimensions. Its shape is {list(x.array.shape)}"
+            f"{name}: The input tensor {letter} must have at least 2 dimensions. Its shape is "
+            f"{list(x.array.shape)}"
         )
     check_floating(x, name, low)
 
@@ -114,7 +119,8 @@ def check_same_dtype(a: Tensor, b: Tensor, name: str) -> None:
     """Raise unless both have one dtype."""
     if a.array.dtype != b.array.dtype:
         raise RuntimeError(
-            f"{name}: Expected A and B to have the same dtype, but found A of type {title_of(a.array.dtype)} and B "
+            f"{name}: Expected A and B to have the same dtype, but found A of type "
+            f"{title_of(a.array.dtype)} and B "
             f"of type {title_of(b.array.dtype)} instead"
         )
 
@@ -124,11 +130,11 @@ def outs(result: Any, found: tuple[Any, ...], out: Any) -> Any:
     return result(found if out is None else tuple(into(o, f) for o, f in zip(out, found)))
 
 
-# --- LU, which also tells what is wrong with a matrix ---------------------------------------------------------
+# --- LU, which also tells what is wrong with a matrix ---------------------------------------------
 
 
 def lu_of(x: Any) -> tuple[Any, Any, Any]:
-    """Return L and U packed together, the 1-based pivots, and where U's diagonal first has a zero (else 0)."""
+    """Return L and U packed together, 1-based pivots, and where U's diagonal first has a zero (or 0)."""
     xp = module_of(x)
     m, n = x.shape[-2:]
     k = min(m, n)
@@ -144,7 +150,11 @@ def lu_of(x: Any) -> tuple[Any, Any, Any]:
         _eliminate(xp, packed, pivots, k)
     diagonal = packed.diagonal(0, 1, 2)[:, :k]
     zero = diagonal == 0
-    info = xp.where(zero.any(axis=1), zero.argmax(axis=1) + 1, 0).astype(np.int32) if k else xp.zeros(len(packed), np.int32)
+    info = (
+        xp.where(zero.any(axis=1), zero.argmax(axis=1) + 1, 0).astype(np.int32)
+        if k
+        else xp.zeros(len(packed), np.int32)
+    )
     return packed.reshape(x.shape), pivots.reshape((*lead, k)), info.reshape(lead)
 
 
@@ -183,7 +193,7 @@ def singular(x: Any, sentence: str) -> LinAlgError:
     return LinAlgError(sentence.format(where="", order=0))
 
 
-# --- Inverse and solution -------------------------------------------------------------------------------------
+# --- Inverse and solution -------------------------------------------------------------------------
 
 
 def _each(kernel: Any, a: Any, *rest: Any) -> Any:
@@ -209,7 +219,8 @@ def _inv(x: Any, check: Any) -> Any:
             return _each(xp.linalg.inv, x)
     raise singular(
         x,
-        "linalg.inv: {where}The diagonal element {order} is zero, the inversion could not be completed because the "
+        "linalg.inv: {where}The diagonal element {order} is zero, the inversion could not be completed "
+        "because the "
         "input matrix is singular.",
     )
 
@@ -264,7 +275,9 @@ def _solve(a: Any, b: Any, check: Any) -> Any:
     raise singular(a, _SINGULAR)
 
 
-def _solve_back(g: Any, a: Any, out: Any, a_shape: Any, b_shape: Any, check: Any, needs: tuple[bool, bool]) -> Any:
+def _solve_back(
+    g: Any, a: Any, out: Any, a_shape: Any, b_shape: Any, check: Any, needs: tuple[bool, bool]
+) -> Any:
     gb = solve_p(mT(a), g, check)
     ga = sum_to_p(-(gb @ mT(out)), a_shape) if needs[0] else None
     return ga, sum_to_p(gb, b_shape)
@@ -283,7 +296,7 @@ def aligned(a: Any, b: Any) -> tuple[Any, Any]:
     return with_rank(a, rank), with_rank(b, rank)
 
 
-solve_p = nary(
+solve_p: Any = nary(
     _solve,
     inputs=2,
     joint=_solve_back,
@@ -323,7 +336,9 @@ def _solution(A: Tensor, B: Tensor, left: bool, check: bool) -> Tensor:
     if vector:
         B = column(B)
         if not left:
-            raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False.")
+            raise RuntimeError(
+                "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False."
+            )
     rows = B.array.shape[-2] if left else B.array.shape[-1]
     if rows != a.shape[-1]:
         raise RuntimeError(
@@ -334,7 +349,7 @@ def _solution(A: Tensor, B: Tensor, left: bool, check: bool) -> Tensor:
     return reshape_p(x, tuple(x.array.shape[:-1])) if vector else x
 
 
-# --- Triangular systems -----------------------------------------------------------------------------------------
+# --- Triangular systems ---------------------------------------------------------------------------
 
 
 def _substitute(a: Any, b: Any, upper: Any, unit: Any) -> Any:
@@ -397,7 +412,7 @@ def _tri_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return solve_triangular_p(a, push, upper, unit)
 
 
-solve_triangular_p = nary(
+solve_triangular_p: Any = nary(
     tri_solve,
     inputs=2,
     joint=_tri_back,
@@ -420,7 +435,8 @@ def solve_triangular(
     a, b = A.array.shape, B.array.shape
     if a[-1] != (b[-2] if left else b[-1]):
         raise RuntimeError(
-            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            "linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} "
             f"({a[-2]}x{a[-1]} and {b[-2]}x{b[-1]})"
         )
     if left:
@@ -428,7 +444,7 @@ def solve_triangular(
     return into(out, mT(solve_triangular_p(mT(A), mT(B), not upper, unitriangular)))
 
 
-# --- Determinants -------------------------------------------------------------------------------------------------
+# --- Determinants ---------------------------------------------------------------------------------
 
 
 def _det(x: Any) -> Any:
@@ -458,7 +474,9 @@ def _by_matrix(x: Any) -> Any:
     return x
 
 
-cofactors_p = parametric(_cofactors, x=_cofactors_x, batch="same", holomorphic=True, node_name="LinalgDetBackward0")
+cofactors_p = parametric(
+    _cofactors, x=_cofactors_x, batch="same", holomorphic=True, node_name="LinalgDetBackward0"
+)
 
 
 def _spread_over(g: Any) -> Any:
@@ -517,7 +535,7 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:
     return outs(return_types.linalg_slogdet, slogdet_p(A), out)
 
 
-# --- Functions of a matrix ----------------------------------------------------------------------------------------
+# --- Functions of a matrix ------------------------------------------------------------------------
 
 _PADE = (
     64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
@@ -553,10 +571,23 @@ def _matrix_exp(x: Any) -> Any:
 def _derivative_of_exp(x: Any, t: Any) -> Any:
     """Return the exponential's derivative in the direction `t`, as a block of a larger exponential."""
     n, rows, columns = x.shape[-1], x.ndim - 2, x.ndim - 1
-    upper = widen_p(widen_p(x, columns, 0, n, 0) + widen_p(t, columns, n, 0, 0), rows, 0, n, 0)
-    lower = widen_p(widen_p(x, columns, n, 0, 0), rows, n, 0, 0)
+    scale = size_p(t)  # linear in t, so that its size need not make the block matrix large
+    t = t / scale
+    upper = widened(widened(x, columns, 0, n, 0) + widened(t, columns, n, 0, 0), rows, 0, n, 0)
+    lower = widened(widened(x, columns, n, 0, 0), rows, n, 0, 0)
     whole = matrix_exp_p(upper + lower)
-    return narrow_p(narrow_p(whole, rows, 0, n), columns, n, n)
+    return part(part(whole, rows, 0, n), columns, n, n) * scale
+
+
+def _size(x: Any) -> Any:
+    """Return a power of 2 as large as the largest element of each matrix, 1 for zeros."""
+    xp = module_of(x)
+    largest = np.abs(x).max(axis=(-2, -1), keepdims=True, initial=0)
+    good = xp.isfinite(largest) & (largest > 0)
+    return xp.where(good, 2.0 ** xp.ceil(xp.log2(xp.where(good, largest, 1))), 1).astype(largest.dtype)
+
+
+size_p = parametric(_size, name="matrix_size", batch="same")
 
 
 matrix_exp_p = parametric(
@@ -583,23 +614,24 @@ def matrix_power(A: Tensor, n: int, *, out: Any = None) -> Tensor:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
     if shape[-1] != shape[-2]:
         raise RuntimeError(
-            f"linalg.matrix_power: A must be batches of square matrices, but they are {shape[-2]} by {shape[-1]} matrices"
+            f"linalg.matrix_power: A must be batches of square matrices, but they are {shape[-2]} by "
+            f"{shape[-1]} matrices"
         )
     if n == 0:
         return into(out, tied(expand_p(eye_like(A, shape[-1]), tuple(shape)), A))
     square = A if n > 0 else inv(A)
     n = abs(n)
-    result = None
+    result: Any = None
     while n:
         if n & 1:
             result = square if result is None else matmul(result, square)
         n >>= 1
         if n:
             square = matmul(square, square)
-    return into(out, result.clone() if result is A else result)  # type: ignore[union-attr]
+    return into(out, result.clone() if result is A else result)
 
 
-# --- Pseudoinverse and least squares --------------------------------------------------------------------------------
+# --- Pseudoinverse and least squares --------------------------------------------------------------
 
 
 def _pinv(x: Any, cutoff: Any, hermitian: Any) -> Any:
@@ -642,23 +674,30 @@ class Cutoff:
 
     def __call__(self, size: Any) -> Any:
         """Return the cutoff for each batch of singular values."""
-        rtol, atol = self.rtol, 0.0 if self.atol is None else self.atol
+        rtol: Any = self.rtol
+        atol: Any = 0.0 if self.atol is None else self.atol
         if rtol is None:
-            positive = np.asarray(atol > 0) if not hasattr(atol, "dtype") else atol > 0
-            rtol = np.where(positive, 0.0, self.eps * self.side) if isinstance(positive, np.ndarray) else self.eps * self.side
+            rtol = (atol <= 0) * (self.eps * self.side)  # one of the two is enough
         largest = size.max(axis=-1, keepdims=True)
         rtol, atol = (v[..., None] if getattr(v, "ndim", 0) else v for v in (rtol, atol))
         return module_of(size).maximum(atol, rtol * largest)
 
 
 def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
+    A: Tensor,
+    rcond: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Compute the pseudoinverse; singular values below ``max(atol, rtol * largest)`` count as zero."""
     a = A.array
     if a.ndim < 2 or of(a.dtype).category < 2 or a.dtype.itemsize == 2:
         raise RuntimeError(
-            f"linalg.pinv({title_of(a.dtype)}{{{list(a.shape)}}}): expected a tensor with 2 or more dimensions of "
+            f"linalg.pinv({title_of(a.dtype)}{{{list(a.shape)}}}): expected a tensor with 2 or more "
+            "dimensions of "
             "float, double, cfloat or cdouble types"
         )
     if hermitian:
@@ -679,9 +718,15 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         raise RuntimeError(f"{name}: other must have at least 1 dimension.")
     check_floating(A, name)
     if a.dtype != b.dtype:
-        raise RuntimeError(f"{name}: Expected input and other to have the same dtype, but got {title_of(a.dtype)} and {title_of(b.dtype)}")
+        raise RuntimeError(
+            f"{name}: Expected input and other to have the same dtype, but got {title_of(a.dtype)} and "
+            f"{title_of(b.dtype)}"
+        )
     if a.ndim - b.ndim not in (0, 1) and b.ndim < a.ndim - 1:
-        raise RuntimeError(f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
+        raise RuntimeError(
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - "
+            "other.dim()) <= 1"
+        )
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     vector = a.ndim - b.ndim == 1 and tuple(b.shape) == tuple(a.shape[:-1])
@@ -696,8 +741,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
     real = of(a.dtype).to_real().np
     xp = module_of(a)
     empty = finish(xp.zeros((0,), real))
-    residuals = real_part(reshape_p(narrow_p(solution, 0, 0, 0), (-1,)))
-    residuals = narrow_p(residuals, 0, 0, 0)
+    residuals = real_part(reshape_p(part(solution, 0, 0, 0), (-1,)))
+    residuals = part(residuals, 0, 0, 0)
     if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
         away = matmul(A, solution) - B
         residuals = real_part(away * conjugate(away)).sum(-2)
@@ -719,11 +764,17 @@ def _rank(x: Any, cutoff: Any, hermitian: Any) -> Any:
 rank_p = parametric(_rank, name="matrix_rank", batch="same")
 
 
-# --- Measures of a matrix ---------------------------------------------------------------------------------------------
+# --- Measures of a matrix -------------------------------------------------------------------------
 
 
 def matrix_rank(
-    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
+    A: Tensor,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Count the singular values that are not (nearly) zero."""
     name = "torch.linalg.matrix_rank"
@@ -755,10 +806,10 @@ def cond(A: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
         return into(out, real_part(sum_p(A, (A.array.ndim - 2, A.array.ndim - 1), False)))
     inverse = inv_p(A, False)
     found = matrix_norm(A, p) * matrix_norm(inverse, p)
-    return into(out, found.where(found == found, math.inf))  # noqa: PLR0124 - a singular matrix's is NaN
+    return into(out, found.where(found == found, math.inf))
 
 
-# --- Products and tensors ---------------------------------------------------------------------------------------------
+# --- Products and tensors -------------------------------------------------------------------------
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
@@ -766,7 +817,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
     if of(x.array.dtype).category < 2 or of(y.array.dtype).category < 2:
         bad = x if of(x.array.dtype).category < 2 else y
         raise RuntimeError(
-            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {title_of(bad.array.dtype)}"
+            "linalg.vecdot: Expected a floating point or complex tensor as input. Got "
+            f"{title_of(bad.array.dtype)}"
         )
     product = conjugate(x) * y
     return into(out, product.sum(dim_in(dim, product.array.ndim)))
@@ -799,7 +851,12 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
         tensors[-1] = column(tensors[-1])
     found = multiply_chain(tensors)
     shape = found.array.shape
-    return into(out, reshape_p(found, (*(() if first else shape[:1]), *(() if last else shape[1:]))) if first or last else found)
+    return into(
+        out,
+        reshape_p(found, (*(() if first else shape[:1]), *(() if last else shape[1:])))
+        if first or last
+        else found,
+    )
 
 
 def tensorinv(A: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
@@ -827,7 +884,8 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> T
     n = math.prod(last)
     if math.prod(A.array.shape[:rank_b]) != n:
         raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            "prod(self.shape[:other.ndim]), "
             f"but got {n} != {math.prod(A.array.shape[:rank_b])}"
         )
     x = solve(reshape_p(A, (n, n)), reshape_p(B, (-1,)))
@@ -847,5 +905,3 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     powers = cumprod(expand_p(column(x), (*shape, n - 1)), -1)
     ones = finish(module_of(x.array).ones((*shape, 1), powers.array.dtype))
     return cat([ones, powers], -1)
-
-

@@ -114,14 +114,10 @@ def number_as(value: Any, dtype: dtypes.dtype, *, lenient: bool = False) -> Any:
             value = float(value)
         except OverflowError:
             raise _overflow(dtype) from None
-        # A comparison instead of a conversion that NumPy would warn about.
-        limit = _LARGEST.get(dtype)
-        if not lenient and limit is not None and math.isfinite(value) and abs(value) > limit:
+        if not lenient and math.isfinite(value) and abs(value) > _LARGEST.get(dtype, math.inf):
             raise _overflow(dtype)
-        if limit is not None and abs(value) > limit:
-            with np.errstate(over="ignore"):
-                return np.array(value, dtype.np)
-    return np.array(value, dtype.np)
+    with np.errstate(over="ignore"):
+        return np.array(value, dtype.np)
 
 
 _LARGEST = {

@@ -15,7 +15,7 @@ from .shape import expand_p
 
 Tensor = Any
 
-# --- Functions ------------------------------------------------------------------------------------------------
+# --- Functions ------------------------------------------------------------------------------------
 
 
 def inverse(input: Tensor, *, out: Any = None) -> Tensor:
@@ -70,7 +70,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return powers if increasing else powers.flip(1)
 
 
-# --- Factorizations -------------------------------------------------------------------------------------------
+# --- Factorizations -------------------------------------------------------------------------------
 
 
 def cholesky(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
@@ -82,7 +82,9 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None
     """Solve ``A @ X = B`` from the Cholesky factor of A."""
     for name, x in (("b", B), ("u", L)):
         if x.array.ndim < 2:
-            raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.array.ndim} dimensions instead")
+            raise RuntimeError(
+                f"{name} should have at least 2 dimensions, but has {x.array.ndim} dimensions instead"
+            )
     check_square(L, "cholesky_solve", "A")
     check_matrices(B, "cholesky_solve", "B")
     if B.array.shape[-2] != L.array.shape[-1]:
@@ -119,7 +121,13 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
 
 
 def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
+    b: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+    *,
+    out: Any = None,
 ) -> Any:
     """Solve ``A @ X = b`` with a triangular A, or with its transpose."""
     check_square(A, "triangular_solve")
@@ -155,7 +163,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) 
     return decomposition.lu_solve(LU_data, LU_pivots, b, out=out)
 
 
-# --- Few of many ----------------------------------------------------------------------------------------------
+# --- Few of many ----------------------------------------------------------------------------------
 
 
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> Any:

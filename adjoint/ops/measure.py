@@ -10,12 +10,12 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.recorders import nary, parametric
-from ..core.tensor import TensorBase
-from .arguments import dim_in, dims_in, require_tensor
+from .arguments import dim_in, dims_in, dtype_of, require_tensor
 from .create import finish, into
 from .elementwise import sub_p
 from .piecewise import abs_p, sgn_p, where_p
-from .reduce import _sum, as_given, dtype_of, f32, is_half, kept, shifted, sum_p, title_of
+from .power import power_p
+from .reduce import _sum, as_given, f32, is_half, kept, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
 Tensor = Any
@@ -66,7 +66,7 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
         return sgn_p(x) * (chosen * (g / chosen.sum(axis=axes, keepdims=True)))
     none = (size == 0) | (out == 0)
     ratio = where_p(none, 1, size) / where_p(none, 1, out)
-    return sgn_p(x) * (where_p(none, 0, ratio ** (p - 1)) * g)
+    return sgn_p(x) * (where_p(none, 0, power_p(ratio, p - 1)) * g)
 
 
 def _vector_norm_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -90,7 +90,7 @@ def real_product(x: Any, t: Any) -> Any:
     return real_part(conjugate(x) * t)
 
 
-vector_norm_p = parametric(
+vector_norm_p: Any = parametric(
     _vector_norm,
     x=_direction,
     jvp=_vector_norm_tangent,
@@ -130,7 +130,8 @@ def vector_norm(
     p = float(ord)
     if a.size == 0 and (p < 0 or p == inf) and (dim is None or 0 in [a.shape[i] for i in axes]):
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not "
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the "
+            "operation does not "
             "have an identity"
         )
     return into(out, vector_norm_p(x, p, axes, keepdim))
@@ -140,13 +141,20 @@ def vector_norm(
 
 
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    A: Tensor,
+    ord: Any = "fro",
+    dim: Dims = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
 ) -> Tensor:
     """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
     a = A.array
     if of(a.dtype).category < 2:
         raise RuntimeError(
-            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {title_of(a.dtype)}"
+            "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "
+            f"{title_of(a.dtype)}"
         )
     if a.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
@@ -197,7 +205,8 @@ def linalg_norm(
         return matrix_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
     if ord is not None and dim is None and A.array.ndim > 2:
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.array.ndim}D."
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+            f"{A.array.ndim}D."
         )
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
@@ -257,7 +266,7 @@ def _euclid_back(g: Any, x: Any, y: Any, out: Any, needs: tuple[bool, bool]) -> 
     return gx, gy
 
 
-euclid_p = nary(
+euclid_p: Any = nary(
     _euclid,
     inputs=2,
     joint=_euclid_back,
@@ -271,7 +280,12 @@ def cdist(
 ) -> Tensor:
     """Measure the distance of each row of `x1` from each row of `x2`."""
     a, b = x1.array, x2.array
-    if compute_mode not in (None, "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+    if compute_mode not in (
+        None,
+        "use_mm_for_euclid_dist_if_necessary",
+        "use_mm_for_euclid_dist",
+        "donot_use_mm_for_euclid_dist",
+    ):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     if a.ndim < 2 or b.ndim < 2:
         which, rank = ("X1", a.ndim) if a.ndim < 2 else ("X2", b.ndim)
@@ -345,10 +359,12 @@ def renorm_(input: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
     return input.copy_(renorm(input.clone(), p, dim, maxnorm))
 
 
-# --- Covariance -----------------------------------------------------------------------------------------------
+# --- Covariance -----------------------------------------------------------------------------------
 
 
-def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
     """Measure how the rows of `input` vary together; columns are observations.
 
     Examples
@@ -394,10 +410,10 @@ def _freedom(total: Any, correction: int, weights: Any, aweights: Any) -> Any:
     if weights is None:
         return max(total - correction, 0)
     if aweights is None or correction == 0:
-        free = total - correction
+        free: Any = total - correction
     else:
         free = total - correction * (weights * aweights).sum() / total
-    return free.clamp(min=0) if isinstance(free, TensorBase) else max(free, 0)
+    return free.clamp(min=0)
 
 
 def _observation_weights(x: Tensor, fweights: Any, aweights: Any, count: int) -> Any:
@@ -405,12 +421,21 @@ def _observation_weights(x: Tensor, fweights: Any, aweights: Any, count: int) ->
         if w is None:
             continue
         if w.array.ndim > 1:
-            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.array.ndim} dimensions")
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+                f"{w.array.ndim} dimensions"
+            )
         if of(w.array.dtype).category not in kinds:
             wanted = "integral" if kinds == (1,) else "floating point"
-            raise RuntimeError(f"cov(): expected {name} to have {wanted} dtype but got {name} with {title_of(w.array.dtype)} dtype")
+            raise RuntimeError(
+                f"cov(): expected {name} to have {wanted} dtype but got {name} with "
+                f"{title_of(w.array.dtype)} dtype"
+            )
         if w.array.size != count:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {w.array.size} != {count}")
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input "
+                f"but got {w.array.size} != {count}"
+            )
         if isinstance(w.array, np.ndarray) and count and float(w.array.min()) < 0:
             raise RuntimeError(f"cov(): {name} cannot be negative")
     if fweights is None and aweights is None:
@@ -438,5 +463,3 @@ def corrcoef(input: Tensor) -> Tensor:
 
         return joined(c.real.clip(-1, 1), c.imag.clip(-1, 1))
     return c.clip(-1, 1)
-
-

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
-from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, storage_of
+from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, owner_of, storage_of
 from .arguments import shape_from
 
 Tensor = Any
@@ -24,14 +24,6 @@ def address_of(array: Any) -> int:
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
     return int(array.data.ptr)
-
-
-def owner_of(array: Any) -> Any:
-    """Return the array that owns the memory `array` looks at."""
-    kind = type(array)
-    while isinstance(base := getattr(array, "base", None), kind):
-        array = base
-    return array
 
 
 def origin_of(x: TensorBase) -> int:

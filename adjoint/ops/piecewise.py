@@ -12,7 +12,7 @@ from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc, wrap
 from ..core.promotion import number_array, result_type
-from ..core.recorders import binary, nary, parametric, unary
+from ..core.recorders import binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import selection
 from .arguments import dtype_of, require_pair, require_tensor
@@ -22,12 +22,9 @@ from .shape import cast_p, sum_to_p
 
 Tensor = Any
 Number = Any
+_BOOL = np.dtype(np.bool_)
 
 # --- Selection --------------------------------------------------------------------------------------
-
-
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return selection.where(condition, x, y)
 
 
 def _where_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -35,8 +32,8 @@ def _where_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return where_p(inputs[0], 0 if dx is None else dx, 0 if dy is None else dy)
 
 
-where_p = nary(
-    _where,
+where_p: Callable[..., Any] = nary(
+    selection.where,
     inputs=3,
     x=lambda g, condition: where_p(condition, g, 0),
     y=lambda g, condition: where_p(condition, 0, g),
@@ -59,16 +56,17 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     kind = condition.array.dtype
-    if kind != np.bool_:
+    if kind is not _BOOL:
         if kind != np.uint8:
             raise RuntimeError(
-                f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtypes.of(kind).name}"
+                "where expected condition to be a boolean tensor, but got a tensor with dtype "
+                f"{dtypes.of(kind).name}"
             )
         condition = cast_p(condition, np.dtype(np.bool_))
-    if not isinstance(input, TensorBase) and not isinstance(other, TensorBase):
+    if not isinstance(other, TensorBase) and not isinstance(input, TensorBase):
         wanted = result_type((input, other)).np
         input, other = wrap(np.asarray(input, wanted)), wrap(np.asarray(other, wanted))
-    return into(out, where_p(condition, input, other))
+    return where_p(condition, input, other, out=out)
 
 
 def where_method(input: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
@@ -98,20 +96,25 @@ def _filled_tangents(tangents: Any, out: Any) -> Any:
 
 def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
     require_tensor(mask, "mask", name)
-    if mask.array.dtype != np.bool_:
+    if mask.array.dtype is not _BOOL:
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if type(value) is float and input.array.dtype.kind == "f":
+        return value
     wanted = dtypes.of(input.array.dtype)
     if isinstance(value, TensorBase):
         if value.array.ndim:
             raise RuntimeError(
-                f"{name} only supports a 0-dimensional value tensor, but got tensor with {value.array.ndim} dimension(s)."
+                f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.array.ndim} dimension(s)."
             )
         given = dtypes.of(value.array.dtype)
     else:
         given = dtypes.of_number(value)
-    if given.category == 3 > wanted.category or (given.category == 2 and wanted.category < 2 and name != "masked_fill"):
+    if given.category == 3 > wanted.category or (
+        given.category == 2 and wanted.category < 2 and name != "masked_fill"
+    ):
         raise RuntimeError(
-            f"value cannot be converted to type {wanted.name} without overflow: {name} of a {wanted.name} tensor"
+            f"value cannot be converted to type {wanted.name} without overflow: {name} keeps the dtype"
         )
     if isinstance(value, TensorBase):
         return value if value.array.dtype == wanted.np else cast_p(value, wanted.np)
@@ -138,7 +141,6 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
 # Where both are equal, each gets half of the gradient.
 
 
-
 def _of_reals(ufunc: Any) -> Callable[[Any, Any], Any]:
     """Return an extreme that refuses complex numbers, which NumPy would order by their real parts."""
 
@@ -151,15 +153,28 @@ def _of_reals(ufunc: Any) -> Callable[[Any, Any], Any]:
     return kernel
 
 
+def _share(g: Any, winner: Any, loser: Any) -> Any:
+    c = selection.where(winner < loser, 0, g)
+    tied = winner == loser
+    return selection.where(tied, c * g.dtype.type(0.5), c) if tied.any() else c
+
+
+def _share_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return zeros_p(out) if tangents[0] is None else share_p(tangents[0], *inputs[1:])
+
+
+share_p: Callable[..., Any] = nary(
+    _share,
+    inputs=3,
+    g=lambda g, winner, loser: share_p(g, winner, loser),
+    jvp=_share_jvp,
+    batch="elementwise",
+)
 maximum_p = binary(
-    _of_reals(np.maximum),
-    x=lambda g, x, y: where_p(x < y, 0, where_p(x == y, g / 2, g)),
-    y=lambda g, x, y: where_p(x > y, 0, where_p(x == y, g / 2, g)),
+    _of_reals(np.maximum), x=lambda g, x, y: share_p(g, x, y), y=lambda g, x, y: share_p(g, y, x)
 )
 minimum_p = binary(
-    _of_reals(np.minimum),
-    x=lambda g, x, y: where_p(x > y, 0, where_p(x == y, g / 2, g)),
-    y=lambda g, x, y: where_p(x < y, 0, where_p(x == y, g / 2, g)),
+    _of_reals(np.minimum), x=lambda g, x, y: share_p(g, y, x), y=lambda g, x, y: share_p(g, x, y)
 )
 fmax_p = binary(
     _of_reals(np.fmax),
@@ -171,8 +186,6 @@ fmin_p = binary(
     x=lambda g, x, y: where_p((x <= y) | np.isnan(y), g, 0),
     y=lambda g, x, y: where_p((x <= y) | np.isnan(y), 0, g),
 )
-
-
 
 
 def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -203,10 +216,13 @@ def fmin(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _clamp(x: Any, min: Any, max: Any) -> Any:
-    if min is None:
-        return np.minimum(x, max)
-    c = np.maximum(x, min)
-    return c if max is None else np.minimum(c, max, out=c if c.ndim else None)
+    if x.dtype.kind != "f":
+        min, max = _bound(min, x), _bound(max, x)
+    return selection.clip(x, min, max)
+
+
+def _bound(value: Any, x: Any) -> Any:
+    return None if value is None else number_array(value, dtypes.of(x.dtype))
 
 
 def _clamp_x(g: Any, x: Any, min: Any, max: Any) -> Any:
@@ -256,12 +272,14 @@ _clamp_, _clamp_tensors_ = inplace(clamp_p), inplace(clamp_tensors_p)
 _clamp_min_, _clamp_max_ = inplace(clamp_min_p), inplace(clamp_max_p)
 
 
-def _bound(value: Any, dtype: Any) -> Any:
-    return None if value is None else number_array(value, dtype)
+_REALS = {int, float, type(None)}
 
 
 def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     """Clamp `input`, into itself if `own`."""
+    kind = input.array.dtype
+    if kind.kind == "f" and type(min) in _REALS and type(max) in _REALS and min is not max:
+        return (_clamp_ if own else clamp_p)(input, min, max)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if isinstance(min, TensorBase) or isinstance(max, TensorBase):
@@ -270,7 +288,6 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
         if min is None:
             return (_clamp_max_ if own else clamp_max_p)(input, max)
         return (_clamp_tensors_ if own else clamp_tensors_p)(input, min, max)
-    kind = input.array.dtype
     if kind.kind == "c":
         raise RuntimeError("clamp is not supported for complex types")
     dtype = result_type([v for v in (input, min, max) if v is not None])
@@ -280,7 +297,7 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
                 f"result type {dtype.name} can't be cast to the desired output type {dtypes.of(kind).name}"
             )
         input = cast_p(input, dtype.np)
-    return (_clamp_ if own else clamp_p)(input, _bound(min, dtype), _bound(max, dtype))
+    return (_clamp_ if own else clamp_p)(input, min, max)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
@@ -327,8 +344,6 @@ clip, clip_ = clamp, clamp_
 # --- Absolute value and sign --------------------------------------------------------------------------
 
 
-
-
 def _sign(x: Any) -> Any:
     """Return the sign; that of NaN is 0, so that no NaN comes back where the gradient is masked."""
     kind = x.dtype.kind
@@ -364,7 +379,7 @@ def _abs_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
 
 abs_p = unary(_abs, x=lambda g, x: g * sgn_p(x), name="abs", holomorphic=False, jvp=_abs_jvp)
 sign_p = unary(_sign, x=lambda g: zeros_p(g), name="sign", holomorphic=False)
-sgn_p = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
+sgn_p: Callable[..., Any] = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
 _abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
 
@@ -376,7 +391,7 @@ def abs_(input: Tensor) -> Tensor:
     return _abs_(input)
 
 
-
+@public(abs_p)
 def abs(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the absolute value (of a complex number, its distance from zero).
 
@@ -385,7 +400,6 @@ def abs(input: Tensor, *, out: Any = None) -> Tensor:
     >>> adjoint.abs(adjoint.tensor([-1.5, 2.0]))
     tensor([1.5000, 2.0000])
     """
-    return into(out, abs_p(input))
 
 
 def sign(input: Tensor, *, out: Any = None) -> Tensor:
@@ -395,9 +409,9 @@ def sign(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, sign_p(input))
 
 
+@public(sgn_p)
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the sign; of a complex number, the number of absolute value 1 with its angle."""
-    return into(out, sgn_p(input))
 
 
 absolute = abs
@@ -451,19 +465,19 @@ floor_, ceil_, trunc_, frac_ = inplace(floor_p), inplace(ceil_p), inplace(trunc_
 _round_, _round_to_ = inplace(round_p), inplace(round_to_p)
 
 
+@public(floor_p)
 def floor(input: Tensor, *, out: Any = None) -> Tensor:
     """Round down."""
-    return into(out, floor_p(input))
 
 
+@public(ceil_p)
 def ceil(input: Tensor, *, out: Any = None) -> Tensor:
     """Round up."""
-    return into(out, ceil_p(input))
 
 
+@public(trunc_p)
 def trunc(input: Tensor, *, out: Any = None) -> Tensor:
     """Round towards zero."""
-    return into(out, trunc_p(input))
 
 
 fix, fix_ = trunc, trunc_
@@ -485,9 +499,9 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     return _round_(input) if decimals == 0 else _round_to_(input, decimals)
 
 
+@public(frac_p)
 def frac(input: Tensor, *, out: Any = None) -> Tensor:
     """Return what is left after rounding towards zero."""
-    return into(out, frac_p(input))
 
 
 # --- Replacing what is not finite ---------------------------------------------------------------------

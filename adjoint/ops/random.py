@@ -15,7 +15,6 @@ from ..core import dtypes
 from ..core.dtypes import as_dtype, default
 from ..core.inplace import write
 from ..core.layout import check_layout, empty_ordered
-from ..core.primitive import registry
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
 from ..kernels.random import Stream
@@ -461,14 +460,16 @@ def _spread(x: Any, shape: tuple[int, ...]) -> Any:
 
 _WRITES = {
     name: _sampler(name, f"{''.join(part.capitalize() for part in name.split('_'))}Backward0", 1)
-    for name in ("uniform", "normal", "random", "exponential", "geometric", "cauchy", "log_normal")
+    for name in ("uniform", "normal", "exponential", "geometric", "cauchy", "log_normal")
 }
 _WRITES["bernoulli"] = bernoulli_p
+for _number, _name in enumerate(("random_between", "random_below", "random")):
+    _WRITES[_name] = _sampler(_name, f"RandomBackward{_number}", 1)
 
 
 def _fill(x: Tensor, kind: str, sample: Any) -> Tensor:
     """Overwrite a tensor with fresh numbers; what it was computed from no longer matters."""
-    return write(registry[kind], x, (), (devices.place_array(sample, devices.of(x.array)),))
+    return write(_WRITES[kind].op, x, (), (devices.place_array(sample, devices.of(x.array)),))
 
 
 def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
@@ -535,7 +536,8 @@ def random_(
     array = input.array
     if high is not None and (low or 0) >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low or 0} >= to={high}")
-    return _fill(input, "random", stream_of(generator).random(array.shape, array.dtype, low, high))
+    kind = "random" if high is None and low is None else "random_below" if low is None else "random_between"
+    return _fill(input, kind, stream_of(generator).random(array.shape, array.dtype, low, high))
 
 
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:

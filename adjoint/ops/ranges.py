@@ -96,10 +96,12 @@ def _arange(begin: Any, stop: Any, by: Any, dtype: dtypes.dtype, whole: bool) ->
     if dtype.category not in (1, 2):
         raise _refuse(dtype, "arange")
     if dtype is dtypes.int64:
+        if int(by) == 0:
+            raise ValueError(f"step must be nonzero, but {by} is 0 as an integer")
         return np.arange(int(begin), int(stop), int(by), dtype=np.int64)
     count = -((begin - stop) // by) if whole else math.ceil((stop - begin) / by)
     if dtype.category == 1:
-        return np.arange(int(begin), int(begin) + count * int(by), int(by), dtype=np.int64).astype(dtype.np)
+        return (int(begin) + np.arange(count, dtype=np.int64) * int(by)).astype(dtype.np)
     work = np.float32 if dtype in _HALVES else np.float64
     return (work(begin) + np.arange(count, dtype=work) * work(by)).astype(dtype.np)
 

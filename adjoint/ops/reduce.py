@@ -10,9 +10,10 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import parametric
-from ..core.tensor import TensorBase
-from .arguments import dim_in, dims_in
+from .arguments import dim_in, dims_in, dtype_of
+from .arrange import pad_p
 from .create import into
+from .index import slice_p
 from .shape import cast_p, expand_p, permute_p, reshape_p
 
 Tensor = Any
@@ -24,8 +25,8 @@ _int64 = np.dtype("int64")
 _LARGE = 16384  # elements above which a repeated gradient is a view instead of a copy
 
 __all__ = [
-    "all", "any", "count_nonzero", "log_softmax", "logsumexp", "mean", "nanmean", "nansum", "prod", "softmax", "std",
-    "std_mean", "sum", "var", "var_mean",
+    "all", "any", "count_nonzero", "log_softmax", "logsumexp", "mean", "nanmean", "nansum", "prod",
+    "softmax", "std", "std_mean", "sum", "var", "var_mean",
 ]  # fmt: skip
 
 # --- What reductions share ------------------------------------------------------------------------------
@@ -66,11 +67,6 @@ def count_of(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
     return math.prod([shape[i] for i in axes])
 
 
-def dtype_of(x: Any) -> Any:
-    """Return the NumPy dtype of a value of any kind."""
-    return (x.array if isinstance(x, TensorBase) else x).dtype
-
-
 def is_half(d: Any) -> bool:
     """Return whether a NumPy dtype has 16 bits: such values are summed in float32."""
     return d is not f32 and d is not f64 and d.itemsize == 2 and d.kind not in "iu"
@@ -85,7 +81,8 @@ def as_given(input: Tensor, wanted: Any) -> Tensor:
 
 
 _TITLES = {
-    "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
+    "float32": "Float", "float64": "Double", "int64": "Long", "int32": "Int", "int16": "Short",
+    "int8": "Char",
     "uint8": "Byte", "bool": "Bool", "float16": "Half", "bfloat16": "BFloat16", "complex64": "ComplexFloat",
     "complex128": "ComplexDouble",
 }  # fmt: skip
@@ -100,13 +97,13 @@ def title_of(d: Any) -> str:
 # --- Sums -------------------------------------------------------------------------------------------------
 
 
-_add = np.add.reduce
+_add: Any = np.add.reduce
 _WIDTH = 512
 _ONES = {d: np.ones(8192, d) for d in (f32, f64)}
 
 
 def _total(x: Any) -> Any:
-    """Return the sum of a large array in memory order, by rows: BLAS adds faster than NumPy, and as exactly."""
+    """Return the sum of a large array, by rows: BLAS adds faster than NumPy, and as exactly."""
     flat = x.reshape(-1)
     ones = _ONES[x.dtype]
     while flat.size > 2048:
@@ -132,7 +129,9 @@ def _large_sum(x: Any, axes: Any, keepdims: Any) -> Any:
         out = ones @ x.reshape(n, -1)
     else:
         return None
-    return out.reshape(kept_shape(x.shape, axes) if keepdims else [m for i, m in enumerate(x.shape) if i not in axes])
+    return out.reshape(
+        kept_shape(x.shape, axes) if keepdims else [m for i, m in enumerate(x.shape) if i not in axes]
+    )
 
 
 def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
@@ -145,14 +144,14 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
                     return out
             return _add(x, axes, None, None, keepdims)
         if d.kind in "biu":
-            return np.add.reduce(x, axes, _int64, None, keepdims)
+            return _add(x, axes, _int64, None, keepdims)
         if is_half(d):
-            return np.add.reduce(x, axes, f32, None, keepdims).astype(d)
-        return np.add.reduce(x, axes, None, None, keepdims)
+            return _add(x, axes, f32, None, keepdims).astype(d)
+        return _add(x, axes, None, None, keepdims)
     return x.sum(axis=axes, dtype=_int64 if d.kind in "biu" else None, keepdims=keepdims)
 
 
-sum_p = parametric(
+sum_p: Any = parametric(
     _sum,
     x=lambda g, x_shape, axes: spread(g, x_shape, axes),
     jvp="linear",
@@ -209,13 +208,13 @@ def sum(
 
 
 def _nansum(x: Any, axes: Any, keepdims: Any) -> Any:
-    return _sum(module_of(x).where(x == x, x, x.dtype.type(0)), axes, keepdims)  # noqa: PLR0124 - not NaN
+    return _sum(module_of(x).where(x == x, x, x.dtype.type(0)), axes, keepdims)
 
 
-nansum_p = parametric(
+nansum_p: Any = parametric(
     _nansum,
-    x=lambda g, x, axes, keepdims: kept(g, x.ndim, axes, keepdims) * (x == x),  # noqa: PLR0124
-    jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * (inputs[0] == inputs[0]), *params),  # noqa: PLR0124
+    x=lambda g, x, axes, keepdims: kept(g, x.ndim, axes, keepdims) * (x == x),
+    jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * (inputs[0] == inputs[0]), *params),
     batch=lambda x, axes, keepdims: nansum_p(x, shifted(axes), keepdims),
 )
 
@@ -229,7 +228,9 @@ def nansum(
     if input.array.dtype.kind in "biu":
         return sum(input, dim, keepdim, out=out, axis=axis, keepdims=keepdims)
     if input.array.dtype.kind == "c":
-        raise RuntimeError("nansum does not support complex inputs; take nansum of the real and imaginary parts")
+        raise RuntimeError(
+            "nansum does not support complex inputs; take nansum of the real and imaginary parts"
+        )
     axes = dims_in(axis if dim is None else dim, input.array.ndim)
     return into(out, nansum_p(input, axes, keepdim or keepdims))
 
@@ -248,7 +249,7 @@ def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
     return total / d.type(n) if n else total * d.type(math.nan)
 
 
-mean_p = parametric(
+mean_p: Any = parametric(
     _mean,
     x=lambda g, x_shape, axes: spread(g / max(count_of(x_shape, axes), 1), x_shape, axes),
     jvp="linear",
@@ -313,14 +314,18 @@ def nanmean(
     input = as_given(input, dtype)
     if of(input.array.dtype).category < 2:
         raise RuntimeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got {title_of(input.array.dtype)}"
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{title_of(input.array.dtype)}"
         )
     dim, keep = axis if dim is None else dim, keepdim or keepdims
-    there = (input == input).sum(dim, keep)  # noqa: PLR0124 - not NaN
+    there = (input == input).sum(dim, keep)
     return into(out, nansum(input, dim, keep) / there)
 
 
 # --- Products ---------------------------------------------------------------------------------------------
+
+
+_multiply: Any = np.multiply.reduce
 
 
 def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
@@ -330,7 +335,7 @@ def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
     if is_half(d):
         return x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d)
     if type(x) is ndarray:
-        return np.multiply.reduce(x, axes, None, None, keepdims)
+        return _multiply(x, axes, None, None, keepdims)
     return x.prod(axis=axes, keepdims=keepdims)
 
 
@@ -365,51 +370,35 @@ def others(x: Any, axes: tuple[int, ...]) -> Any:
     return permute_p(reshape_p(rest, (*lead, *(shape[i] for i in axes))), inverse)
 
 
+def part(x: Any, axis: int, start: int, length: int) -> Any:
+    """Return a part of an axis, of a value of any kind."""
+    return slice_p(x, (_ALL,) * axis + (slice(start, start + length),))
+
+
+def widened(x: Any, axis: int, before: int, after: int, fill: Any = 0) -> Any:
+    """Return a value of any kind with an axis made longer."""
+    return pad_p(x, tuple([(before, after) if i == axis else (0, 0) for i in range(x.ndim)]), fill)
+
+
+_ALL = slice(None)
+
+
 def _halves(x: Any) -> tuple[Any, Any]:
     """Return the two halves of the last axis, of equal length; a missing element is 1."""
     n = x.shape[-1]
     half = (n + 1) // 2
-    first, second = narrow_p(x, x.ndim - 1, 0, half), narrow_p(x, x.ndim - 1, half, n - half)
-    return first, second if n == 2 * half else widen_p(second, second.ndim - 1, 0, 1, 1)
+    first, second = part(x, x.ndim - 1, 0, half), part(x, x.ndim - 1, half, n - half)
+    return first, second if n == 2 * half else widened(second, second.ndim - 1, 0, 1, 1)
 
 
 def _joined(first: Any, second: Any, length: int) -> Any:
     axis, half = first.ndim - 1, first.shape[-1]
     if length != 2 * half:
-        second = narrow_p(second, axis, 0, length - half)
-    return widen_p(first, axis, 0, length - half, 0) + widen_p(second, axis, half, 0, 0)
+        second = part(second, axis, 0, length - half)
+    return widened(first, axis, 0, length - half) + widened(second, axis, half, 0)
 
 
-def _narrow(x: Any, axis: Any, start: Any, length: Any) -> Any:
-    return x[(slice(None),) * axis + (slice(start, start + length),)]
-
-
-def _widen(x: Any, axis: Any, before: Any, after: Any, fill: Any) -> Any:
-    shape = list(x.shape)
-    shape[axis] += before + after
-    out = module_of(x).full(tuple(shape), fill, x.dtype)
-    out[(slice(None),) * axis + (slice(before, before + x.shape[axis]),)] = x
-    return out
-
-
-# A part of an axis, and an axis made longer: each the other's gradient.
-narrow_p = parametric(
-    _narrow,
-    x=lambda g, x_shape, axis, start, length: widen_p(g, axis, start, x_shape[axis] - start - length, 0),
-    jvp="linear",
-    batch=lambda x, axis, start, length: narrow_p(x, axis + 1, start, length),
-    name="part",
-    node_name="SliceBackward0",
-)
-widen_p = parametric(
-    _widen,
-    x=lambda g, x_shape, axis, before: narrow_p(g, axis, before, x_shape[axis]),
-    jvp=lambda tangents, inputs, out, params: widen_p(tangents[0], *params[:3], 0),
-    batch=lambda x, axis, before, after, fill: widen_p(x, axis + 1, before, after, fill),
-    name="widen",
-    node_name="ConstantPadNdBackward0",
-)
-prod_p = parametric(
+prod_p: Any = parametric(
     _prod,
     x=_prod_x,
     jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * others(inputs[0], params[0]), *params),
@@ -465,8 +454,12 @@ def _away(x: Any, axes: Any, correction: Any) -> Any:
 
 
 def _var_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    x, axes, correction, keepdims = inputs[0], *params
-    product = _away(x, axes, correction) * tangents[0].conj() if _is_complex(x) else _away(x, axes, correction) * tangents[0]
+    (x,), (axes, correction, keepdims) = inputs, params
+    product = (
+        _away(x, axes, correction) * tangents[0].conj()
+        if _is_complex(x)
+        else _away(x, axes, correction) * tangents[0]
+    )
     return sum_p(np.real(product) if _is_complex(x) else product, axes, keepdims)
 
 
@@ -474,7 +467,7 @@ def _is_complex(x: Any) -> bool:
     return bool(dtype_of(x).kind == "c")
 
 
-var_p = parametric(
+var_p: Any = parametric(
     _var,
     x=lambda g, x, axes, correction, keepdims: kept(g, x.ndim, axes, keepdims) * _away(x, axes, correction),
     jvp=_var_tangent,
@@ -493,12 +486,14 @@ def _half_inverse(out: Any) -> Any:
     return (1 - zero) / (2 * out + zero)
 
 
-std_p = parametric(
+std_p: Any = parametric(
     _std,
     x=lambda g, x, out, axes, correction, keepdims: (
         kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
     ),
-    jvp=lambda tangents, inputs, out, params: _var_tangent(tangents, inputs, out, params) * _half_inverse(out),
+    jvp=lambda tangents, inputs, out, params: (
+        _var_tangent(tangents, inputs, out, params) * _half_inverse(out)
+    ),
     batch=lambda x, axes, correction, keepdims: std_p(x, shifted(axes), correction, keepdims),
     saved={"axes": "dim", "keepdims": "keepdim"},
 )
@@ -531,7 +526,9 @@ def var(
     >>> adjoint.tensor([1.0, 2.0, 3.0, 4.0]).var()
     tensor(1.6667)
     """
-    return into(out, var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
+    return into(
+        out, var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
+    )
 
 
 def std(
@@ -539,7 +536,9 @@ def std(
     out: Any = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Take the square root of the variance."""
-    return into(out, std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
+    return into(
+        out, std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
+    )
 
 
 def var_mean(
@@ -581,7 +580,7 @@ def _weights(x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     return np.exp(x - whole)
 
 
-logsumexp_p = parametric(
+logsumexp_p: Any = parametric(
     _logsumexp,
     x=lambda g, x, out, axes, keepdims: kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims),
     jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * _weights(inputs[0], out, *params), *params),
@@ -618,7 +617,7 @@ def _softmax(x: Any, axis: Any) -> Any:
     return e
 
 
-_maximum = np.maximum.reduce
+_maximum: Any = np.maximum.reduce
 
 
 def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
@@ -634,7 +633,7 @@ def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
     return product - out * product.sum(axis=axis, keepdims=True)
 
 
-softmax_p = parametric(
+softmax_p: Any = parametric(
     _softmax,
     x=_softmax_x,
     jvp=lambda tangents, inputs, out, params: _softmax_x(tangents[0], out, *params),
@@ -668,7 +667,7 @@ def _log_softmax_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> A
     return t - (np.exp(out) * t).sum(axis=params[0], keepdims=True)
 
 
-log_softmax_p = parametric(
+log_softmax_p: Any = parametric(
     _log_softmax,
     x=_log_softmax_x,
     jvp=_log_softmax_tangent,
@@ -682,7 +681,8 @@ def _along(primitive: Any, input: Tensor, dim: int, dtype: Any, out: Any) -> Ten
     a = input.array
     if of(a.dtype).category != 2:
         raise NotImplementedError(
-            f"\"{primitive.op.name}_lastdim_kernel_impl\" not implemented for '{title_of(a.dtype)}': softmax takes "
+            f"\"{primitive.op.name}_lastdim_kernel_impl\" not implemented for '{title_of(a.dtype)}': "
+            "softmax takes "
             "floating-point values; convert with .float(), or pass dtype=adjoint.float32"
         )
     axis = dim_in(dim, a.ndim)
@@ -725,9 +725,9 @@ def _count(x: Any, axes: Any, keepdims: Any) -> Any:
     return (x != 0).sum(axis=axes, keepdims=keepdims)
 
 
-all_p = parametric(_all, batch=lambda x, axes, keepdims: all_p(x, shifted(axes), keepdims))
-any_p = parametric(_any, batch=lambda x, axes, keepdims: any_p(x, shifted(axes), keepdims))
-count_nonzero_p = parametric(
+all_p: Any = parametric(_all, batch=lambda x, axes, keepdims: all_p(x, shifted(axes), keepdims))
+any_p: Any = parametric(_any, batch=lambda x, axes, keepdims: any_p(x, shifted(axes), keepdims))
+count_nonzero_p: Any = parametric(
     _count, name="count_nonzero", batch=lambda x, axes, keepdims: count_nonzero_p(x, shifted(axes), keepdims)
 )
 

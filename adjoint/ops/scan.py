@@ -15,10 +15,11 @@ from ..core.inplace import inplace
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
+from .arrange import flip_p
 from .create import finish, into
-from .extremes import put_along_p, take_along_p
+from .gather import gather_p, ungather_p
 from .piecewise import where_p
-from .reduce import as_given, f32, is_half, narrow_p, title_of, widen_p
+from .reduce import as_given, f32, is_half, part, title_of, widened
 from .shape import reshape_p
 
 Tensor = Any
@@ -44,7 +45,7 @@ def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
     return x[back].cumsum(axis=axis, dtype=wide)[back]
 
 
-cumsum_p = parametric(
+cumsum_p: Any = parametric(
     _cumsum,
     x=lambda g, axis, reverse: cumsum_p(g, axis, not reverse),
     jvp="linear",
@@ -74,13 +75,13 @@ def _recur(a: Any, b: Any, axis: Any) -> Any:
 def _after(x: Any, axis: int) -> Any:
     """Return each element's successor along an axis, 0 for the last."""
     n = x.shape[axis]
-    return widen_p(narrow_p(x, axis, 1, n - 1), axis, 0, 1, 0)
+    return widened(part(x, axis, 1, n - 1), axis, 0, 1, 0) if n else x
 
 
 def _before(x: Any, axis: int, first: int) -> Any:
     """Return each element's predecessor along an axis, `first` for the first."""
     n = x.shape[axis]
-    return widen_p(narrow_p(x, axis, 0, n - 1), axis, 1, 0, first)
+    return widened(part(x, axis, 0, n - 1), axis, 1, 0, first) if n else x
 
 
 def _forward(a: Any, b: Any, axis: int) -> Any:
@@ -89,17 +90,7 @@ def _forward(a: Any, b: Any, axis: int) -> Any:
 
 
 def _reversed(x: Any, axis: int) -> Any:
-    return reverse_p(x, axis)
-
-
-reverse_p = parametric(
-    lambda x, axis: x[(slice(None),) * axis + (slice(None, None, -1),)].copy(),
-    x=lambda g, axis: reverse_p(g, axis),
-    name="reverse",
-    node_name="FlipBackward0",
-    jvp="linear",
-    batch=lambda x, axis: reverse_p(x, axis + 1),
-)
+    return flip_p(x, (axis,))
 
 
 def _recur_back(g: Any, a: Any, out: Any, axis: Any) -> Any:
@@ -115,7 +106,7 @@ def _recur_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return recur_p(a, push, axis)
 
 
-recur_p = nary(
+recur_p: Any = nary(
     _recur,
     inputs=2,
     joint=_recur_back,
@@ -143,7 +134,7 @@ def _cumprod_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return _forward(inputs[0], tangents[0] * _before(out, axis, 1), axis)
 
 
-cumprod_p = parametric(
+cumprod_p: Any = parametric(
     _cumprod,
     x=_cumprod_x,
     jvp=_cumprod_tangent,
@@ -172,7 +163,9 @@ def _logcumsumexp(x: Any, axis: Any) -> Any:
 
 def _fall(out: Any, axis: int) -> Any:
     """Return how much of each running sum is left in the next one; 1 between two empty sums."""
-    following = widen_p(narrow_p(out, axis, 1, out.shape[axis] - 1), axis, 0, 1, math.inf)
+    if out.shape[axis] == 0:
+        return out
+    following = widened(part(out, axis, 1, out.shape[axis] - 1), axis, 0, 1, math.inf)
     empty = following == -math.inf
     return where_p(empty, 1, np.exp(where_p(empty, 0, out) - where_p(empty, 0, following)))
 
@@ -188,7 +181,7 @@ def _logcumsumexp_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> 
     return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
 
 
-logcumsumexp_p = parametric(
+logcumsumexp_p: Any = parametric(
     _logcumsumexp,
     x=lambda g, x, out, axis: _part(x, out) * recur_p(_fall(out, axis), g, axis),
     jvp=_logcumsumexp_tangent,
@@ -241,18 +234,22 @@ def cumprod_(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     """Log of the partial sums of exponentials along `dim`, without overflow."""
     if of(input.array.dtype).category < 2:
-        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'")
+        raise NotImplementedError(
+            f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'"
+        )
     return into(out, _scanned(logcumsumexp_p, input, dim))
 
 
-# --- Running extremes -----------------------------------------------------------------------------------------
+# --- Running extremes -----------------------------------------------------------------------------
 
 
 def _running(x: Any, axis: int, accumulate: Any) -> Any:
     xp = module_of(x)
-    values = accumulate(x.astype(f32), axis=axis).astype(x.dtype) if is_half(x.dtype) else accumulate(x, axis=axis)
+    values = (
+        accumulate(x.astype(f32), axis=axis).astype(x.dtype) if is_half(x.dtype) else accumulate(x, axis=axis)
+    )
     places = xp.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-    reached = (x == values) | (x != x)  # noqa: PLR0124 - a NaN is reached too
+    reached = (x == values) | (x != x)
     return values, xp.maximum.accumulate(xp.where(reached, places, 0), axis=axis)
 
 
@@ -265,17 +262,17 @@ def _cummin(x: Any, axis: Any) -> Any:
 
 
 def _running_x(g: Any, x_shape: Any, out: Any, axis: Any) -> Any:
-    return None if g[0] is None else put_along_p(g[0], out[1], axis, x_shape[axis])
+    return None if g[0] is None else ungather_p(g[0], out[1], x_shape, axis)
 
 
 def _running_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    return take_along_p(tangents[0], out[1], *params), None
+    return gather_p(tangents[0], out[1], *params), None
 
 
-cummax_p = parametric(
+cummax_p: Any = parametric(
     _cummax, x=_running_x, outputs=True, jvp=_running_tangent, batch=lambda x, axis: cummax_p(x, axis + 1)
 )
-cummin_p = parametric(
+cummin_p: Any = parametric(
     _cummin, x=_running_x, outputs=True, jvp=_running_tangent, batch=lambda x, axis: cummin_p(x, axis + 1)
 )
 
@@ -300,11 +297,17 @@ def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     return _run(cummin_p, return_types.cummin, input, dim, out)
 
 
-# --- Differences and areas ------------------------------------------------------------------------------------
+# --- Differences and areas ------------------------------------------------------------------------
 
 
 def diff(
-    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Any = None
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
+    out: Any = None,
 ) -> Tensor:
     """Subtract each element from the next one along `dim`, `n` times over.
 
@@ -334,7 +337,7 @@ def diff(
         x = cat(ends, axis)
     for _ in range(min(n, x.array.shape[axis])):
         length = x.array.shape[axis] - 1
-        after, before = narrow_p(x, axis, 1, length), narrow_p(x, axis, 0, length)
+        after, before = part(x, axis, 1, length), part(x, axis, 0, length)
         x = after ^ before if x.array.dtype.kind == "b" else after - before
     return into(out, x)
 
@@ -378,7 +381,8 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
             raise RuntimeError(f"{name}: received a bool input for `x`, but bool is not supported")
         if x.array.ndim == 1 and x.array.shape[0] != n:
             raise RuntimeError(
-                f"{name}: There must be one `x` value for each sample point: `y` has {n} along dim {axis}, `x` has "
+                f"{name}: There must be one `x` value for each sample point: `y` has {n} along dim "
+                f"{axis}, `x` has "
                 f"{x.array.shape[0]}"
             )
         if x.array.ndim == 1:
@@ -387,11 +391,11 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
             x = reshape_p(x, (1,) * (y.array.ndim - x.array.ndim) + tuple(x.array.shape))
         width = diff(x, dim=axis)
     if n <= 1:
-        return narrow_p(y, axis, 0, 0), width
-    return narrow_p(y, axis, 0, n - 1) + narrow_p(y, axis, 1, n - 1), width
+        return part(y, axis, 0, 0), width
+    return part(y, axis, 0, n - 1) + part(y, axis, 1, n - 1), width
 
 
-# --- Counts in bins ---------------------------------------------------------------------------------------------
+# --- Counts in bins -------------------------------------------------------------------------------
 
 
 def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
@@ -442,7 +446,13 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False, out: Any = None
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
 ) -> Any:
     """Count the elements in bins: so many equal ones, or between the given edges."""
     edges = [bins] if isinstance(bins, TensorBase) else [int(bins)]
@@ -453,17 +463,28 @@ def histogram(
 
 
 def histogramdd(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False, out: Any = None
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+    out: Any = None,
 ) -> Any:
     """Count points of several coordinates in boxes."""
     require_tensor(input, "input", "histogramdd")
     if input.array.ndim < 2:
-        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions, one of points, one of coordinates")
+        raise RuntimeError(
+            "torch.histogramdd: input tensor should have at least 2 dimensions, one of points, one of "
+            "coordinates"
+        )
     n = input.array.shape[-1]
     flat = reshape_p(input, (-1, n))
     edges = [int(bins)] * n if isinstance(bins, int) else list(bins)
     if len(edges) != n:
-        raise RuntimeError(f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input, {n}")
+        raise RuntimeError(
+            f"torch.histogramdd: The size of bins must be equal to the innermost dimension of the input, {n}"
+        )
     return return_types.histogramdd(_histogram("histogramdd", flat, edges, range, weight, density))
 
 
@@ -473,7 +494,9 @@ def _histogram(
     a = points.array
     if of(a.dtype).category != 2:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{title_of(a.dtype)}'")
-    limits = None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
+    limits = (
+        None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
+    )
     edges = []
     for i, b in enumerate(bins):
         if isinstance(b, TensorBase):
@@ -481,7 +504,9 @@ def _histogram(
             continue
         if b <= 0:
             raise RuntimeError(f"torch.{name}(): bins must be > 0")
-        low, high = limits[i] if limits else (float(a[:, i].min()), float(a[:, i].max())) if a.size else (0.0, 1.0)
+        low, high = (
+            limits[i] if limits else (float(a[:, i].min()), float(a[:, i].max())) if a.size else (0.0, 1.0)
+        )
         if low > high:
             raise RuntimeError(f"torch.{name}(): min should not exceed max")
         if low == high:
@@ -502,7 +527,7 @@ _range = range
 
 
 def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
-    """Return how many points, or how much of their weights, lie in each box; a last edge belongs to its box."""
+    """Return how many points, or how much of their weights, lie in each box, its last edge included."""
     xp = module_of(points)
     inside = xp.ones(points.shape[0], bool)
     box = xp.zeros(points.shape[0], np.int64)

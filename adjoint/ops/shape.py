@@ -16,7 +16,7 @@ from ..core import modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.inplace import check_writable
-from ..core.recorders import nary, parametric, unary
+from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
 from .arguments import dim_in, dims_in, shape_from
 
@@ -36,7 +36,7 @@ def _sum_to(x: Any, shape: Any) -> Any:
     return x.sum(axis=axes, keepdims=True).reshape(shape) if axes else x.reshape(shape)
 
 
-sum_to_p = parametric(
+sum_to_p: Primitive = parametric(
     _sum_to,
     x=lambda g, x_shape: expand_p(g, x_shape),
     jvp="linear",
@@ -53,7 +53,7 @@ def _cast(x: Any, dtype: Any) -> Any:
     return x.astype(dtype)
 
 
-cast_p = parametric(
+cast_p: Primitive = parametric(
     _cast,
     x=lambda g, x_dtype: cast_p(g, x_dtype),
     jvp="linear",
@@ -74,7 +74,7 @@ def _copy_strided(x: Any, strides: Any) -> Any:
     return copy
 
 
-copy_strided_p = parametric(
+copy_strided_p: Primitive = parametric(
     _copy_strided,
     x=lambda g: g,
     jvp="linear",
@@ -87,7 +87,7 @@ primitive.cast = cast_p
 
 # --- Copies -----------------------------------------------------------------------------------------
 
-clone_p = unary(
+clone_p: Primitive = unary(
     lambda x: x.copy(order="K"), x=lambda g: g, name="clone", holomorphic=False, jvp="linear", batch="same"
 )
 
@@ -97,7 +97,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     return clone_p(input)
 
 
-contiguous_p = unary(
+contiguous_p: Primitive = unary(
     lambda x: x.copy(order="C"),
     x=lambda g: g,
     name="contiguous",
@@ -113,7 +113,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     return input if input.array.flags.c_contiguous else contiguous_p(input)
 
 
-conj_p = unary(
+conj_p: Primitive = unary(
     np.conjugate, x=lambda g: g.conj(), name="conj", holomorphic=False, jvp="linear", batch="same"
 )
 
@@ -148,7 +148,9 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 # --- The same memory in another shape ---------------------------------------------------------------
 
-alias_p = parametric(lambda x: x[...], x=lambda g: g, view=True, name="alias", jvp="linear", batch="same")
+alias_p: Primitive = parametric(
+    lambda x: x[...], x=lambda g: g, view=True, name="alias", jvp="linear", batch="same"
+)
 
 
 def alias(input: Tensor) -> Tensor:
@@ -164,7 +166,7 @@ def _reshape_batch(x: Any, shape: Any) -> Any:
     return reshape_p(x, (x.shape[0], *shape))
 
 
-reshape_p = parametric(
+reshape_p: Primitive = parametric(
     _reshape,
     x=lambda g, x_shape: g.reshape(x_shape),
     view=True,
@@ -174,7 +176,7 @@ reshape_p = parametric(
     saved={"x_shape": "self_sym_sizes"},
 )
 # What `reshape` records where it has to copy.
-unsafe_view_p = parametric(
+unsafe_view_p: Primitive = parametric(
     _reshape,
     x=lambda g, x_shape: g.reshape(x_shape),
     name="unsafe_view",
@@ -377,7 +379,7 @@ def _unsqueeze(x: Any, axis: Any) -> Any:
     return x[(_ALL,) * axis + (None,)]
 
 
-unsqueeze_p = parametric(
+unsqueeze_p: Primitive = parametric(
     _unsqueeze,
     x=lambda g, x_shape: g.reshape(x_shape),
     view=True,
@@ -465,7 +467,7 @@ def _expand_error(shape: Any, existing: Any) -> RuntimeError:
     )
 
 
-expand_p = parametric(
+expand_p: Primitive = parametric(
     _expand,
     x=lambda g, x_shape: sum_to_p(g, x_shape),
     view=True,
@@ -506,7 +508,10 @@ def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) 
                     f"The expanded size of the tensor ({wanted[i]}) isn't allowed in a leading, non-existing "
                     f"dimension {i}"
                 )
-        wanted = (*wanted[:lead], *(n if m == -1 else m for n, m in zip(existing, wanted[lead:], strict=True)))
+        wanted = (
+            *wanted[:lead],
+            *(n if m == -1 else m for n, m in zip(existing, wanted[lead:], strict=True)),
+        )
         if min(wanted) < 0:
             raise RuntimeError(f"expand: sizes must be -1 or not negative, got {list(wanted)}")
     return expand_p(input, wanted)
@@ -536,7 +541,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
     out: list[int] = []
     for shape in full:
         if any(n < 0 for n in shape):
-            raise RuntimeError(f"Trying to create tensor with negative dimension ({min(shape)}): {list(shape)}")
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension ({min(shape)}): {list(shape)}"
+            )
         out = [1] * (len(shape) - len(out)) + out
         for i in range(1, len(shape) + 1):
             if shape[-i] != 1 and out[-i] not in (1, shape[-i]):
@@ -578,7 +585,7 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(inverse)
 
 
-permute_p = parametric(
+permute_p: Primitive = parametric(
     _permute,
     x=lambda g, axes: permute_p(g, _inverse(axes)),
     view=True,
@@ -613,7 +620,7 @@ def _swap(x: Any, axis0: Any, axis1: Any) -> Any:
     return x.swapaxes(axis0, axis1) if x.ndim else x[...]
 
 
-transpose_p = parametric(
+transpose_p: Primitive = parametric(
     _swap,
     x=lambda g, axis0, axis1: transpose_p(g, axis0, axis1),
     view=True,
@@ -646,7 +653,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return transpose(input, dim0, dim1)
 
 
-t_p = parametric(
+t_p: Primitive = parametric(
     lambda x: x.T,
     x=lambda g: t_p(g),
     view=True,
@@ -736,201 +743,12 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     return movedim(input, source, destination)
 
 
-# --- Parts that overlap or lie apart ----------------------------------------------------------------
-
-
-def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
-    view = x.diagonal(offset, axis1, axis2)
-    if type(view) is ndarray and x.flags.writeable:
-        view.flags.writeable = True
-    return view
-
-
-def _undiagonal(x: Any, shape: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
-    out = module_of(x).zeros(shape, x.dtype)
-    _diagonal(out, offset, axis1, axis2)[...] = x
-    return out
-
-
-diagonal_p = parametric(
-    _diagonal,
-    x=lambda g, x_shape, offset, axis1, axis2: undiagonal_p(g, x_shape, offset, axis1, axis2),
-    view=True,
-    jvp="linear",
-    batch=lambda x, offset, axis1, axis2: diagonal_p(x, offset, axis1 + 1, axis2 + 1),
-    saved={"x_shape": "self_sym_sizes", "axis1": "dim1", "axis2": "dim2"},
-)
-# Zeros of a shape with `x` on a diagonal.
-undiagonal_p = parametric(
-    _undiagonal,
-    x=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
-    jvp="linear",
-    batch=lambda x, shape, offset, axis1, axis2: undiagonal_p(
-        x, (x.shape[0], *shape), offset, axis1 + 1, axis2 + 1
-    ),
-    node_name="DiagEmbedBackward0",
-)
-
-
-def _set_diagonal(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
-    out = module_of(x).array(x, order="C")
-    _diagonal(out, offset, axis1, axis2)[...] = y
-    return out
-
-
-set_diagonal_p = nary(
-    _set_diagonal,
-    inputs=2,
-    x=lambda g, offset, axis1, axis2: set_diagonal_p(g, _ZERO, offset, axis1, axis2),
-    y=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
-    jvp=lambda tangents, inputs, out, params: set_diagonal_p(
-        inputs[0] * 0 if tangents[0] is None else tangents[0],
-        _ZERO if tangents[1] is None else tangents[1],
-        *params,
-    ),
-    batch=lambda x, y, offset, axis1, axis2: set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1),
-    node_name="DiagonalScatterBackward0",
-)
-
-
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """View the diagonal between two dimensions, as the last dimension.
-
-    Examples
-    --------
-    >>> adjoint.arange(6).reshape(2, 3).diagonal(1)
-    tensor([1, 5])
-    """
-    rank = input.array.ndim
-    axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
-    if axis1 == axis2:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return diagonal_p(input, offset, axis1, axis2)
-
-
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Put the last dimension on the diagonal of new matrices of zeros.
-
-    Examples
-    --------
-    >>> adjoint.diag_embed(adjoint.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    rank = input.array.ndim + 1
-    axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
-    if axis1 == axis2:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    if rank == 1:
-        raise RuntimeError("diag_embed: the input must have at least one dimension")
-    sizes = iter(input.array.shape[:-1])
-    side = input.array.shape[-1] + abs(offset)
-    shape = tuple(side if i in (axis1, axis2) else next(sizes) for i in range(rank))
-    return undiagonal_p(input, shape, offset, axis1, axis2)
-
-
-def diag(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
-    """Return a copy of a matrix's diagonal, or a matrix with a vector on its diagonal."""
-    from .create import into
-
-    rank = input.array.ndim
-    if rank == 1:
-        return into(out, diag_embed(input, diagonal))
-    if rank != 2:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {rank}D")
-    return into(out, diagonal_copy_p(input, diagonal, 0, 1))
-
-
-diagonal_copy_p = parametric(
-    lambda x, offset, axis1, axis2: x.diagonal(offset, axis1, axis2).copy(),
-    x=lambda g, x_shape, offset, axis1, axis2: undiagonal_p(g, x_shape, offset, axis1, axis2),
-    jvp="linear",
-    batch=lambda x, offset, axis1, axis2: diagonal_copy_p(x, offset, axis1 + 1, axis2 + 1),
-    name="diagonal_copy",
-    node_name="DiagonalBackward0_copy",
-)
-
-
-def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """Put all elements on the diagonal of a matrix of zeros."""
-    return diag_embed(reshape(input, -1), offset)
-
-
-def trace(input: Tensor) -> Tensor:
-    """Add up the diagonal of a matrix."""
-    if input.array.ndim != 2:
-        raise RuntimeError("trace: expected a matrix")
-    return diagonal_p(input, 0, 0, 1).sum()
-
-
-def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
-    if x.ndim == 0:
-        return x.reshape(1)[:size]
-    count = (x.shape[axis] - size) // step + 1
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
-    strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :], x.strides[axis])
-    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
-
-
-def _refold(x: Any, shape: Any, axis: Any, size: Any, step: Any) -> Any:
-    out = module_of(x).zeros(shape, x.dtype)
-    if not shape:
-        return x.sum().reshape(shape) if size else out
-    count = x.shape[axis]
-    for k in range(size):
-        out[(_ALL,) * axis + (slice(k, k + (count - 1) * step + 1, step),)] += x[..., k]
-    return out
-
-
-unfold_p = parametric(
-    _unfold,
-    x=lambda g, x_shape, axis, size, step: refold_p(g, x_shape, axis, size, step),
-    view=True,
-    jvp="linear",
-    batch=lambda x, axis, size, step: (
-        unfold_p(x, axis + 1, size, step) if x.ndim > 1 else unfold_p(unsqueeze_p(x, 1), 1, size, step)
-    ),
-    saved={"x_shape": "self_sym_sizes", "axis": "dimension"},
-)
-# Windows back in their places, added up where they overlap.
-refold_p = parametric(
-    _refold,
-    x=lambda g, axis, size, step: unfold_p(g, axis, size, step),
-    jvp="linear",
-    batch=lambda x, shape, axis, size, step: refold_p(x, (x.shape[0], *shape), axis + 1, size, step),
-    node_name="UnfoldBackwardBackward0",
-)
-
-
-def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """View windows of `size` along a dimension, `step` apart; a new last dimension runs inside them.
-
-    Examples
-    --------
-    >>> adjoint.arange(5).unfold(0, 3, 2)
-    tensor([[0, 1, 2],
-            [2, 3, 4]])
-    """
-    rank = input.array.ndim
-    axis = dim_in(dimension, rank)
-    length = input.array.shape[axis] if rank else 1
-    if size < 0:
-        raise RuntimeError(f"size is {size} but must be >= 0")
-    if size > length:
-        raise RuntimeError(f"maximum size for tensor at dimension {axis} is {length} but size is {size}")
-    if step <= 0:
-        raise RuntimeError(f"step is {step} but must be > 0")
-    return unfold_p(input, axis, size, step)
-
-
 # --- Other dtypes of the same memory ----------------------------------------------------------------
 
 
 def _view_as_real(x: Any) -> Any:
     parts = x.real
-    return module_of(x).lib.stride_tricks.as_strided(
-        parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize)
-    )
+    return module_of(x).lib.stride_tricks.as_strided(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
 
 
 def _view_as_complex(x: Any) -> Any:
@@ -943,10 +761,10 @@ def _view_as_complex(x: Any) -> Any:
     return x.view(wanted)[..., 0]
 
 
-view_as_real_p = parametric(
+view_as_real_p: Primitive = parametric(
     _view_as_real, x=lambda g: view_as_complex_p(g), view=True, jvp="linear", batch="same"
 )
-view_as_complex_p = parametric(
+view_as_complex_p: Primitive = parametric(
     _view_as_complex, x=lambda g: view_as_real_p(g), view=True, jvp="linear", batch="same"
 )
 
@@ -981,7 +799,9 @@ def view_as_complex(input: Tensor) -> Tensor:
             raise RuntimeError("Tensor must have a last dimension with stride 1")
         for i, (s, n) in enumerate(zip(array.strides[:-1], array.shape[:-1], strict=True)):
             if n > 1 and s % (2 * array.itemsize):
-                raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, not dim {i}")
+                raise RuntimeError(
+                    f"Tensor must have a stride divisible by 2 for all but last dimension, not dim {i}"
+                )
     return view_as_complex_p(input)
 
 
@@ -1011,7 +831,7 @@ def _view_dtype(x: Any, dtype: Any) -> Any:
     return x.view(dtype)
 
 
-view_dtype_p = parametric(_view_dtype, view=True, name="view_dtype", batch="same")
+view_dtype_p: Primitive = parametric(_view_dtype, view=True, name="view_dtype", batch="same")
 
 
 def view_dtype(input: Tensor, dtype: Any) -> Tensor:

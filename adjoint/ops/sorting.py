@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
-from ..core.device import module_of
+from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.device import place_array
-from ..core.dtypes import of
 from ..core.primitive import wrap
 from ..core.promotion import promote_all
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
+from .convert import concrete
 from .create import into
 from .gather import gather_p, gathering
 from .shape import reshape, squeeze_p
@@ -53,7 +52,7 @@ def _stable(x: Any, axis: int) -> Any:
     return x.argsort(axis=axis, kind="stable") if type(x) is ndarray else x.argsort(axis=axis)
 
 
-argsort_p = parametric(
+argsort_p: Primitive = parametric(
     _argsort,
     name="argsort",
     batch=lambda x, axis, descending: argsort_p(x, axis + 1, descending),
@@ -63,20 +62,20 @@ argsort_p = parametric(
 def _best(x: Any, axis: Any, count: Any, largest: Any) -> Any:
     """Return the indices of the `count` largest or smallest elements along an axis, best first."""
     n = x.shape[axis]
-    if type(x) is not ndarray or n < 256 or count > n // 8:
+    if type(x) is not ndarray or n < 256 or not 0 < count <= n // 8:
         order = _argsort(x, axis, largest)
         return module_of(x).ascontiguousarray(order[(*(_ALL,) * axis, slice(0, count))])
     x = _comparable(x)
     if largest:
         found = np.argpartition(x, n - count, axis)[(*(_ALL,) * axis, slice(n - count, None))]
     else:
-        found = np.argpartition(x, max(count - 1, 0), axis)[(*(_ALL,) * axis, slice(0, count))]
+        found = np.argpartition(x, count - 1, axis)[(*(_ALL,) * axis, slice(0, count))]
     found = np.sort(found, axis)  # so that equal elements come in their order
     order = _argsort(np.take_along_axis(x, found, axis), axis, largest)
     return np.take_along_axis(found, order, axis)
 
 
-best_p = parametric(
+best_p: Primitive = parametric(
     _best,
     name="best",
     batch=lambda x, axis, count, largest: best_p(x, axis + 1, count, largest),
@@ -153,7 +152,9 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     axis = dim_in(dim, rank)
     length = input.array.shape[axis] if rank else 1
     if not 1 <= k <= length:
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: {k} of {length}")
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range for dimension {axis}: {k} of {length}"
+        )
     order = argsort_p(input, axis, False)
     place = order[(*(_ALL,) * axis, slice(k - 1, k))] if rank else order
     values = kthvalue_p(input, place, axis)
@@ -182,7 +183,7 @@ def _searchsorted(x: Any, y: Any, right: Any, dtype: Any) -> Any:
 
 
 # The inputs are the sorted sequence and what is looked for in it.
-searchsorted_p = nary(
+searchsorted_p: Primitive = nary(
     _searchsorted,
     inputs=2,
     promotes=True,
@@ -213,7 +214,9 @@ def searchsorted(
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
-        raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
     if sorter is not None:
         sorted_sequence = gather_p(sorted_sequence, sorter, sorter.array.ndim - 1)
     have = sorted_sequence.array.shape
@@ -248,12 +251,6 @@ def _results(found: list[Any], inverse: bool, counts: bool) -> Any:
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def _concrete(input: Tensor, what: str) -> Any:
-    from .convert import concrete
-
-    return concrete(input, what)
-
-
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -265,9 +262,11 @@ def unique(
     >>> adjoint.unique(adjoint.tensor([2, 1, 2]), return_counts=True)
     (tensor([1, 2]), tensor([1, 2]))
     """
-    array = _concrete(input, "unique()")
+    array = concrete(input, "unique()")
     axis = None if dim is None else dim_in(dim, array.ndim)
-    values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
+    values, inverse, counts = np.unique(
+        array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    )
     inverse = inverse.reshape(-1) if axis is not None else inverse.reshape(array.shape)
     place = device_of(input.array)
     return _results([place_array(v, place) for v in (values, inverse, counts)], return_inverse, return_counts)
@@ -283,7 +282,7 @@ def unique_consecutive(
     >>> adjoint.unique_consecutive(adjoint.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    array = _concrete(input, "unique_consecutive()")
+    array = concrete(input, "unique_consecutive()")
     axis = 0 if dim is None else dim_in(dim, array.ndim)
     if dim is None:
         rows = array.reshape(-1, 1)
@@ -331,7 +330,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     tensor([[0, 1],
             [1, 0]])
     """
-    array = _concrete(input, "nonzero()")
+    array = concrete(input, "nonzero()")
     place = device_of(input.array)
     if as_tuple:
         found = (array.reshape(1) if array.ndim == 0 else array).nonzero()
@@ -350,33 +349,3 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any =
 def argwhere(input: Tensor) -> Tensor:
     """Return the index of every element that is not zero, one row each."""
     return nonzero(input)
-
-
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Return a new last dimension that is 1 at the place each element names, and 0 elsewhere.
-
-    Examples
-    --------
-    >>> adjoint.ops.sorting.one_hot(adjoint.tensor([0, 2]))
-    tensor([[1, 0, 0],
-            [0, 0, 1]])
-    """
-    array = tensor.array
-    if of(array.dtype).name != "int64":
-        raise RuntimeError(
-            f"one_hot is only applicable to index tensor of type LongTensor, not {of(array.dtype).name}."
-        )
-    if array.size == 0 and num_classes <= 0:
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if array.size:
-        if array.min() < 0:
-            raise RuntimeError("Class values must be non-negative.")
-        if num_classes == -1:
-            num_classes = int(array.max()) + 1
-        elif num_classes < 1 or array.max() >= num_classes:
-            raise RuntimeError(
-                "Class values must be smaller than num_classes."
-                if num_classes >= 1
-                else "num_classes should be positive"
-            )
-    return wrap((array[..., None] == module_of(array).arange(num_classes)).astype(np.int64))

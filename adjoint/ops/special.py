@@ -15,15 +15,15 @@ from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
-from ..core.recorders import binary, nary, parametric, unary
-from ..core.tensor import TensorBase
+from ..core.recorders import binary, nary, parametric, public, unary
 from ..kernels import special as special_kernels
 from ..kernels.special import in_single, special
 from .arguments import require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
-from .elementwise import add_p, exponential_p, mul_p, sub_p
+from .elementwise import add_p, mul_p, sub_p
 from .piecewise import where_p
+from .power import exponential_p
 
 Tensor = Any
 Number = Any
@@ -34,40 +34,58 @@ _SQRT_2 = math.sqrt(2)
 
 def _no_gradient(name: str) -> Any:
     raise NotImplementedError(
-        f"the derivative for '{name}' with respect to its first argument is not implemented: detach() that argument"
+        f"the derivative for '{name}' with respect to its first argument is not implemented: detach() it"
     )
 
 
 # --- The error function and the normal distribution -----------------------------------------------------
 
 erf_p = unary(
-    special_kernels.erf, x=lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False
+    special_kernels.erf,
+    x=lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x))),
+    floating=True,
+    holomorphic=False,
 )
 erfc_p = unary(
     special("erfc"), x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False
 )
 erfinv_p = unary(
-    special("erfinv"), x=lambda g, out: g * (_SQRT_PI / 2 * np.exp(out * out)), floating=True, holomorphic=False
+    special("erfinv"),
+    x=lambda g, out: g * (_SQRT_PI / 2 * np.exp(out * out)),
+    floating=True,
+    holomorphic=False,
 )
 erfcx_p = unary(
-    special("erfcx"), x=lambda g, x, out: g * (2 * x * out - 2 / _SQRT_PI), floating=True, holomorphic=False,
-    node_name="SpecialErfcxBackward0",
-)  # fmt: skip
-ndtr_p = unary(
-    special("ndtr"), x=lambda g, x: g * (np.exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)), floating=True,
+    special("erfcx"),
+    x=lambda g, x, out: g * (2 * x * out - 2 / _SQRT_PI),
+    floating=True,
     holomorphic=False,
-)  # fmt: skip
+    node_name="SpecialErfcxBackward0",
+)
+ndtr_p = unary(
+    special("ndtr"),
+    x=lambda g, x: g * (np.exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)),
+    floating=True,
+    holomorphic=False,
+)
 ndtri_p = unary(
-    special("ndtri"), x=lambda g, out: g * (np.exp(0.5 * (out * out)) * math.sqrt(2 * math.pi)), floating=True,
-    holomorphic=False, node_name="SpecialNdtriBackward0",
-)  # fmt: skip
+    special("ndtri"),
+    x=lambda g, out: g * (np.exp(0.5 * (out * out)) * math.sqrt(2 * math.pi)),
+    floating=True,
+    holomorphic=False,
+    node_name="SpecialNdtriBackward0",
+)
 log_ndtr_p = unary(
-    special("log_ndtr"), x=lambda g, x: g * (math.sqrt(2 / math.pi) / erfcx_p(x * (-1 / _SQRT_2))), floating=True,
-    holomorphic=False, node_name="SpecialLogNdtrBackward0",
-)  # fmt: skip
+    special("log_ndtr"),
+    x=lambda g, x: g * (math.sqrt(2 / math.pi) / erfcx_p(x * (-1 / _SQRT_2))),
+    floating=True,
+    holomorphic=False,
+    node_name="SpecialLogNdtrBackward0",
+)
 erf_, erfc_, erfinv_ = inplace(erf_p), inplace(erfc_p), inplace(erfinv_p)
 
 
+@public(erf_p)
 def erf(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the error function.
 
@@ -76,37 +94,36 @@ def erf(input: Tensor, *, out: Any = None) -> Tensor:
     >>> adjoint.erf(adjoint.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8427])
     """
-    return into(out, erf_p(input))
 
 
+@public(erfc_p)
 def erfc(input: Tensor, *, out: Any = None) -> Tensor:
     """Take one minus the error function, exactly where that is small."""
-    return into(out, erfc_p(input))
 
 
+@public(erfinv_p)
 def erfinv(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse of the error function."""
-    return into(out, erfinv_p(input))
 
 
+@public(erfcx_p)
 def erfcx(input: Tensor, *, out: Any = None) -> Tensor:
     """Take ``exp(x**2) * erfc(x)``, without overflow."""
-    return into(out, erfcx_p(input))
 
 
+@public(ndtr_p)
 def ndtr(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the probability that a standard normal variable is below each element."""
-    return into(out, ndtr_p(input))
 
 
+@public(ndtri_p)
 def ndtri(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the inverse of `ndtr`."""
-    return into(out, ndtri_p(input))
 
 
+@public(log_ndtr_p)
 def log_ndtr(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the logarithm of `ndtr`, without underflow."""
-    return into(out, log_ndtr_p(input))
 
 
 # --- The gamma function -------------------------------------------------------------------------------
@@ -135,16 +152,14 @@ def _lgamma(x: Any) -> Any:
     return np.where(np.isneginf(x), np.inf, _gammaln(x)).astype(x.dtype)
 
 
-lgamma_p = unary(
-    _lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False
-)
-digamma_p = unary(
+lgamma_p = unary(_lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False)
+digamma_p: Callable[..., Any] = unary(
     _digamma, x=lambda g, x: g * polygamma_p(x, 1), floating=True, name="digamma", holomorphic=False
 )
-polygamma_p = parametric(
+polygamma_p: Callable[..., Any] = parametric(
     _polygamma, x=lambda g, x, n: g * polygamma_p(x, n + 1), floating=True, jvp="elementwise", batch="same"
 )
-zeta_p = binary(
+zeta_p: Callable[..., Any] = binary(
     _zeta,
     x=lambda g: _no_gradient("zeta"),
     y=lambda g, x, y: g * (-x * zeta_p(x + 1, y)),
@@ -156,17 +171,17 @@ zeta_p = binary(
 lgamma_, digamma_, _polygamma_ = inplace(lgamma_p), inplace(digamma_p), inplace(polygamma_p)
 
 
+@public(lgamma_p)
 def lgamma(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the logarithm of the absolute value of the gamma function."""
-    return into(out, lgamma_p(input))
 
 
 gammaln = lgamma
 
 
+@public(digamma_p)
 def digamma(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the derivative of `lgamma`."""
-    return into(out, digamma_p(input))
 
 
 psi = digamma
@@ -222,12 +237,21 @@ def _igamma_y(g: Any, x: Any, y: Any) -> Any:
 
 
 igamma_p = binary(
-    special("gammainc"), x=lambda g: _no_gradient("igamma"), y=_igamma_y, floating=True, name="igamma", holomorphic=False
+    special("gammainc"),
+    x=lambda g: _no_gradient("igamma"),
+    y=_igamma_y,
+    floating=True,
+    name="igamma",
+    holomorphic=False,
 )
 igammac_p = binary(
-    special("gammaincc"), x=lambda g: _no_gradient("igammac"), y=lambda g, x, y: -_igamma_y(g, x, y), floating=True, name="igammac",
+    special("gammaincc"),
+    x=lambda g: _no_gradient("igammac"),
+    y=lambda g, x, y: -_igamma_y(g, x, y),
+    floating=True,
+    name="igammac",
     holomorphic=False,
-)  # fmt: skip
+)
 igamma_, igammac_ = inplace(igamma_p), inplace(igammac_p)
 
 
@@ -258,67 +282,78 @@ def _i1e_x(g: Any, x: Any, out: Any) -> Any:
     return g * (i0e_p(x) - out * np.sign(x) - _ratio(out, x, 0.5))
 
 
-i0_p = unary(special("i0"), x=lambda g, x: g * i1_p(x), floating=True, name="i0", holomorphic=False)
-i0e_p = unary(
+i0_p: Callable[..., Any] = unary(
+    special("i0"), x=lambda g, x: g * i1_p(x), floating=True, name="i0", holomorphic=False
+)
+i0e_p: Callable[..., Any] = unary(
     special("i0e"), x=lambda g, x, out: g * (i1e_p(x) - np.sign(x) * out), floating=True, holomorphic=False,
     node_name="SpecialI0EBackward0",
 )  # fmt: skip
-i1_p = unary(
+i1_p: Callable[..., Any] = unary(
     special("i1"), x=lambda g, x, out: g * (i0_p(x) - _ratio(out, x, 0.5)), floating=True, holomorphic=False,
     node_name="SpecialI1Backward0",
 )  # fmt: skip
-i1e_p = unary(special("i1e"), x=_i1e_x, floating=True, holomorphic=False, node_name="SpecialI1EBackward0")
+i1e_p: Callable[..., Any] = unary(
+    special("i1e"), x=_i1e_x, floating=True, holomorphic=False, node_name="SpecialI1EBackward0"
+)
 i0_ = inplace(i0_p)
 
-bessel_j0_p = unary(
+bessel_j0_p: Callable[..., Any] = unary(
     special("j0"), x=lambda g, x: -g * bessel_j1_p(x), floating=True, name="bessel_j0", holomorphic=False
 )
-bessel_j1_p = unary(
+bessel_j1_p: Callable[..., Any] = unary(
     special("j1"), x=lambda g, x, out: g * (bessel_j0_p(x) - _ratio(out, x, 0.5)), floating=True,
     name="bessel_j1", holomorphic=False,
 )  # fmt: skip
-bessel_y0_p = unary(
+bessel_y0_p: Callable[..., Any] = unary(
     special("y0"), x=lambda g, x: -g * bessel_y1_p(x), floating=True, name="bessel_y0", holomorphic=False
 )
-bessel_y1_p = unary(
+bessel_y1_p: Callable[..., Any] = unary(
     special("y1"), x=lambda g, x, out: g * (bessel_y0_p(x) - out / x), floating=True, name="bessel_y1",
     holomorphic=False,
 )  # fmt: skip
-bessel_k0_p = unary(
-    special("k0"), x=lambda g, x: -g * bessel_k1_p(x), floating=True, name="modified_bessel_k0", holomorphic=False
-)
-bessel_k1_p = unary(
-    special("k1"), x=lambda g, x, out: -g * (bessel_k0_p(x) + out / x), floating=True, name="modified_bessel_k1",
+bessel_k0_p: Callable[..., Any] = unary(
+    special("k0"),
+    x=lambda g, x: -g * bessel_k1_p(x),
+    floating=True,
+    name="modified_bessel_k0",
     holomorphic=False,
-)  # fmt: skip
-bessel_k0e_p = unary(
+)
+bessel_k1_p: Callable[..., Any] = unary(
+    special("k1"),
+    x=lambda g, x, out: -g * (bessel_k0_p(x) + out / x),
+    floating=True,
+    name="modified_bessel_k1",
+    holomorphic=False,
+)
+bessel_k0e_p: Callable[..., Any] = unary(
     special("k0e"), x=lambda g, x, out: g * (out - bessel_k1e_p(x)), floating=True,
     name="scaled_modified_bessel_k0", holomorphic=False,
 )  # fmt: skip
-bessel_k1e_p = unary(
+bessel_k1e_p: Callable[..., Any] = unary(
     special("k1e"), x=lambda g, x, out: g * (out - bessel_k0e_p(x) - out / x), floating=True,
     name="scaled_modified_bessel_k1", holomorphic=False,
 )  # fmt: skip
 
 
+@public(i0_p)
 def i0(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 0."""
-    return into(out, i0_p(input))
 
 
+@public(i0e_p)
 def i0e(input: Tensor, *, out: Any = None) -> Tensor:
     """Take ``exp(-|x|) * i0(x)``."""
-    return into(out, i0e_p(input))
 
 
+@public(i1_p)
 def i1(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the modified Bessel function of the first kind, order 1."""
-    return into(out, i1_p(input))
 
 
+@public(i1e_p)
 def i1e(input: Tensor, *, out: Any = None) -> Tensor:
     """Take ``exp(-|x|) * i1(x)``."""
-    return into(out, i1e_p(input))
 
 
 def modified_bessel_i0(input: Tensor, *, out: Any = None) -> Tensor:
@@ -331,24 +366,24 @@ def modified_bessel_i1(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, i1_p(input))
 
 
+@public(bessel_j0_p)
 def bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the Bessel function of the first kind, order 0."""
-    return into(out, bessel_j0_p(input))
 
 
+@public(bessel_j1_p)
 def bessel_j1(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the Bessel function of the first kind, order 1."""
-    return into(out, bessel_j1_p(input))
 
 
+@public(bessel_y0_p)
 def bessel_y0(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the Bessel function of the second kind, order 0."""
-    return into(out, bessel_y0_p(input))
 
 
+@public(bessel_y1_p)
 def bessel_y1(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the Bessel function of the second kind, order 1."""
-    return into(out, bessel_y1_p(input))
 
 
 def modified_bessel_k0(input: Tensor, *, out: Any = None) -> Tensor:
@@ -371,17 +406,21 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, bessel_k1e_p(input))
 
 
-airy_ai_p = unary(
+airy_ai_p: Callable[..., Any] = unary(
     special("airy", 0), x=lambda g, x: g * airy_slope_p(x), floating=True, name="airy_ai", holomorphic=False
 )
-airy_slope_p = unary(
-    special("airy", 1), x=lambda g, x: g * (x * airy_ai_p(x)), floating=True, name="airy_slope", holomorphic=False
+airy_slope_p: Callable[..., Any] = unary(
+    special("airy", 1),
+    x=lambda g, x: g * (x * airy_ai_p(x)),
+    floating=True,
+    name="airy_slope",
+    holomorphic=False,
 )
 
 
+@public(airy_ai_p)
 def airy_ai(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the Airy function Ai."""
-    return into(out, airy_ai_p(input))
 
 
 @in_single
@@ -412,14 +451,14 @@ sinc_ = inplace(sinc_p)
 spherical_bessel_j0_p = unary(_spherical, x=_spherical_x, floating=True, name="spherical_bessel_j0")
 
 
+@public(sinc_p)
 def sinc(input: Tensor, *, out: Any = None) -> Tensor:
     """Take ``sin(pi x) / (pi x)``, which is 1 at 0."""
-    return into(out, sinc_p(input))
 
 
+@public(spherical_bessel_j0_p)
 def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
     """Take ``sin(x) / x``, which is 1 at 0."""
-    return into(out, spherical_bessel_j0_p(input))
 
 
 # --- Logarithms ---------------------------------------------------------------------------------------
@@ -455,7 +494,9 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 @in_single
 def _entr(x: Any) -> Any:
     positive = np.where(x > 0, x, x.dtype.type(1))
-    return np.where(x > 0, -x * np.log(positive), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, -np.inf)))
+    return np.where(
+        x > 0, -x * np.log(positive), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, -np.inf))
+    )
 
 
 entr_p = unary(
@@ -464,9 +505,9 @@ entr_p = unary(
 )  # fmt: skip
 
 
+@public(entr_p)
 def entr(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the entropy ``-x * log(x)``: 0 at 0, minus infinity below."""
-    return into(out, entr_p(input))
 
 
 def _times_log(log: Any, x: Any, y: Any) -> Any:
@@ -552,9 +593,7 @@ def _copysign_x(g: Any, x: Any, out: Any) -> Any:
     return g * where_p(x == 0, 0, out / where_p(x == 0, 1, x))
 
 
-copysign_p = binary(
-    np.copysign, x=_copysign_x, y=lambda g: zeros_p(g), floating=True, holomorphic=False
-)
+copysign_p = binary(np.copysign, x=_copysign_x, y=lambda g: zeros_p(g), floating=True, holomorphic=False)
 nextafter_p = binary(np.nextafter, x=lambda g, x, y: where_p(x == y, 0, g), y=lambda g: zeros_p(g))
 heaviside_p = binary(lambda x, y: np.where(x == 0, y, (x > 0).astype(x.dtype)), name="heaviside")
 gcd_p = binary(np.gcd)
@@ -641,7 +680,9 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
 # --- Orthogonal polynomials ---------------------------------------------------------------------------
 
 
-def _recurrent(first: Callable[[Any], Any], step: Callable[..., Any], shift: bool = False) -> Callable[..., Any]:
+def _recurrent(
+    first: Callable[[Any], Any], step: Callable[..., Any], shift: bool = False
+) -> Callable[..., Any]:
     """Return the kernel of a family of polynomials: degree 0 is 1, degree 1 `first`, the others by `step`."""
 
     def kernel(x: Any, y: Any) -> Any:
@@ -709,6 +750,7 @@ legendre_polynomial_p = _polynomial("legendre_polynomial_p", "legendre_polynomia
 
 __all__ = [
     "copysign", "digamma", "erf", "erf_", "erfc", "erfc_", "erfinv", "frexp", "gcd", "gcd_", "heaviside",
-    "i0", "i0_", "igamma", "igammac", "lcm", "lcm_", "ldexp", "ldexp_", "lgamma", "logaddexp", "logaddexp2",
-    "logit", "logit_", "mvlgamma", "nextafter", "polygamma", "sinc", "sinc_", "xlogy", "xlogy_",
+    "i0", "i0_", "igamma", "igammac", "lcm", "lcm_", "ldexp", "ldexp_", "lgamma", "logaddexp",
+    "logaddexp2", "logit", "logit_", "mvlgamma", "nextafter", "polygamma", "sinc", "sinc_", "xlogy",
+    "xlogy_",
 ]  # fmt: skip

@@ -91,6 +91,8 @@ def _in_front(value: Any, level: int, size: int) -> Any:
     """Return a value with the batch axis in front, repeated along it (without a copy) if it had none."""
     if _mine(value, level):
         return value.value
+    if value is None:  # an operand that was left out
+        return None
     if not hasattr(value, "shape"):
         value = np.asarray(value)
     shape = tuple(value.shape)

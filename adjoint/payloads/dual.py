@@ -51,8 +51,7 @@ class Dual(Speaking):
             changes = tangent_of(op, tangents, primals, out, params)
         if op.outputs:
             return tuple(
-                cls(o, t if differentiable(_array(o).dtype) else None, level)
-                for o, t in zip(out, changes, strict=True)
+                cls(o, t if differentiable(_array(o).dtype) else None, level) for o, t in zip(out, changes, strict=True)
             )
         return cls(out, changes if differentiable(_array(out).dtype) else None, level)
 
@@ -75,7 +74,8 @@ def tangent_of(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out:
         return _elementwise(op, tangents, primals, out, params)
     if rule == "linear":
         filled = tuple(
-            t if t is not None else _zeros(p) if len(tangents) > 1 else p for t, p in zip(tangents, primals, strict=True)
+            t if t is not None else _zeros(p) if len(tangents) > 1 else p
+            for t, p in zip(tangents, primals, strict=True)
         )
         return op.call(*filled, *params)
     if rule == "bilinear":

@@ -1,5 +1,4 @@
-"""Custom functions on payloads: a level takes its values apart, calls the function's own rule, and puts
-the results together again."""
+"""Custom functions on payloads: taken apart, given to the function's own rule, put together again."""
 
 from __future__ import annotations
 
@@ -75,7 +74,10 @@ def _batched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int
         out, out_dims = cls.vmap(_Info(size), dims, *values)
         return _rebatched(out, out_dims, level)
     warnings.warn(f"vmap: {cls.__name__} has no vmap staticmethod; running it in a loop over the batch", stacklevel=3)
-    results = [cls.apply(*(v if b is None else v[i] for v, b in zip(values, batches, strict=True)), **kwargs) for i in range(size)]
+    results = [
+        cls.apply(*(v if b is None else v[i] for v, b in zip(values, batches, strict=True)), **kwargs)
+        for i in range(size)
+    ]
     from ..ops.join import stack
 
     if isinstance(results[0], tuple):
@@ -97,4 +99,3 @@ def _rebatched(out: Any, dims: Any, level: int) -> Any:
     if dims is None:
         return out
     return wrap(Batched(out if dims == 0 else out.movedim(dims, 0), level))
-

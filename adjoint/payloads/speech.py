@@ -40,7 +40,12 @@ class Speaking(Payload):
     __truediv__, __rtruediv__ = _two(np.divide), _two_reflected(np.divide)
     __pow__, __rpow__ = _two(np.power), _two_reflected(np.power)
     __matmul__, __rmatmul__ = _two(np.matmul), _two_reflected(np.matmul)
-    __lt__, __le__, __gt__, __ge__ = _two(np.less), _two(np.less_equal), _two(np.greater), _two(np.greater_equal)
+    __lt__, __le__, __gt__, __ge__ = (
+        _two(np.less),
+        _two(np.less_equal),
+        _two(np.greater),
+        _two(np.greater_equal),
+    )
     __and__, __or__ = _two(np.bitwise_and), _two(np.bitwise_or)
 
     def __eq__(self, other: object) -> Any:

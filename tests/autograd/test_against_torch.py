@@ -454,7 +454,15 @@ def no_grad_generator(T):
             yield "caught", T.is_grad_enabled()
 
     g = generate()
-    seen = [next(g), T.is_grad_enabled(), g.send(5), T.is_grad_enabled(), next(g), g.throw(ValueError()), T.is_grad_enabled()]
+    seen = [
+        next(g),
+        T.is_grad_enabled(),
+        g.send(5),
+        T.is_grad_enabled(),
+        next(g),
+        g.throw(ValueError()),
+        T.is_grad_enabled(),
+    ]
     g.close()
     return seen
 

@@ -460,7 +460,10 @@ def test_vector_root_says_how_to_fix_it() -> None:
 
 def test_anomaly_finds_a_forward_nan_where_it_is_made() -> None:
     x = leaf(1.0, -1.0)
-    with adjoint.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match="returned nan") as caught:
+    with (
+        adjoint.autograd.set_detect_anomaly(True),
+        pytest.raises(RuntimeError, match="returned nan") as caught,
+    ):
         x.log(); at = line_here()  # fmt: skip # noqa: E702
         del at
     assert "test_engine.py" in str(caught.value) and "log" in str(caught.value)
@@ -479,8 +482,9 @@ def test_anomaly_names_the_forward_line() -> None:
     x = leaf()
     with adjoint.autograd.set_detect_anomaly(True):
         y = Bad.apply(x)
-        with pytest.warns(UserWarning, match="Traceback of forward call"), pytest.raises(
-            RuntimeError, match="Function 'BadBackward' returned nan values in its 0th output"
+        with (
+            pytest.warns(UserWarning, match="Traceback of forward call"),
+            pytest.raises(RuntimeError, match="Function 'BadBackward' returned nan values in its 0th output"),
         ):
             y.sum().backward()
 

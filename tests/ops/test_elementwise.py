@@ -1,4 +1,4 @@
-"""Elementwise ops against torch: values and gradients at ordinary, special and kinky points; dtypes; writes."""
+"""Elementwise ops against torch: values, gradients at ordinary, special and kinky points, dtypes, writes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,49 @@ from tests.oracle import needs_torch, same, torch
 
 INF, NAN = math.inf, math.nan
 ORDINARY = [-2.7, -1.3, -0.6, -0.2, 0.3, 0.5, 0.9, 1.4, 2.2]
-SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 1.5, 2.5, 3.0, -3.0, 6.0, 20.0, -20.0, 1e4, 1e-6]
+SPECIAL = [
+    NAN,
+    INF,
+    -INF,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -2.0,
+    1.5,
+    2.5,
+    3.0,
+    -3.0,
+    6.0,
+    20.0,
+    -20.0,
+    1e4,
+    1e-6,
+]
 
 UNARY = (
-    "abs acos acosh angle asin asinh atan atanh ceil conj_physical cos cosh deg2rad digamma erf erfc erfinv exp exp2 "
-    "expm1 floor frac i0 lgamma log log10 log1p log2 logit nan_to_num neg positive rad2deg reciprocal relu round rsqrt "
-    "sgn sigmoid sign sin sinc sinh sqrt square tan tanh trunc"
+    "abs acos acosh angle asin asinh atan atanh ceil conj_physical cos cosh deg2rad digamma erf erfc "
+    "erfinv exp exp2 expm1 floor frac i0 lgamma log log10 log1p log2 logit nan_to_num neg positive "
+    "rad2deg reciprocal relu round rsqrt sgn sigmoid sign sin sinc sinh sqrt square tan tanh trunc "
 ).split()
 # torch's own values at these points are a matter of its vectorized code or differ from its scalar code.
 LOOSE_AT_SPECIAL = {
-    "digamma": [-INF, -20.0, -1.0, -2.0, -3.0], "lgamma": [-INF, -20.0, -1.0, -2.0, -3.0], "i0": [1e4], "logit": [0.0],
-}  # fmt: skip
+    "digamma": [-INF, -20.0, -1.0, -2.0, -3.0],
+    "lgamma": [-INF, -20.0, -1.0, -2.0, -3.0],
+    "i0": [1e4],
+    "logit": [0.0],
+}
 COMPLEX = (
-    "abs acos acosh angle asin asinh atan atanh conj_physical cos cosh exp exp2 expm1 log log10 log1p log2 neg reciprocal "
-    "rsqrt sgn sigmoid sin sinc sinh sqrt square tan tanh"
+    "abs acos acosh angle asin asinh atan atanh conj_physical cos cosh exp exp2 expm1 log log10 log1p "
+    "log2 neg reciprocal rsqrt sgn sigmoid sin sinc sinh sqrt square tan tanh "
 ).split()
 TESTS = "isnan isinf isfinite isposinf isneginf isreal signbit logical_not".split()
 BINARY = (
-    "add sub mul div pow atan2 hypot maximum minimum fmax fmin fmod remainder copysign logaddexp logaddexp2 xlogy "
-    "nextafter floor_divide"
+    "add sub mul div pow atan2 hypot maximum minimum fmax fmin fmod remainder copysign logaddexp "
+    "logaddexp2 xlogy nextafter floor_divide "
 ).split()
 COMPARISONS = "eq ne lt le gt ge logical_and logical_or logical_xor isclose".split()
 BITWISE = "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm".split()
@@ -51,7 +75,9 @@ def gradients(module: Any, function: Callable[..., Any], *values: Any, dtype: st
     results += [g + 0 for g in first if g is not None]  # torch's may be a mere promise of zeros
     recorded = [g for g in first if g is not None and g.requires_grad]
     if recorded:
-        total = sum(((g * (g.detach() + 1).conj()).real if g.is_complex() else g * g.detach()).sum() for g in recorded)
+        total = sum(
+            ((g * (g.detach() + 1).conj()).real if g.is_complex() else g * g.detach()).sum() for g in recorded
+        )
         if total.requires_grad:
             second = module.autograd.grad(total, xs, allow_unused=True)
             results += [g + 0 for g in second if g is not None and ((g.detach() + 0).abs() > 1e-12).any()]
@@ -172,7 +198,9 @@ def test_binary_at_special_values(name: str) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("name", [*BITWISE, "add", "sub", "mul", "div", "pow", "remainder", "fmod", "floor_divide", "eq", "lt"])
+@pytest.mark.parametrize(
+    "name", [*BITWISE, "add", "sub", "mul", "div", "pow", "remainder", "fmod", "floor_divide", "eq", "lt"]
+)
 @pytest.mark.parametrize("dtype", ["int64", "int8", "uint8", "bool"])
 def test_binary_of_integers(name: str, dtype: str) -> None:
     def program(m: Any) -> Any:
@@ -265,7 +293,9 @@ def test_power_grad_fn() -> None:
         x = m.tensor([1.0, 2.0], requires_grad=True)
         y = m.tensor([3.0, 2.0], requires_grad=True)
         nodes = [(x**2).grad_fn, (x**y).grad_fn, (2**x).grad_fn, x.square().grad_fn]
-        return [[n.name(), sorted(a for a in dir(n) if a.startswith("_saved"))] for n in nodes] + [nodes[0]._saved_exponent]
+        return [[n.name(), sorted(a for a in dir(n) if a.startswith("_saved"))] for n in nodes] + [
+            nodes[0]._saved_exponent
+        ]
 
     same(program)
 
@@ -273,7 +303,9 @@ def test_power_grad_fn() -> None:
 @needs_torch
 @pytest.mark.parametrize("mode", [None, "trunc", "floor"])
 def test_division_rounding(mode: str | None) -> None:
-    same(lambda m: m.div(m.tensor([7.0, -7.0, 7.5, -0.5]), m.tensor([2.0, 2.0, -2.0, 3.0]), rounding_mode=mode))
+    same(
+        lambda m: m.div(m.tensor([7.0, -7.0, 7.5, -0.5]), m.tensor([2.0, 2.0, -2.0, 3.0]), rounding_mode=mode)
+    )
     same(lambda m: m.div(m.tensor([7, -7, 7, -1]), m.tensor([2, 2, -2, 3]), rounding_mode=mode))
     same(lambda m: m.tensor([7.0, -7.0]).div_(2, rounding_mode=mode))
     same(lambda m: m.div(m.tensor([1, 2]), 0, rounding_mode=mode))
@@ -285,7 +317,11 @@ def test_division_rounding(mode: str | None) -> None:
 @needs_torch
 def test_alpha() -> None:
     for name in ("add", "sub", "rsub"):
-        same(lambda m, n=name: gradients(m, lambda m, x, y: getattr(m, n)(x, y, alpha=3), [1.0, 2.0], [0.5, 4.0]))
+        same(
+            lambda m, n=name: gradients(
+                m, lambda m, x, y: getattr(m, n)(x, y, alpha=3), [1.0, 2.0], [0.5, 4.0]
+            )
+        )
         same(lambda m, n=name: getattr(m, n)(m.tensor([1, 2]), 3, alpha=2))
     same(lambda m: m.ones(2).add_(m.ones(2), alpha=0.5).sub_(1, alpha=2))
 
@@ -319,7 +355,11 @@ def test_clamp_with_tensor_bounds() -> None:
 @needs_torch
 def test_where() -> None:
     c = [[True, False], [False, True]]
-    same(lambda m: gradients(m, lambda m, x, y: m.where(m.tensor(c), x, y), [[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0]))
+    same(
+        lambda m: gradients(
+            m, lambda m, x, y: m.where(m.tensor(c), x, y), [[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0]
+        )
+    )
     same(lambda m: gradients(m, lambda m, x: m.where(m.tensor(c), x, 0), [1.0, 2.0]))
     same(lambda m: gradients(m, lambda m, x: m.where(m.tensor(c), -1.5, x), 3.0))
     same(lambda m: m.where(m.tensor(c), m.tensor([1, 2]), m.tensor([1.5, 2.5])))
@@ -356,7 +396,11 @@ def test_masked_fill() -> None:
     mask = [[True, False], [False, False]]
     same(lambda m: gradients(m, lambda m, x: x.masked_fill(m.tensor(mask), 9.0), [[1.0, 2.0], [3.0, 4.0]]))
     same(lambda m: gradients(m, lambda m, x: x.masked_fill(m.tensor(mask), 9.0), [1.0, 2.0]))
-    same(lambda m: gradients(m, lambda m, x, v: x.masked_fill(m.tensor(mask), v), [[1.0, 2.0], [3.0, 4.0]], 7.0))
+    same(
+        lambda m: gradients(
+            m, lambda m, x, v: x.masked_fill(m.tensor(mask), v), [[1.0, 2.0], [3.0, 4.0]], 7.0
+        )
+    )
     same(lambda m: m.zeros(2, 2, dtype=m.int64).masked_fill_(m.tensor(mask), 3))
     same(lambda m: m.zeros(2, 2, dtype=m.int64).masked_fill(m.tensor(mask), 3.5))
     same(lambda m: m.zeros(2, 2).masked_fill(m.tensor(mask), -INF))
@@ -412,13 +456,20 @@ def test_closeness() -> None:
         same(lambda m, o=options: m.allclose(m.tensor(a, dtype=m.float64), m.tensor(b, dtype=m.float64), **o))
     same(lambda m: m.isclose(m.tensor([1, 2, 1000000]), m.tensor([1, 3, 1000001])))
     same(lambda m: m.isclose(m.tensor([1.0]), m.tensor([1.0], dtype=m.float64)))
-    same(lambda m: [m.equal(m.ones(2), m.ones(2)), m.equal(m.ones(2), m.ones(3)), m.equal(m.ones(2), m.zeros(2))])
+    same(
+        lambda m: [
+            m.equal(m.ones(2), m.ones(2)),
+            m.equal(m.ones(2), m.ones(3)),
+            m.equal(m.ones(2), m.zeros(2)),
+        ]
+    )
     same(lambda m: m.equal(m.tensor([NAN]), m.tensor([NAN])))
 
 
 @needs_torch
 def test_equality_with_other_things() -> None:
-    same(lambda m: [m.ones(2) == None, m.ones(2) != None, m.ones(2) == "a"])  # noqa: E711
+    nothing = None
+    same(lambda m: [m.ones(2) == nothing, m.ones(2) != nothing, m.ones(2) == "a"])
     same(lambda m: m.ones(2) < "a")
     same(lambda m: m.ones(2) + "a")
     same(lambda m: m.ones(2) + None)
@@ -456,7 +507,11 @@ def test_mixed_dtypes_get_gradients_of_their_own_dtype() -> None:
 def test_empty_and_scalar_shapes(shape: tuple[int, ...]) -> None:
     def program(m: Any) -> Any:
         x = m.full(shape, 0.5, dtype=m.float64, requires_grad=True)
-        y = m.where(x > 0, x.clamp(0.1, 2) ** 1.5, x.abs()) + m.maximum(x, x * 2).sqrt().tanh() + x.sigmoid() / (1 - x / 3)
+        y = (
+            m.where(x > 0, x.clamp(0.1, 2) ** 1.5, x.abs())
+            + m.maximum(x, x * 2).sqrt().tanh()
+            + x.sigmoid() / (1 - x / 3)
+        )
         y = y.masked_fill(y < 0, 1.0) + m.lerp(x, y, 0.25) + m.erf(x) + 2**x + x % 0.3 + x.relu()
         y.sum().backward()
         return [y, x.grad]
@@ -482,7 +537,9 @@ def test_frozen_values() -> None:
     y = (x.exp() - x.sigmoid() * 2 + x.abs().sqrt()).sum()
     y.backward()
     assert x.grad is not None
-    expected = np.exp([0.5, -1, 2]) - 2 * np.array([0.2350037, 0.1966119, 0.1049936]) + [0.7071068, -0.5, 0.3535534]
+    expected = (
+        np.exp([0.5, -1, 2]) - 2 * np.array([0.2350037, 0.1966119, 0.1049936]) + [0.7071068, -0.5, 0.3535534]
+    )
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-5)
     assert adjoint.tensor([7, -7]).div(2, rounding_mode="trunc").tolist() == [3, -3]
     assert (adjoint.tensor([7, -7]) % 3).tolist() == [1, 2]

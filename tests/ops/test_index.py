@@ -82,7 +82,9 @@ def test_forward_matches_reverse(expression: str) -> None:
             checks.forward_matches_reverse(program, X)
 
 
-@pytest.mark.parametrize("expression", [e for e in expressions(BASIC + ADVANCED) if "x >" not in e and "0] >" not in e])
+@pytest.mark.parametrize(
+    "expression", [e for e in expressions(BASIC + ADVANCED) if "x >" not in e and "0] >" not in e]
+)
 def test_batched_matches_loop(expression: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -105,6 +107,35 @@ BATCHED_INDEXES = {
 @pytest.mark.parametrize("name", BATCHED_INDEXES)
 def test_batched_index_matches_loop(name: str) -> None:
     checks.batched_matches_loop(BATCHED_INDEXES[name], X, np.array([1, 0, 1]))
+
+
+BATCHED_WRITES = {
+    "number": lambda m, x, v, i: _written(x, lambda y: y.__setitem__((0, 1), 3.0)),
+    "slice": lambda m, x, v, i: _written(x, lambda y: y.__setitem__((slice(None), 1), v)),
+    "broadcast": lambda m, x, v, i: _written(x, lambda y: y.__setitem__(..., v)),
+    "index": lambda m, x, v, i: _written(x, lambda y: y.__setitem__(([1, 0], [0, 2]), v)),
+    "hidden index": lambda m, x, v, i: _written(x, lambda y: y.__setitem__((i, i), v)),
+    "hidden second": lambda m, x, v, i: _written(x, lambda y: y.__setitem__((slice(None), i), v)),
+    "number and index": lambda m, x, v, i: _written(x, lambda y: y.__setitem__((1, i), v)),
+    "mask": lambda m, x, v, i: _written(x, lambda y: y.__setitem__(y > 7, v.sum())),
+    "known mask": lambda m, x, v, i: _written(x, lambda y: y.__setitem__(m.tensor([True, False]), v)),
+}
+
+
+def _written(x: Any, write: Any) -> Any:
+    y = x * 1
+    write(y)
+    return y * y
+
+
+@pytest.mark.parametrize("name", BATCHED_WRITES)
+def test_batched_write_matches_loop(name: str) -> None:
+    checks.batched_matches_loop(BATCHED_WRITES[name], X, np.arange(4.0) + 1, np.array([1, 0]))
+
+
+@pytest.mark.parametrize("name", BATCHED_WRITES)
+def test_forward_of_a_write_matches_reverse(name: str) -> None:
+    checks.forward_matches_reverse(BATCHED_WRITES[name], X, np.arange(4.0) + 1, np.array([1, 0]))
 
 
 # --- Writing ----------------------------------------------------------------------------------------

@@ -12,12 +12,25 @@ import adjoint
 from tests.oracle import needs_torch, torch
 
 DTYPES = (
-    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-    "complex128",
+    "bool", "uint8", "int8", "int16", "int32", "int64",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 NUMBERS = {"bool": True, "int": 3, "float": 1.5, "complex": 2 + 1j}
 FORMS = ("tensor", "0-d")
-OPS = ("add", "sub", "mul", "div", "pow", "maximum", "remainder", "eq", "lt", "logical_and", "bitwise_and", "atan2")
+OPS = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "maximum",
+    "remainder",
+    "eq",
+    "lt",
+    "logical_and",
+    "bitwise_and",
+    "atan2",
+)
 
 
 def operand(module: Any, kind: str, form: str) -> Any:
@@ -34,7 +47,9 @@ def operands() -> list[tuple[str, str]]:
 def comparable(a: tuple[str, str], b: tuple[str, str]) -> bool:
     """Leave out two numbers, and what torch answers with complex32, which adjoint does not have."""
     kinds = {a[0], b[0]}
-    return (a[1] != "number" or b[1] != "number") and not ("float16" in kinds and any("complex" in k for k in kinds))
+    return (a[1] != "number" or b[1] != "number") and not (
+        "float16" in kinds and any("complex" in k for k in kinds)
+    )
 
 
 PAIRS = [(a, b) for a, b in itertools.product(operands(), repeat=2) if comparable(a, b)]
@@ -85,7 +100,11 @@ def test_dtype_and_value_of_every_pair(op: str) -> None:
 def test_in_place_keeps_the_dtype_or_refuses(op: str) -> None:
     wrong = []
     for a, b in PAIRS:
-        if a[1] == "number" or (a[1] == "0-d" and b[1] == "tensor") or (op == "sub_" and "bool" in (a[0], b[0])):
+        if (
+            a[1] == "number"
+            or (a[1] == "0-d" and b[1] == "tensor")
+            or (op == "sub_" and "bool" in (a[0], b[0]))
+        ):
             continue
         outcomes = []
         for module in (adjoint, torch):

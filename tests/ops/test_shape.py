@@ -137,7 +137,7 @@ COPIES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "combinations": (lambda m, x: m.combinations(x, 2), (C,)),
     "combinations with replacement": (lambda m, x: m.combinations(x, 3, True), ((3,),)),
     "constant_pad_nd": (lambda m, x: m.constant_pad_nd(x, (1, -1, 2, 0), 3.0), (B,)),
-    "expand twice": (lambda m, x: (x.expand(3, 4) * x.unsqueeze(0).expand(2, 4)[:1]), (C,)),
+    "expand twice": (lambda m, x: x.expand(3, 4) * x.unsqueeze(0).expand(2, 4)[:1], (C,)),
 }
 
 COMPLEX = np.exp(1j * np.arange(6.0)).reshape(2, 3)
@@ -327,7 +327,10 @@ ERRORS: list[tuple[Any, str]] = [
     (lambda m, x: m.stack([x, x[0]]), "stack expects each tensor to be equal size"),
     (lambda m, x: m.stack([]), "stack expects a non-empty TensorList"),
     (lambda m, x: x.repeat(2), "Number of dimensions of repeat dims can not be smaller"),
-    (lambda m, x: x.repeat_interleave(m.tensor([1, 2]), 0), "repeats must have the same size as input along dim"),
+    (
+        lambda m, x: x.repeat_interleave(m.tensor([1, 2]), 0),
+        "repeats must have the same size as input along dim",
+    ),
     (lambda m, x: x.flip(0, 0), "appears multiple times in the list of dims"),
     (lambda m, x: x.roll((1, 2), 0), "shifts and dimensions must align"),
     (lambda m, x: x[0].tril(), "must have at least 2 dimensions"),
@@ -398,7 +401,11 @@ def pipelines(draw: Any) -> tuple[tuple[int, ...], list[tuple[Any, ...]]]:
     x = np.zeros(shape)
     steps = []
     for _ in range(draw(st.integers(1, 4))):
-        kind = draw(st.sampled_from(["permute", "slice", "unsqueeze", "squeeze", "select", "expand", "reshape", "view"]))
+        kind = draw(
+            st.sampled_from(
+                ["permute", "slice", "unsqueeze", "squeeze", "select", "expand", "reshape", "view"]
+            )
+        )
         rank = x.ndim
         if kind == "permute":
             step: tuple[Any, ...] = (kind, tuple(draw(st.permutations(range(rank)))))
@@ -448,4 +455,3 @@ def test_drawn_chain_of_views(case: Any) -> None:
         return [y, y._base is base, checks.strides(y), g]
 
     same(program)
-

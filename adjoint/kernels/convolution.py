@@ -1,0 +1,257 @@
+"""Sums of products over sliding windows: the three derivatives of one trilinear form.
+
+With positions ``p = i * stride + k * dilation - before`` along each spatial axis, the form is
+``sum(g[n, o, i] * w[o, c, k] * x[n, c, p])``, where `x` is zero outside of its bounds. Each function here is its
+derivative by one factor, given the other two: `correlate` by g, `spread` by x, `weigh` by w. They copy windows
+into columns, a few megabytes at a time, and multiply matrices.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+
+Ints = tuple[int, ...]
+
+_BLOCK = 3 << 20  # bytes of columns at a time: what stays in a core's cache
+
+
+def _working(*arrays: Any) -> tuple[Any, ...]:
+    """Return the arrays in a dtype that matrices are multiplied in."""
+    if arrays[0].dtype.itemsize == 2 and arrays[0].dtype.kind not in "iu":
+        return tuple(a.astype(np.float32) for a in arrays)
+    return arrays
+
+
+def _padded(x: Any, before: Ints, extent: Ints) -> Any:
+    """Return `x` seen from ``-before`` on over `extent` positions, zeros where it has none."""
+    shape = x.shape[2:]
+    if not any(before) and all(e <= n for e, n in zip(extent, shape, strict=True)):
+        return x[(..., *(slice(e) for e in extent))]
+    out = module_of(x).zeros((*x.shape[:2], *extent), x.dtype)
+    into, part = [], []
+    for b, e, n in zip(before, extent, shape, strict=True):
+        stop = min(n, e - b)
+        into.append(slice(max(b, 0), max(b + stop, 0)))
+        part.append(slice(max(-b, 0), max(stop, max(-b, 0))))
+    out[(..., *into)] = x[(..., *part)]
+    return out
+
+
+def _extent(size: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
+    """Return how many positions windows reach over."""
+    return tuple(
+        (n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)
+    )
+
+
+def _tap(k: Ints, stride: Ints, dilation: Ints, size: Ints) -> tuple[Any, ...]:
+    """Return the index of the positions that element `k` of every window is at."""
+    return (..., *(
+        slice(i * d, i * d + (n - 1) * s + 1, s) for i, s, d, n in zip(k, stride, dilation, size, strict=True)
+    ))  # fmt: skip
+
+
+def _taps(kernel: Ints) -> Iterator[Ints]:
+    return itertools.product(*(range(k) for k in kernel))
+
+
+def _windows(x: Any, kernel: Ints, stride: Ints, dilation: Ints, size: Ints) -> Any:
+    """Return a view (N, C, *kernel, *size) of a padded array."""
+    steps = x.strides[2:]
+    return module_of(x).lib.stride_tricks.as_strided(
+        x,
+        (*x.shape[:2], *kernel, *size),
+        (*x.strides[:2], *(t * d for t, d in zip(steps, dilation, strict=True)),
+         *(t * s for t, s in zip(steps, stride, strict=True))),
+    )  # fmt: skip
+
+
+def _columns(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Iterator[Any]:
+    """Yield (samples, rows, columns): windows as (C * kernel, samples * rows * ...), a block at a time."""
+    x = _padded(x, before, _extent(size, kernel, stride, dilation))
+    windows = _windows(x, kernel, stride, dilation, size)
+    rank = len(kernel)
+    windows = windows.transpose((*range(1, 2 + rank), 0, *range(2 + rank, 2 + 2 * rank)))
+    count, height = len(x), size[0]
+    sample = x.shape[1] * math.prod(kernel) * math.prod(size) * x.dtype.itemsize
+    together = max(1, min(count, _BLOCK // max(sample, 1)))
+    rows = max(1, min(height, _BLOCK * height // max(sample, 1))) if together == 1 else height
+    depth = x.shape[1] * math.prod(kernel)
+    buffer = None
+    for n in range(0, count, together):
+        for r in range(0, height, rows):
+            part = windows[(..., slice(n, n + together), slice(r, r + rows), *(slice(None),) * (rank - 1))]
+            if buffer is None or buffer.shape != part.shape:
+                buffer = module_of(x).empty(part.shape, x.dtype)
+            buffer[...] = part
+            yield slice(n, n + together), slice(r, r + rows), buffer.reshape(depth, -1)
+
+
+def _is_pointwise(x: Any, kernel: Ints, stride: Ints, before: Ints, size: Ints) -> bool:
+    """Return whether windows are single elements, all of them in order."""
+    return (
+        max(kernel) == 1 and max(stride) == 1 and not any(before) and tuple(x.shape[2:]) == size
+    )  # fmt: skip
+
+
+def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+    """Return (N, O, *size) from x (N, C, ...) and w (O, C / groups, ...)."""
+    xp, dtype, kernel = module_of(x), x.dtype, tuple(w.shape[2:])
+    count, outs = len(x), len(w)
+    if not (x.size and w.size and math.prod(size)):
+        return xp.zeros((count, outs, *size), dtype)
+    x, w = _working(x, w)
+    if w.shape[1] == 1 and outs == groups:
+        return _correlate_each(x, w, stride, before, dilation, size).astype(dtype, copy=False)
+    weight = w.reshape(groups, outs // groups, -1)
+    if _is_pointwise(x, kernel, stride, before, size):
+        out = xp.matmul(weight, x.reshape(count, groups, weight.shape[2], -1))
+        return out.reshape(count, outs, *size).astype(dtype, copy=False)
+    out = xp.empty((count, outs, *size), x.dtype)
+    for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
+        part = out[samples, :, rows]
+        columns = columns.reshape(groups, weight.shape[2], -1)
+        if len(part) == 1 and (groups == 1 or part.flags.c_contiguous):
+            # One sample: what the product gives lies as the result does.
+            flat = (part.reshape if part.flags.c_contiguous else _rows_of(part))(groups, outs // groups, -1)
+            xp.matmul(weight, columns, out=flat)
+            continue
+        product = xp.matmul(weight, columns).reshape(outs, len(part), *part.shape[2:])
+        part[...] = product.swapaxes(0, 1)
+    return out.astype(dtype, copy=False)
+
+
+def _rows_of(part: Any) -> Any:
+    """Return `reshape` for a sample's block of rows, whose channels lie apart."""
+    step = part.strides[1]
+
+    def reshape(groups: int, outs: int, _: int) -> Any:
+        width = math.prod(part.shape[2:])
+        return module_of(part).lib.stride_tricks.as_strided(
+            part, (groups, outs, width), (outs * step, step, part.dtype.itemsize)
+        )
+
+    return reshape
+
+
+def _correlate_each(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Any:
+    """Correlate every channel with a kernel of its own: a multiplication per element of the kernel."""
+    xp, kernel = module_of(x), tuple(w.shape[2:])
+    out = xp.empty((*x.shape[:2], *size), x.dtype)
+    extent = _extent(size, kernel, stride, dilation)
+    factors = w.reshape((len(w), *kernel, *(1,) * len(size)))
+    scratch = xp.empty(out.shape[1:], x.dtype)
+    for n in range(len(x)):
+        padded = _padded(x[n : n + 1], before, extent)[0]
+        for i, k in enumerate(_taps(kernel)):
+            part = padded[_tap(k, stride, dilation, size)]
+            factor = factors[(slice(None), *k)]
+            if i == 0:
+                xp.multiply(part, factor, out=out[n])
+            else:
+                xp.multiply(part, factor, out=scratch)
+                out[n] += scratch
+    return out
+
+
+def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+    """Return (N, C, *size) from g (N, O, ...) and w (O, C / groups, ...): `correlate`, transposed."""
+    xp, dtype, kernel = module_of(g), g.dtype, tuple(w.shape[2:])
+    count, outs, channels = len(g), len(w), w.shape[1] * groups
+    if not (g.size and w.size and math.prod(size)):
+        return xp.zeros((count, channels, *size), dtype)
+    g, w = _working(g, w)
+    if max(stride) == 1:
+        # Every element of the result has a window of its own.
+        turned = w.reshape(groups, outs // groups, w.shape[1], *kernel).swapaxes(1, 2)
+        turned = turned[(..., *(slice(None, None, -1),) * len(kernel))].reshape(channels, outs // groups, *kernel)
+        around = tuple((k - 1) * d - b for k, d, b in zip(kernel, dilation, before, strict=True))
+        return correlate(g, turned, stride, around, dilation, groups, size).astype(dtype, copy=False)
+    counts = tuple(g.shape[2:])
+    extent = tuple(
+        max(e, b + n) for e, b, n in zip(_extent(counts, kernel, stride, dilation), before, size, strict=True)
+    )
+    each = w.shape[1] == 1 and outs == groups
+    out = xp.empty((count, channels, *size), g.dtype)
+    weight = w.reshape(groups, outs // groups, -1).swapaxes(1, 2)
+    sample = channels * math.prod(kernel) * math.prod(counts) * g.dtype.itemsize
+    together = max(1, min(count, _BLOCK // max(sample, 1)))
+    inner = (..., *(slice(b, b + n) for b, n in zip(before, size, strict=True)))
+    for n in range(0, count, together):
+        part = g[n : n + together]
+        full = xp.zeros((len(part), channels, *extent), g.dtype)
+        if not each:
+            columns = xp.matmul(weight, part.reshape(len(part), groups, outs // groups, -1))
+            columns = columns.reshape(len(part), channels, *kernel, *counts)
+        for k in _taps(kernel):
+            if each:
+                tap = part * w[(slice(None), 0, *k)].reshape((-1,) + (1,) * len(kernel))
+            else:
+                tap = columns[(slice(None), slice(None), *k)]
+            full[_tap(k, stride, dilation, counts)] += tap
+        out[n : n + together] = full[inner]
+    return out.astype(dtype, copy=False)
+
+
+def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
+    """Return the (O, C / groups, *kernel) that x (N, C, ...) and g (N, O, ...) give."""
+    xp, dtype = module_of(x), x.dtype
+    outs, each, size = g.shape[1], x.shape[1] // groups, tuple(g.shape[2:])
+    if not (x.size and g.size):
+        return xp.zeros((outs, each, *kernel), dtype)
+    x, g = _working(x, g)
+    if each == 1 and outs == groups:
+        return _weigh_each(x, g, stride, before, dilation, kernel).astype(dtype, copy=False)
+    total = xp.zeros((groups, outs // groups, each * math.prod(kernel)), x.dtype)
+    if _is_pointwise(x, kernel, stride, before, size):
+        flat = x.reshape(len(x), groups, each, -1)
+        for n in range(len(x)):
+            total += xp.matmul(g[n].reshape(groups, outs // groups, -1), flat[n].swapaxes(1, 2))
+    else:
+        for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
+            part = g[samples, :, rows].swapaxes(0, 1).reshape(groups, outs // groups, -1)
+            total += xp.matmul(part, columns.reshape(groups, total.shape[2], -1).swapaxes(1, 2))
+    return total.reshape(outs, each, *kernel).astype(dtype, copy=False)
+
+
+def _weigh_each(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, kernel: Ints) -> Any:
+    xp, size = module_of(x), tuple(g.shape[2:])
+    out = xp.zeros((g.shape[1], 1, *kernel), x.dtype)
+    extent = _extent(size, kernel, stride, dilation)
+    for n in range(len(x)):
+        padded = _padded(x[n : n + 1], before, extent)[0]
+        flat = g[n].reshape(len(padded), 1, -1)
+        for k in _taps(kernel):
+            part = padded[_tap(k, stride, dilation, size)].reshape(len(padded), -1, 1)
+            out[(slice(None), 0, *k)] += xp.matmul(flat, part)[:, 0, 0]
+    return out
+
+
+def unfolded(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Any:
+    """Return the windows of x (N, C, ...) as columns (N, C * kernel, size)."""
+    windows = _windows(
+        _padded(x, before, _extent(size, kernel, stride, dilation)), kernel, stride, dilation, size
+    )
+    return windows.reshape(len(x), x.shape[1] * math.prod(kernel), math.prod(size))
+
+
+def folded(
+    columns: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints, shape: Ints
+) -> Any:
+    """Return (N, C, *shape) with columns (N, C * kernel, size) added up in their places."""
+    channels = columns.shape[1] // math.prod(kernel)
+    extent = tuple(
+        max(e, b + n) for e, b, n in zip(_extent(size, kernel, stride, dilation), before, shape, strict=True)
+    )
+    full = module_of(columns).zeros((len(columns), channels, *extent), columns.dtype)
+    columns = columns.reshape(len(columns), channels, *kernel, *size)
+    for k in _taps(kernel):
+        full[_tap(k, stride, dilation, size)] += columns[(slice(None), slice(None), *k)]
+    return full[(..., *(slice(b, b + n) for b, n in zip(before, shape, strict=True)))]

@@ -1,0 +1,234 @@
+"""Windows along an axis, as a list of taps: what pooling, padding and resizing have in common.
+
+A tap says which places of the result read which places of the input, and with what weight; no place of the
+result occurs twice in it. A window of k elements is k taps, ragged where windows reach over the edge. Sums over
+windows are linear, and transposing the list gives their gradient; maxima run over the same list.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+
+ALL = slice(None)
+
+
+def _span(numbers: Any) -> Any:
+    """Return places as a slice if they are evenly spaced."""
+    count = len(numbers)
+    if count < 2:
+        return slice(int(numbers[0]), int(numbers[0]) + 1) if count else slice(0, 0)
+    step = int(numbers[1] - numbers[0])
+    if step > 0 and (numbers[1:] - numbers[:-1] == step).all():
+        return slice(int(numbers[0]), int(numbers[-1]) + 1, step)
+    return numbers
+
+
+def _places(span: Any, size: int) -> Any:
+    return np.arange(size)[span]
+
+
+class Taps:
+    """How each of `n_out` places along an axis is made of some of `n_in` places.
+
+    `taps` are (rows, source, weights): slices or arrays of places, and weights or None for ones. What is read
+    is divided by `divide_in` first, and the result by `divide_out`; both are vectors or None.
+    """
+
+    __slots__ = ("_first", "_transposed", "divide_in", "divide_out", "n_in", "n_out", "taps")
+
+    def __init__(
+        self, n_in: int, n_out: int, taps: Any, divide_in: Any = None, divide_out: Any = None
+    ) -> None:
+        self.n_in, self.n_out, self.divide_in, self.divide_out = n_in, n_out, divide_in, divide_out
+        self.taps: tuple[tuple[Any, Any, Any], ...] = tuple(
+            (_span(rows), _span(source), weights) for rows, source, weights in taps if len(rows)
+        )
+        self._transposed: Taps | None = None
+        self._first: Any = None
+
+    @classmethod
+    def of(cls, n_in: int, index: Any, weights: Any = None, valid: Any = None, divide_out: Any = None) -> Taps:
+        """Return taps from a table: row i of `index` has the places that place i of the result is made of."""
+        n_out, count = index.shape
+        rows = np.arange(n_out)
+        taps = []
+        for t in range(count):
+            keep = ALL if valid is None or valid[:, t].all() else valid[:, t]
+            taps.append((rows[keep], index[keep, t], None if weights is None else weights[keep, t]))
+        return cls(n_in, n_out, taps, divide_out=divide_out)
+
+    @property
+    def scales(self) -> bool:
+        """Whether anything is multiplied or divided."""
+        return (
+            self.divide_in is not None
+            or self.divide_out is not None
+            or any(w is not None for _, _, w in self.taps)
+        )
+
+    @property
+    def transposed(self) -> Taps:
+        """The taps of the transposed sum."""
+        if self._transposed is None:
+            taps: list[Any] = []
+            for rows, source, weights in self.taps:
+                rows, source = _places(rows, self.n_out), _places(source, self.n_in)
+                order = np.argsort(source, kind="stable")
+                ordered = source[order]
+                # A place that was read several times gets a tap for each time.
+                starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+                time = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+                for t in range(int(time.max()) + 1):
+                    chosen = order[time == t]
+                    taps.append((source[chosen], rows[chosen], None if weights is None else weights[chosen]))
+            self._transposed = Taps(self.n_out, self.n_in, taps, self.divide_out, self.divide_in)
+            self._transposed._transposed = self
+        return self._transposed
+
+    @property
+    def first(self) -> Any:
+        """The first place that each place of the result reads."""
+        if self._first is None:
+            self._first = np.zeros(self.n_out, np.int64)
+            for rows, source, _ in reversed(self.taps):
+                self._first[rows] = _places(source, self.n_in)
+        return self._first
+
+    def is_full(self, rows: Any) -> bool:
+        """Return whether a tap has all places of the result."""
+        return isinstance(rows, slice) and rows.start == 0 and rows.stop == self.n_out and rows.step in (None, 1)
+
+    def __repr__(self) -> str:
+        return f"Taps({self.n_in} -> {self.n_out}, {len(self.taps)} taps)"
+
+
+def _read(x: Any, span: Any, axis: int) -> Any:
+    """Return places along an axis, which is counted from the end: a view if they are evenly spaced."""
+    if isinstance(span, slice):
+        return x[(..., span, *(ALL,) * (-axis - 1))]
+    return x.take(module_of(x).asarray(span), axis=axis)
+
+
+def _at(span: Any, axis: int) -> tuple[Any, ...]:
+    return (..., span, *(ALL,) * (-axis - 1))
+
+
+def _vector(values: Any, x: Any, axis: int) -> Any:
+    """Return numbers per place, to be multiplied with `x`."""
+    real = x.real.dtype if x.dtype.kind == "c" else x.dtype
+    return module_of(x).asarray(values, real).reshape((-1,) + (1,) * (-axis - 1))
+
+
+def _start(taps: Taps) -> int:
+    """Return the number of a tap with which all of the result can begin, or -1."""
+    return next((i for i, (rows, _, _) in enumerate(taps.taps) if taps.is_full(rows)), -1)
+
+
+def _empty(x: Any, taps: Taps, axis: int, value: Any) -> Any:
+    shape = list(x.shape)
+    shape[axis] = taps.n_out
+    return module_of(x).full(shape, value, x.dtype)
+
+
+def _mix(x: Any, taps: Taps, axis: int) -> Any:
+    if taps.divide_in is not None:
+        x = x / _vector(taps.divide_in, x, axis)
+    start = _start(taps)
+    out = _empty(x, taps, axis, 0) if start < 0 else None
+    for i in sorted(range(len(taps.taps)), key=lambda i: i != start):
+        rows, source, weights = taps.taps[i]
+        part = _read(x, source, axis)
+        if weights is not None:
+            part = part * _vector(weights, x, axis)
+        if out is None:
+            out = part.copy(order="C") if weights is None and isinstance(source, slice) else part
+        elif taps.is_full(rows):
+            out += part
+        else:
+            out[_at(rows, axis)] += part
+    if taps.divide_out is not None:
+        out /= _vector(taps.divide_out, x, axis)
+    return out
+
+
+def mix(x: Any, plans: tuple[Taps | None, ...]) -> Any:
+    """Return the weighted sums that the plans of the last axes describe (None: an axis stays as it is)."""
+    dtype = x.dtype
+    scales = any(p is not None and p.scales for p in plans)
+    if dtype.itemsize <= 2 and dtype.kind not in "biu":
+        x = x.astype(np.float32)
+    elif dtype.kind in "iu" and scales:
+        x = x.astype(np.float64)
+    axes = [(p, i - len(plans)) for i, p in enumerate(plans) if p is not None]
+    if not axes:
+        return x.copy()
+    # What makes the array smaller comes first.
+    for taps, axis in sorted(axes, key=lambda a: a[0].n_out / max(a[0].n_in, 1)):
+        x = _mix(x, taps, axis)
+    if x.dtype == dtype:
+        return x
+    if dtype.kind == "u":
+        x = x.round().clip(0, np.iinfo(dtype).max)
+    return x.astype(dtype)
+
+
+def _lowest(dtype: Any) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else False if dtype.kind == "b" else -np.inf
+
+
+def largest(x: Any, plans: tuple[Taps, ...]) -> Any:
+    """Return the largest element of each window; a NaN is larger than everything."""
+    xp = module_of(x)
+    for axis in range(-1, -len(plans) - 1, -1):
+        taps = plans[axis]
+        start = _start(taps)
+        out = _empty(x, taps, axis, _lowest(x.dtype)) if start < 0 else None
+        for i in sorted(range(len(taps.taps)), key=lambda i: i != start):
+            rows, source, _ = taps.taps[i]
+            part = _read(x, source, axis)
+            if out is None:
+                out = part.copy(order="C") if isinstance(source, slice) else part
+            elif isinstance(rows, slice):
+                target = out[_at(rows, axis)]
+                xp.maximum(target, part, out=target)
+            else:
+                out[_at(rows, axis)] = xp.maximum(out[_at(rows, axis)], part)
+        x = out
+    return x
+
+
+def where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
+    """Return where in the flattened last axes the largest element of each window is: the first of equals."""
+    xp = module_of(x)
+    floating = x.dtype.kind not in "biu"
+    place: Any = None
+    step = 1
+    for axis in range(-1, -len(plans) - 1, -1):
+        taps = plans[axis]
+        out = _empty(x, taps, axis, _lowest(x.dtype))
+        first = xp.asarray(taps.first)
+        inner = 0 if place is None else place.take(first, axis=axis)
+        found = xp.empty(out.shape, np.int64)
+        found[...] = inner + first.reshape((-1,) + (1,) * (-axis - 1)) * step
+        for rows, source, _ in taps.taps:
+            part = _read(x, source, axis)
+            old = _read(out, rows, axis)
+            better = part > old
+            if floating:
+                better |= xp.isnan(part)
+            numbers = _places(source, taps.n_in).reshape((-1,) + (1,) * (-axis - 1)) * step
+            there = xp.asarray(numbers) if place is None else xp.asarray(numbers) + _read(place, source, axis)
+            if isinstance(rows, slice):
+                xp.copyto(old, part, where=better)
+                xp.copyto(_read(found, rows, axis), there, where=better)
+            else:
+                at = _at(rows, axis)
+                out[at] = xp.where(better, part, old)
+                found[at] = xp.where(better, there, found[at])
+        step *= x.shape[axis]
+        x, place = out, found
+    return place

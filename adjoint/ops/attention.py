@@ -1,0 +1,313 @@
+"""Attention: weighted means of values, the weights from products of queries and keys."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import of
+from ..core.primitive import wrap
+from ..core.tensor import TensorBase
+from .arrange import constant_pad_nd
+from .contraction import linear, matmul
+from .dropout import dropout
+from .elementwise import add_p, mul_p
+from .join import cat
+from .piecewise import where_p
+from .reduce import softmax_p
+from .shape import transpose_p
+
+Tensor = Any
+
+
+def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool) -> None:
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(x, TensorBase):
+            raise TypeError(f"scaled_dot_product_attention(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    dtypes = [x.array.dtype for x in (query, key, value)]
+    if dtypes[0] != dtypes[1] or dtypes[0] != dtypes[2]:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{of(dtypes[0]).name} key.dtype: {of(dtypes[1]).name} and value.dtype: {of(dtypes[2]).name} instead."
+        )
+    ranks = [x.array.ndim for x in (query, key, value)]
+    if min(ranks) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{ranks[0]}, key.dim: {ranks[1]} and value.dim: {ranks[2]} instead."
+        )
+    if attn_mask is not None:
+        kind = attn_mask.array.dtype
+        if kind != np.bool_ and of(kind).category != 2:
+            raise RuntimeError(
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+                f"{of(kind).name} and  query.dtype: {of(dtypes[0]).name} instead."
+            )
+        if is_causal:
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+
+
+def _weights(
+    query: Tensor, key: Tensor, attn_mask: Any, is_causal: bool, scale: float | None
+) -> Tensor:
+    """Return how much each query takes of each key's value."""
+    length, width = query.array.shape[-2:]
+    # As torch, the root of the scale goes to each side: products of halves stay in range.
+    side = math.sqrt(1 / math.sqrt(width) if scale is None and width else 1.0 if scale is None else abs(scale))
+    left = mul_p(query, -side if scale is not None and scale < 0 else side)
+    scores = matmul(left, transpose_p(mul_p(key, side), key.array.ndim - 2, key.array.ndim - 1))
+    if is_causal:
+        there = wrap(np.tri(length, key.array.shape[-2], dtype=bool))
+        scores = where_p(there, scores, -math.inf)
+    elif attn_mask is not None and attn_mask.array.dtype == np.bool_:
+        scores = where_p(attn_mask, scores, -math.inf)
+    elif attn_mask is not None:
+        scores = add_p(scores, attn_mask)
+    weights = softmax_p(scores, scores.array.ndim - 1) if scores.array.size else scores
+    if attn_mask is None:
+        return weights
+    # A query that may look at nothing takes nothing.
+    nothing = (scores.detach() == -math.inf).all(-1, keepdim=True)
+    return where_p(nothing, 0, weights)
+
+
+def scaled_dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    """Take means of the rows of `value`, weighted by the softmax of the products of `query` and `key`.
+
+    `attn_mask` is added to the products, or, if bool, tells which may count; `is_causal` lets a query see
+    the keys up to its own place. Products are divided by the root of the width, or multiplied by `scale`. With
+    `enable_gqa`, a head of keys and values serves several heads of queries.
+
+    Examples
+    --------
+    >>> q, v = adjoint.zeros(1, 2, 4), adjoint.tensor([[[1.0], [3.0]]])
+    >>> adjoint.nn.functional.scaled_dot_product_attention(q, q, v)
+    tensor([[[2.],
+             [2.]]])
+    """
+    _check_operands(query, key, value, attn_mask, is_causal)
+    if enable_gqa:
+        heads = query.array.shape[-3]
+        if heads % key.array.shape[-3] or heads % value.array.shape[-3]:
+            raise RuntimeError(
+                "Number of heads in key and value must divide the number of heads in query: got "
+                f"{heads}, {key.array.shape[-3]} and {value.array.shape[-3]}"
+            )
+        key = key.repeat_interleave(heads // key.array.shape[-3], -3)
+        value = value.repeat_interleave(heads // value.array.shape[-3], -3)
+    weights = _weights(query, key, attn_mask, is_causal, scale)
+    if dropout_p > 0:
+        weights = dropout(weights, dropout_p, True)
+    return matmul(weights, value)
+
+
+# --- Many heads -------------------------------------------------------------------------------------
+
+
+def _canonical_mask(mask: Any, name: str, other_type: Any, other_name: str, target: Any, check_other: bool = True) -> Any:
+    """Return a mask as numbers to add: -inf where a bool mask is True."""
+    if mask is None:
+        return None
+    kind = of(mask.array.dtype)
+    if kind.name != "bool" and kind.category != 2:
+        raise RuntimeError(f"only bool and floating types of {name} are supported")
+    if check_other and other_type is not None and kind is not other_type:
+        warnings.warn(
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=3
+        )
+    if kind.category == 2:
+        return mask
+    return where_p(mask, np.array(-math.inf, target), np.array(0, target))
+
+
+def _in_projection(
+    query: Tensor, key: Tensor, value: Tensor, packed: Any, separate: tuple[Any, Any, Any], bias: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    width = query.array.shape[-1]
+    if packed is not None:
+        weights: Any = packed.chunk(3) if packed.array.shape[0] == 3 * width else packed.split(width)
+    else:
+        weights = separate
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    if packed is not None and query is key and key is value:
+        return linear(query, packed, bias).chunk(3, -1)  # type: ignore[no-any-return]
+    return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))  # type: ignore[return-value]
+
+
+def _check_shapes(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, heads: int) -> bool:
+    """Return whether there is a batch, or raise an error about shapes that do not go together."""
+    rank = query.array.ndim
+    if rank not in (2, 3):
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {rank}-D query tensor")
+    if key.array.ndim != rank or value.array.ndim != rank:
+        raise AssertionError(
+            f"For {'batched (3-D)' if rank == 3 else 'unbatched (2-D)'} `query`, expected `key` and `value` to be "
+            f"{rank}-D but found {key.array.ndim}-D and {value.array.ndim}-D tensors respectively"
+        )
+    if padding is not None and padding.array.ndim != rank - 1:
+        raise AssertionError(
+            f"For {'batched (3-D)' if rank == 3 else 'unbatched (2-D)'} `query`, expected `key_padding_mask` to be `None` "
+            f"or {rank - 1}-D but found {padding.array.ndim}-D tensor instead"
+        )
+    if mask is not None:
+        if mask.array.ndim not in (2, 3):
+            raise AssertionError(
+                f"expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.array.ndim}-D tensor instead"
+            )
+        if rank == 2 and mask.array.ndim == 3:
+            expected = (heads, query.array.shape[0], key.array.shape[0])
+            if tuple(mask.array.shape) != expected:
+                raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {tuple(mask.array.shape)}")
+    return rank == 3
+
+
+def multi_head_attention_forward(
+    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float,
+    out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: bool = True,
+    key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None,
+    average_attn_weights: bool = True, is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """Project queries, keys and values, attend in `num_heads` parts, join and project: what nn.MultiheadAttention does.
+
+    Sequences come first: (L, N, E), or (L, E) without a batch. Return the result and, if `need_weights`, the
+    weights, averaged over heads or (N, heads, L, S).
+    """
+    batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
+    if not batched:
+        own = (query is key, key is value)
+        query = query.unsqueeze(1)
+        key = query if own[0] else key.unsqueeze(1)
+        value = key if own[1] else value.unsqueeze(1)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    length, count, width = query.array.shape
+    source = key.array.shape[0]
+    kind = query.array.dtype
+    mask_type = None if attn_mask is None else of(attn_mask.array.dtype)
+    key_padding_mask = _canonical_mask(key_padding_mask, "key_padding_mask", mask_type, "attn_mask", kind)
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+    if is_causal and key_padding_mask is None and not need_weights:
+        attn_mask = None
+    else:
+        attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", kind, False)
+        if key_padding_mask is not None:
+            is_causal = False
+    if width != embed_dim_to_check:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
+    head = width // num_heads
+    if head * num_heads != width:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+    if use_separate_proj_weight:
+        if tuple(key.array.shape[:2]) != tuple(value.array.shape[:2]):
+            raise AssertionError(
+                f"key's sequence and batch dims {tuple(key.array.shape[:2])} do not match value's "
+                f"{tuple(value.array.shape[:2])}"
+            )
+    elif tuple(key.array.shape) != tuple(value.array.shape):
+        raise AssertionError(
+            f"key shape {tuple(key.array.shape)} does not match value shape {tuple(value.array.shape)}"
+        )
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight)
+    if use_separate_proj_weight:
+        for w, name in zip(separate, "qkv", strict=True):
+            if w is None:
+                raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
+    elif in_proj_weight is None:
+        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+    q, k, v = _in_projection(
+        query, key, value, None if use_separate_proj_weight else in_proj_weight, separate, in_proj_bias
+    )
+    attn_mask = _fitted_mask(attn_mask, length, source, count * num_heads)
+    if bias_k is not None and bias_v is not None:
+        if static_k is not None or static_v is not None:
+            raise AssertionError("bias cannot be added to static key and value")
+        k, v = cat([k, bias_k.repeat(1, count, 1)]), cat([v, bias_v.repeat(1, count, 1)])
+        attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
+    elif bias_k is not None or bias_v is not None:
+        raise AssertionError("bias_k and bias_v must be given together")
+    q = _by_heads(q, length, count, num_heads, head)
+    k = _static_or(static_k, "static_k", k, count, num_heads, head)
+    v = _static_or(static_v, "static_v", v, count, num_heads, head)
+    if add_zero_attn:
+        zero = wrap(np.zeros((count * num_heads, 1, head), kind))
+        k, v = cat([k, zero], 1), cat([v, zero], 1)
+        attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
+    source = k.array.shape[1]
+    if key_padding_mask is not None:
+        if tuple(key_padding_mask.array.shape) != (count, source):
+            raise AssertionError(
+                f"expecting key_padding_mask shape of {(count, source)}, but got {tuple(key_padding_mask.array.shape)}"
+            )
+        padding = key_padding_mask.view(count, 1, 1, source).expand(-1, num_heads, -1, -1)
+        padding = padding.reshape(count * num_heads, 1, source)
+        attn_mask = padding if attn_mask is None else add_p(attn_mask, padding)
+    if not training:
+        dropout_p = 0.0
+    if need_weights:
+        if is_causal and attn_mask is None:
+            raise AssertionError("FIXME: is_causal not implemented for need_weights")
+        weights = matmul(mul_p(q, math.sqrt(1.0 / head)), transpose_p(k, 1, 2))
+        if attn_mask is not None:
+            weights = add_p(weights, attn_mask)
+        weights = softmax_p(weights, 2)
+        if dropout_p > 0:
+            weights = dropout(weights, dropout_p)
+        out = matmul(weights, v)
+    else:
+        if attn_mask is not None:
+            if attn_mask.array.shape[0] == 1 and attn_mask.array.ndim == 3:
+                attn_mask = attn_mask.unsqueeze(0)
+            else:
+                attn_mask = attn_mask.view(count, num_heads, -1, source)
+        out = scaled_dot_product_attention(
+            q.view(count, num_heads, length, head), k.view(count, num_heads, source, head),
+            v.view(count, num_heads, source, head), attn_mask, dropout_p, is_causal,
+        ).reshape(count * num_heads, length, head)  # fmt: skip
+    out = linear(transpose_p(out, 0, 1).reshape(length * count, width), out_proj_weight, out_proj_bias)
+    out = out.view(length, count, out.array.shape[1])
+    shown = None
+    if need_weights:
+        shown = weights.view(count, num_heads, length, source)
+        shown = shown.mean(dim=1) if average_attn_weights else shown
+        shown = shown if batched else shown.squeeze(0)
+    return (out if batched else out.squeeze(1)), shown
+
+
+def _fitted_mask(mask: Any, length: int, source: int, heads: int) -> Any:
+    if mask is None:
+        return None
+    expected = (length, source) if mask.array.ndim == 2 else (heads, length, source)
+    if tuple(mask.array.shape) != expected:
+        raise RuntimeError(
+            f"The shape of the {mask.array.ndim}D attn_mask is {tuple(mask.array.shape)}, but should be {expected}."
+        )
+    return mask.unsqueeze(0) if mask.array.ndim == 2 else mask
+
+
+def _one_more(mask: Any) -> Any:
+    return None if mask is None else constant_pad_nd(mask, (0, 1), 0)
+
+
+def _by_heads(x: Tensor, length: int, count: int, heads: int, width: int) -> Tensor:
+    return transpose_p(x.reshape(length, count * heads, width), 0, 1)
+
+
+def _static_or(x: Any, name: str, other: Tensor, count: int, heads: int, width: int) -> Tensor:
+    """Return keys or values that are given as they are, or else those that were projected, by heads."""
+    if x is None:
+        return _by_heads(other, other.array.shape[0], count, heads, width)
+    if x.array.shape[0] != count * heads or x.array.shape[2] != width:
+        raise AssertionError(f"expecting {name} of {count * heads} heads of width {width}, but got {tuple(x.array.shape)}")
+    return x

@@ -1,0 +1,230 @@
+"""Rows of a table as torch.nn.functional looks them up, one by one or a bag at a time; bilinear forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import of
+from ..core.primitive import wrap
+from ..core.tensor import TensorBase, note_write
+from .einsum import einsum
+from .elementwise import add_p, div_p, mul_p
+from .embedding import embedding_p
+from .gather import gather_p, index_add_p
+from .piecewise import where_p
+from .reduce import title_of
+from .shape import reshape_p
+
+Tensor = Any
+
+
+def _check_numbers(input: Any, name: str) -> None:
+    if not isinstance(input, TensorBase) or of(input.array.dtype).name not in ("int64", "int32"):
+        kind = title_of(input.array.dtype) if isinstance(input, TensorBase) else type(input).__name__
+        raise RuntimeError(
+            f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{kind} instead (while checking arguments for {name})"
+        )
+
+
+def _counted(padding_idx: int | None, rows: int) -> int:
+    """Return the padding row counted from the front, -1 for none."""
+    if padding_idx is None:
+        return -1
+    if not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    return padding_idx + rows if padding_idx < 0 else padding_idx
+
+
+def _renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
+    """Shorten, in place, the rows that are about to be read and are longer than `max_norm`."""
+    array = weight.array
+    rows = np.unique(indices.array)
+    lengths = np.linalg.norm(array[rows], norm_type, axis=1)
+    long = rows[lengths > max_norm]
+    if long.size:
+        array[long] *= (max_norm / (lengths[lengths > max_norm] + 1e-7)).astype(array.dtype)[:, None]
+        note_write(weight, "embedding_renorm_")
+
+
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """Copy the rows of `weight` that `input` names; the row `padding_idx` gets no gradient.
+
+    With `max_norm`, longer rows among them are first shortened to it, in place.
+
+    Examples
+    --------
+    >>> table = adjoint.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> adjoint.nn.functional.embedding(adjoint.tensor([1, 0]), table)
+    tensor([[3., 4.],
+            [1., 2.]])
+    """
+    _check_numbers(input, "embedding")
+    if weight.array.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
+    padding = _counted(padding_idx, weight.array.shape[0])
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    return embedding_p(weight, input, padding, scale_grad_by_freq)
+
+
+# --- Bags -------------------------------------------------------------------------------------------
+
+
+def _bags(indices: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, int]:
+    """Return the number of each index's bag, and how many bags there are."""
+    starts = offsets.array
+    if starts.size and starts[0] != 0:
+        raise RuntimeError(
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
+            f"got {int(starts[0])}"
+        )
+    if starts.size and starts[-1] > indices.array.size:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length({indices.array.size}), but got offsets[-1] of "
+            f"{int(starts[-1])}"
+        )
+    if include_last_offset:
+        starts = starts[:-1]
+    return np.searchsorted(starts, np.arange(indices.array.size), side="right") - 1, starts.size
+
+
+def _largest(rows: Any, bags: Any, keep: Any, count: int) -> tuple[Any, Any]:
+    """Return the place of each bag's first largest element, per column, and which bags have any."""
+    places = np.zeros((count, rows.shape[1]), np.int64)
+    there = np.zeros(count, bool)
+    order = np.flatnonzero(keep)
+    if order.size:
+        rows, bags = rows[order], bags[order]
+        starts = np.flatnonzero(np.diff(bags, prepend=-1))
+        most = np.maximum.reduceat(rows, starts, axis=0)
+        sizes = np.diff(starts, append=bags.size)
+        at = np.where(rows == np.repeat(most, sizes, axis=0), order[:, None], np.iinfo(np.int64).max)
+        places[bags[starts]] = np.minimum.reduceat(at, starts, axis=0)
+        there[bags[starts]] = True
+    return np.minimum(places, max(keep.size - 1, 0)), there
+
+
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Add up, average or take the largest of the rows of `weight` that each bag of indices names.
+
+    A bag is a row of a 2-D `input`; in a 1-D `input`, bags begin at `offsets`. Rows `padding_idx` do not
+    count. `per_sample_weights` scale the rows of a sum.
+
+    Examples
+    --------
+    >>> table = adjoint.tensor([[1.0], [2.0], [4.0]])
+    >>> adjoint.nn.functional.embedding_bag(adjoint.tensor([0, 1, 2]), table, adjoint.tensor([0, 1]), mode="sum")
+    tensor([[1.],
+            [6.]])
+    """
+    if isinstance(weight, TensorBase) and of(weight.array.dtype).name == "int64" and of(input.array.dtype).category >= 2:
+        input, weight = weight, input  # the older order of arguments
+    if per_sample_weights is not None and tuple(input.array.shape) != tuple(per_sample_weights.array.shape):
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({list(per_sample_weights.array.shape)}) is not None, then it must "
+            f"have the same shape as the input ({list(input.array.shape)})"
+        )
+    if weight.array.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.array.ndim}")
+    if input.array.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets).__name__}"
+            )
+        count, length = input.array.shape
+        offsets = wrap(np.arange(0, count * length, length) if length else np.zeros(count, np.int64))
+        input = reshape_p(input, (count * length,))
+        if per_sample_weights is not None:
+            per_sample_weights = reshape_p(per_sample_weights, (count * length,))
+        include_last_offset = False
+    elif input.array.ndim == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets.array.ndim != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.array.ndim}")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}')."
+        )
+    if max_norm is not None:
+        _renorm(weight, input, max_norm, norm_type)
+    padding = _counted(padding_idx, weight.array.shape[0])
+    return bagged(
+        weight, input, offsets, scale_grad_by_freq, mode, per_sample_weights, include_last_offset, padding
+    )[0]
+
+
+def bagged(
+    weight: Tensor, indices: Tensor, offsets: Any, by_frequency: bool, mode: str, scale: Any, last: bool, padding: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the bags, with the number of each index's bag, the sizes of bags, and the places of maxima."""
+    _check_numbers(indices, "embedding_bag")
+    bags, count = _bags(indices, offsets, last)
+    width = weight.array.shape[1]
+    keep = indices.array != padding if padding >= 0 else np.ones(indices.array.shape, bool)
+    sizes = np.bincount(bags[keep], minlength=count) if bags.size else np.zeros(count, np.int64)
+    rows = embedding_p(weight, indices, padding, by_frequency)
+    zeros = np.zeros((count, width), weight.array.dtype)
+    if mode == "max":
+        places, there = _largest(rows.array, bags, keep, count)
+        out = gather_p(rows, wrap(places), 0) if bags.size else add_p(wrap(zeros), 0 * rows.sum())
+        out = where_p(wrap(there[:, None]), out, 0)
+        return out, wrap(bags), wrap(sizes), wrap(np.where(there[:, None], indices.array[places], -1) if bags.size else places)
+    if scale is not None:
+        rows = mul_p(rows, reshape_p(scale, (-1, 1)))
+    if not keep.all():
+        rows = where_p(wrap(keep[:, None]), rows, 0)
+    out = index_add_p(wrap(zeros), rows, wrap(bags), 0)
+    if mode == "mean":
+        out = div_p(out, wrap(np.maximum(sizes, 1).astype(weight.array.dtype)[:, None]))
+    return out, wrap(bags), wrap(sizes), wrap(np.zeros(0, np.int64))
+
+
+# --- Bilinear forms ---------------------------------------------------------------------------------
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Take ``x1 @ W[k] @ x2 + bias[k]`` for each pair of vectors along the last dimension, and each k."""
+    if input1.array.ndim != input2.array.ndim:
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.array.ndim} and {input2.array.ndim}"
+        )
+    for i in range(input1.array.ndim - 1):
+        if input1.array.shape[i] != input2.array.shape[i]:
+            raise RuntimeError(
+                f"bilinear(): input batch dimensions do not match at dim {i}: got {input1.array.shape[i]} and "
+                f"{input2.array.shape[i]}"
+            )
+    for name, x, axis in (("input1", input1, 1), ("input2", input2, 2)):
+        if x.array.shape[-1] != weight.array.shape[axis]:
+            raise RuntimeError(
+                f"bilinear(): {name} size does not match weight size: got {x.array.shape[-1]} but expected "
+                f"{weight.array.shape[axis]}"
+            )
+    if bias is not None and bias.array.shape[0] != weight.array.shape[0]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.array.shape[0]} but expected "
+            f"{weight.array.shape[0]}"
+        )
+    out = einsum("...i,kij,...j->...k", input1, weight, input2)
+    return out if bias is None else add_p(out, bias)

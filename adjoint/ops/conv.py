@@ -1,0 +1,580 @@
+"""Convolutions of any rank, forward and transposed, and the windows that they look through.
+
+Three primitives, `conv_p`, `conv_transpose_p` and `weigh_p`, are the three derivatives of one trilinear form
+(see `kernels.convolution`), so that each one's gradients are the other two. They share their parameters: the
+stride, how far windows begin before the input, the dilation, the groups, and the size of what is computed.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.recorders import nary, parametric
+from ..core.tensor import TensorBase
+from ..kernels.convolution import correlate, folded, spread, unfolded, weigh
+from .arguments import require_tensor
+from .contraction import check_dtypes
+from .index import select_p
+from .shape import permute, permute_p, reshape_p, squeeze_p, unsqueeze_p
+
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "convolution",
+]  # fmt: skip
+
+Tensor = Any
+Ints = tuple[int, ...]
+
+# --- The primitives ---------------------------------------------------------------------------------
+
+
+def _with_bias(out: Any, b: Any) -> Any:
+    if b is not None:
+        out += b.reshape((-1,) + (1,) * (out.ndim - 2))
+    return out
+
+
+def _conv(
+    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
+) -> Any:
+    return _with_bias(correlate(x, w, stride, before, dilation, groups, size), b)
+
+
+def _conv_transpose(
+    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
+) -> Any:
+    return _with_bias(spread(x, w, stride, before, dilation, groups, size), b)
+
+
+def _weigh(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
+    return weigh(x, y, stride, before, dilation, groups, size)
+
+
+def _conv_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+    return conv_transpose_p(g, w, None, stride, before, dilation, groups, tuple(x_shape[2:]))
+
+
+def _conv_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+    return weigh_p(x, g, stride, before, dilation, groups, tuple(w_shape[2:]))
+
+
+def _transpose_x(g: Any, w: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+    return conv_p(g, w, None, stride, before, dilation, groups, tuple(x_shape[2:]))
+
+
+def _transpose_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+    return weigh_p(g, x, stride, before, dilation, groups, tuple(w_shape[2:]))
+
+
+def _bias(g: Any) -> Any:
+    return g.sum(axis=(0, *range(2, g.ndim)))
+
+
+def _weigh_x(g: Any, y: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+    return conv_transpose_p(y, g, None, stride, before, dilation, groups, tuple(x_shape[2:]))
+
+
+def _weigh_y(g: Any, x: Any, y_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:
+    return conv_p(x, g, None, stride, before, dilation, groups, tuple(y_shape[2:]))
+
+
+def _tangent(primitive: Any) -> Any:
+    def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+        (tx, tw, tb), (x, w, _) = tangents, inputs
+        total = None if tx is None else primitive(tx, w, None, *params)
+        if tw is not None:
+            part = primitive(x, tw, None, *params)
+            total = part if total is None else total + part
+        if tb is not None:
+            total = (0 * out if total is None else total) + _along_channels(tb, out.ndim)
+        return total
+
+    return jvp
+
+
+def _along_channels(b: Any, rank: int) -> Any:
+    return reshape_p(b, (*b.shape, *(1,) * (rank - 2)))
+
+
+def _is_repeated(x: Any) -> bool:
+    """Return whether a batched value is one value, repeated without memory."""
+    array = x.array if isinstance(x, TensorBase) else x
+    return isinstance(array, np.ndarray) and array.strides[0] == 0
+
+
+def _in_channels(x: Any) -> Any:
+    """Return (B, N, C, ...) as (N, B * C, ...)."""
+    shape = x.shape
+    moved = permute_p(x, (1, 0, *range(2, len(shape))))
+    return reshape_p(moved, (shape[1], shape[0] * shape[2], *shape[3:]))
+
+
+def _from_channels(x: Any, size: int) -> Any:
+    """Return (N, B * C, ...) as (B, N, C, ...)."""
+    shape = x.shape
+    split = reshape_p(x, (shape[0], size, shape[1] // size, *shape[2:]))
+    return permute_p(split, (1, 0, *range(2, len(shape) + 1)))
+
+
+def _batch(primitive: Any) -> Any:
+    def batch(
+        x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
+    ) -> Any:
+        count = x.shape[0]
+        if _is_repeated(w):
+            flat = reshape_p(x, (count * x.shape[1], *x.shape[2:]))
+            out = primitive(flat, select_p(w, 0, 0), None, stride, before, dilation, groups, size)
+            out = reshape_p(out, (count, x.shape[1], *out.shape[1:]))
+        else:
+            weights = reshape_p(w, (count * w.shape[1], *w.shape[2:]))
+            out = primitive(_in_channels(x), weights, None, stride, before, dilation, groups * count, size)
+            out = _from_channels(out, count)
+        return out if b is None else out + reshape_p(b, (count, 1, b.shape[1], *(1,) * len(size)))
+
+    return batch
+
+
+def _weigh_batch(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
+    count = x.shape[0]
+    out = weigh_p(_in_channels(x), _in_channels(y), stride, before, dilation, groups * count, size)
+    return reshape_p(out, (count, out.shape[0] // count, *out.shape[1:]))
+
+
+_SAVED = {"x": "input", "w": "weight", "b": "bias", "before": "padding"}
+
+conv_p = nary(
+    _conv,
+    inputs=3,
+    x=_conv_x,
+    w=_conv_w,
+    b=_bias,
+    jvp=lambda *args: _tangent(conv_p)(*args),
+    batch=lambda *args: _batch(conv_p)(*args),
+    holomorphic=True,
+    node_name="ConvolutionBackward0",
+    saved=_SAVED,
+)
+conv_transpose_p = nary(
+    _conv_transpose,
+    inputs=3,
+    x=_transpose_x,
+    w=_transpose_w,
+    b=_bias,
+    jvp=lambda *args: _tangent(conv_transpose_p)(*args),
+    batch=lambda *args: _batch(conv_transpose_p)(*args),
+    holomorphic=True,
+    node_name="ConvolutionBackward0",
+    saved=_SAVED,
+)
+# The kernel that an input and the gradient of the result call for.
+weigh_p = nary(
+    _weigh,
+    inputs=2,
+    x=_weigh_x,
+    y=_weigh_y,
+    jvp="bilinear",
+    batch=_weigh_batch,
+    holomorphic=True,
+    node_name="ConvolutionBackwardBackward0",
+)
+
+# --- Arguments --------------------------------------------------------------------------------------
+
+
+def ints_of(value: Any, count: int, name: str, op: str) -> Ints:
+    """Return one int per spatial dimension, from an int or a sequence of one or of `count`."""
+    if isinstance(value, TensorBase) and value.array.ndim == 0:
+        value = value.item()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,) * count
+    try:
+        values = tuple(operator.index(v) for v in value)
+    except TypeError:
+        raise TypeError(
+            f"{op}(): argument '{name}' must be tuple of ints or an int, not {type(value).__name__} {value!r}"
+        ) from None
+    if len(values) == 1:
+        return values * count
+    if len(values) != count:
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {count} values to match the convolution "
+            f"dimensions, but got {name}={list(values)}"
+        )
+    return values
+
+
+def _check_types(x: Any, weight: Any, bias: Any) -> None:
+    sentence = "Input type ({}) and %s type ({}) should be the same"
+    check_dtypes(x, weight, sentence % "weight")
+    if bias is not None:
+        check_dtypes(x, bias, sentence % "bias")
+    if x.dtype.kind == "b":
+        raise RuntimeError("convolution is not implemented for 'Bool'; convert the input with .float()")
+
+
+def _check(
+    op: str, x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int,
+    transposed: bool, output_padding: Ints,
+) -> None:  # fmt: skip
+    """Raise torch's error for arguments that do not belong together; `x` has a batch dimension."""
+    rank = weight.ndim
+    if groups <= 0:
+        raise RuntimeError(f"non-positive groups is not supported: {op} got groups={groups}")
+    if rank < 3:
+        raise RuntimeError(f"weight should have at least three dimensions, but {op} got {list(weight.shape)}")
+    if any(p < 0 for p in padding):
+        raise RuntimeError(f"negative padding is not supported: {op} got padding={list(padding)}")
+    if any(p < 0 for p in output_padding):
+        raise RuntimeError(f"negative output_padding is not supported: {op} got {list(output_padding)}")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError(f"non-positive stride is not supported: {op} got stride={list(stride)}")
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError(f"dilation should be greater than zero: {op} got dilation={list(dilation)}")
+    if rank != x.ndim:
+        raise RuntimeError(
+            f"Expected {rank}-dimensional input for {rank}-dimensional weight {list(weight.shape)}, but got "
+            f"{x.ndim}-dimensional input of size {list(x.shape)} instead"
+        )
+    if weight.shape[0] < groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+            f"{list(weight.shape)} instead"
+        )
+    if weight.shape[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
+            f"size {list(weight.shape)} instead"
+        )
+    channels = weight.shape[0] if transposed else weight.shape[1] * groups
+    if x.shape[1] != channels:
+        raise RuntimeError(
+            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(weight.shape)}, "
+            f"expected input{list(x.shape)} to have {channels} channels, but got {x.shape[1]} channels instead"
+        )
+    outs = weight.shape[1] * groups if transposed else weight.shape[0]
+    if bias is not None and tuple(bias.shape) != (outs,):
+        raise RuntimeError(
+            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(weight.shape)}, "
+            f"expected bias to be 1-dimensional with {outs} elements, but got bias of size {list(bias.shape)} instead"
+        )
+
+
+def _check_reach(x: Any, weight: Any, padding: Ints, dilation: Ints) -> None:
+    sizes = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
+    reaches = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    if any(n < r for n, r in zip(sizes, reaches, strict=True)):
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({' x '.join(map(str, sizes))}). Kernel size: "
+            f"({' x '.join(map(str, reaches))}). Kernel size can't be greater than actual input size"
+        )
+
+
+def _same(op: str, weight: Any, stride: Ints, padding: str, dilation: Ints) -> tuple[Ints, Ints]:
+    """Return the padding before and in total for a padding given in words."""
+    if padding == "valid":
+        return (0,) * len(dilation), (0,) * len(dilation)
+    if padding != "same":
+        raise RuntimeError(f"Invalid padding string: '{padding}'; {op} knows 'same' and 'valid'")
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = tuple(d * (k - 1) for k, d in zip(weight.shape[2:], dilation, strict=True))
+    return tuple(t // 2 for t in total), total
+
+
+def _convolved(
+    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    require_tensor(input, "input", op)
+    require_tensor(weight, "weight", op)
+    x, w = input.array, weight.array
+    if x.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {op}, but got input of size: "
+            f"{list(x.shape)}"
+        )
+    single = x.ndim == rank + 1
+    if single:
+        input = unsqueeze_p(input, 0)
+        x = input.array
+    stride = ints_of(stride, rank, "stride", op)
+    dilation = ints_of(dilation, rank, "dilation", op)
+    words = isinstance(padding, str)
+    before = (0,) * rank if words else ints_of(padding, rank, "padding", op)
+    b = None if bias is None else bias.array
+    _check_types(x, w, b)
+    _check(op, x, w, b, stride, before, dilation, groups, False, ())
+    if words:
+        before, total = _same(op, w, stride, padding, dilation)
+    else:
+        total = tuple(2 * p for p in before)
+        _check_reach(x, w, before, dilation)
+    size = tuple(
+        (n + t - d * (k - 1) - 1) // s + 1
+        for n, t, d, k, s in zip(x.shape[2:], total, dilation, w.shape[2:], stride, strict=True)
+    )
+    out = conv_p(input, weight, bias, stride, before, dilation, groups, size)
+    return squeeze_p(out, (0,)) if single else out
+
+
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Slide kernels `weight` (O, C / groups, K) along `input` (N, C, L) or (C, L).
+
+    `padding` is a number of zeros on both sides, or "same" or "valid".
+
+    Examples
+    --------
+    >>> x, edge = adjoint.tensor([[[1.0, 2.0, 4.0, 8.0]]]), adjoint.tensor([[[-1.0, 1.0]]])
+    >>> adjoint.conv1d(x, edge)
+    tensor([[[1., 2., 4.]]])
+    """
+    return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Slide kernels `weight` (O, C / groups, KH, KW) over `input` (N, C, H, W) or (C, H, W).
+
+    Examples
+    --------
+    >>> adjoint.conv2d(adjoint.ones(1, 1, 3, 3), adjoint.ones(1, 1, 3, 3), padding="same")
+    tensor([[[[4., 6., 4.],
+              [6., 9., 6.],
+              [4., 6., 4.]]]])
+    """
+    return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Slide kernels `weight` (O, C / groups, KD, KH, KW) through `input` (N, C, D, H, W) or (C, D, H, W)."""
+    return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Slide kernels `weight` (K, C, O) along the first dimension of `input` (T, B, C)."""
+    if input.array.ndim != 3:
+        raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
+    if weight.array.ndim != 3:
+        raise RuntimeError("Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.")
+    out = conv1d(permute(input, 1, 2, 0), permute(weight, 2, 1, 0), bias, padding=pad)
+    return permute(out, 2, 0, 1)
+
+
+def _transposed(
+    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any,
+    output_padding: Any, groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    require_tensor(input, "input", op)
+    require_tensor(weight, "weight", op)
+    x, w = input.array, weight.array
+    if x.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {op}, but got input of size: "
+            f"{list(x.shape)}"
+        )
+    single = x.ndim == rank + 1
+    if single:
+        input = unsqueeze_p(input, 0)
+        x = input.array
+    stride, padding = ints_of(stride, rank, "stride", op), ints_of(padding, rank, "padding", op)
+    dilation = ints_of(dilation, rank, "dilation", op)
+    extra = ints_of(output_padding, rank, "output_padding", op)
+    b = None if bias is None else bias.array
+    _check_types(x, w, b)
+    _check(op, x, w, b, stride, padding, dilation, groups, True, extra)
+    if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation, strict=True)):
+        raise RuntimeError(
+            f"output padding must be smaller than either stride or dilation, but {op} got output_padding="
+            f"{list(extra)}, stride={list(stride)}, dilation={list(dilation)}"
+        )
+    size = tuple(
+        (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+        for n, s, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, w.shape[2:], extra, strict=True)
+    )
+    if any(n <= 0 for n in size):
+        raise RuntimeError(
+            f"Given input size per channel: {list(x.shape[2:])}. Calculated output size per channel: {list(size)}. "
+            "Output size is too small"
+        )
+    out = conv_transpose_p(input, weight, bias, stride, padding, dilation, groups, size)
+    return squeeze_p(out, (0,)) if single else out
+
+
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Lay kernels `weight` (C, O / groups, K) down along a longer result: the gradient of `conv1d`.
+
+    Examples
+    --------
+    >>> x, bump = adjoint.tensor([[[1.0, 2.0]]]), adjoint.tensor([[[1.0, 10.0]]])
+    >>> adjoint.conv_transpose1d(x, bump, stride=2)
+    tensor([[[ 1., 10.,  2., 20.]]])
+    """
+    return _transposed(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Lay kernels `weight` (C, O / groups, KH, KW) down over a larger result: the gradient of `conv2d`."""
+    return _transposed(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Lay kernels `weight` (C, O / groups, KD, KH, KW) down in a larger result: the gradient of `conv3d`."""
+    return _transposed(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """Convolve, forward or transposed, in as many dimensions as `weight` has."""
+    rank = weight.array.ndim - 2
+    if transposed:
+        return _transposed(
+            "convolution", rank, input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
+    return _convolved("convolution", rank, input, weight, bias, stride, padding, dilation, groups)
+
+
+# --- Windows as columns -----------------------------------------------------------------------------
+
+
+def _im2col(x: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
+    lead = x.shape[:-3]
+    columns = unfolded(x.reshape(-1, *x.shape[-3:]), kernel, stride, before, dilation, size)
+    if module_of(x) is np and np.may_share_memory(columns, x):
+        columns = columns.copy()
+    return columns.reshape(*lead, *columns.shape[1:])
+
+
+def _col2im(x: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any, shape: Any) -> Any:
+    lead = x.shape[:-2]
+    image = folded(x.reshape(-1, *x.shape[-2:]), kernel, stride, before, dilation, size, shape)
+    return module_of(x).ascontiguousarray(image).reshape(*lead, *image.shape[1:])
+
+
+def _im2col_x(g: Any, x_shape: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
+    return col2im_p(g, kernel, stride, before, dilation, size, tuple(x_shape[-2:]))
+
+
+def _col2im_x(g: Any, kernel: Any, stride: Any, before: Any, dilation: Any, size: Any) -> Any:
+    return im2col_p(g, kernel, stride, before, dilation, size)
+
+
+# Any number of dimensions may stand before (C, H, W), and before (C * kernel, size).
+im2col_p = parametric(_im2col, x=_im2col_x, jvp="linear", batch="same", node_name="Im2ColBackward0")
+col2im_p = parametric(_col2im, x=_col2im_x, jvp="linear", batch="same", node_name="Col2ImBackward0")
+
+
+def _window_arguments(op: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> list[Ints]:
+    values = []
+    for name, value, least in (
+        ("kernel_size", kernel_size, 1), ("dilation", dilation, 1), ("padding", padding, 0), ("stride", stride, 1),
+    ):  # fmt: skip
+        pair = ints_of(value, 2, name, op)
+        if min(pair) < least:
+            word = "greater than zero" if least else "non-negative"
+            raise RuntimeError(f"{name.partition('_')[0]} should be {word}, but {op} got {name}={list(pair)}")
+        values.append(pair)
+    return values
+
+
+def _counts(shape: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Ints:
+    return tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, d, p, s in zip(shape, kernel, dilation, padding, stride, strict=True)
+    )
+
+
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+    """Return the windows of images (N, C, H, W) as columns (N, C * KH * KW, L).
+
+    Examples
+    --------
+    >>> unfold = adjoint.nn.functional.unfold
+    >>> unfold(adjoint.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]
+    tensor([0., 1., 3., 4.])
+    """
+    require_tensor(input, "input", "unfold")
+    kernel, dilation, padding, stride = _window_arguments("unfold", kernel_size, dilation, padding, stride)
+    shape = input.array.shape
+    if len(shape) not in (3, 4) or 0 in shape[-3:]:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {list(shape)}"
+        )
+    size = _counts(shape[-2:], kernel, dilation, padding, stride)
+    if min(size) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(shape[-2:])}, kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, calculated shape of the array of sliding blocks as {size}, but its components must "
+            "be at least one."
+        )
+    if input.array.dtype.kind in "iu":
+        raise RuntimeError(f"im2col is not implemented for '{of(input.array.dtype).title}'; use a floating dtype")
+    return im2col_p(input, kernel, stride, padding, dilation, size)
+
+
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """Put columns (N, C * KH * KW, L) back as images (N, C, *output_size), added up where windows overlap.
+
+    Examples
+    --------
+    >>> fold = adjoint.nn.functional.fold
+    >>> fold(adjoint.ones(1, 4, 4), (3, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]])
+    """
+    require_tensor(input, "input", "fold")
+    kernel, dilation, padding, stride = _window_arguments("fold", kernel_size, dilation, padding, stride)
+    shape = input.array.shape
+    image = ints_of(output_size, 2, "output_size", "fold")
+    if len(shape) not in (2, 3) or 0 in shape[-2:]:
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+            f"input, but got: {list(shape)}"
+        )
+    area = kernel[0] * kernel[1]
+    if shape[-2] % area:
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={shape[-2]} and kernel_size={kernel}."
+        )
+    size = _counts(image, kernel, dilation, padding, stride)
+    if min(size) < 1 or shape[-1] != size[0] * size[1]:
+        raise RuntimeError(
+            f"Given output_size={image}, kernel_size={kernel}, dilation={dilation}, padding={padding}, "
+            f"stride={stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"{size[0]} * {size[1]} = {size[0] * size[1]}, but got input.size(2)={shape[-1]}."
+        )
+    return col2im_p(input, kernel, stride, padding, dilation, size, image)

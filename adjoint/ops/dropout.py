@@ -1,0 +1,136 @@
+"""Dropout: zeros at random places, with the noise that torch draws for the same seed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from ..core.payload import Payload
+from ..core.primitive import wrap
+from .elementwise import add_p, mul_p
+from .random import stream_of
+
+Tensor = Any
+
+_SELU_LEAST = 1.7580993408473766  # what selu tends to far below zero, negated: alpha times its scale
+
+
+def _check(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:
+    """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
+    array = input.array
+    base = array
+    while isinstance(base, Payload):
+        base = base.concrete("dropout")
+    sample = stream_of(None).bernoulli(keep, tuple(array.shape) if shape is None else shape, base.dtype)
+    return devices.place_array(sample, devices.of(base))
+
+
+def _feature_shape(input: Tensor) -> tuple[int, ...]:
+    shape = tuple(input.array.shape)
+    if len(shape) < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return (*shape[:2], *(1,) * (len(shape) - 2))
+
+
+def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Tensor:
+    _check(p)
+    if p == 0 or not training or math.prod(input.array.shape) == 0:
+        return input
+    if p == 1:
+        noise: Any = np.zeros((), input.array.dtype)
+    else:
+        noise = kept(input, 1 - p, _feature_shape(input) if features else None)
+        noise /= noise.dtype.type(1 - p)
+    return input.mul_(wrap(noise)) if inplace else mul_p(input, wrap(noise))
+
+
+def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features: bool) -> Tensor:
+    _check(p)
+    if p == 0 or not training or math.prod(input.array.shape) == 0:
+        return input
+    if p == 1:
+        zero = wrap(np.zeros((), input.array.dtype))
+        return input.mul_(zero) if inplace else mul_p(input, zero)
+    noise = kept(input, 1 - p, _feature_shape(input) if features else None)
+    real = noise.dtype.type
+    scale = 1.0 / math.sqrt((_SELU_LEAST**2 * p + 1) * (1 - p))
+    shift = (noise - real(1)) * real(_SELU_LEAST * scale) + real(_SELU_LEAST * scale * p)
+    noise = noise * real(scale)
+    if inplace:
+        return input.mul_(wrap(noise)).add_(wrap(shift))
+    return add_p(mul_p(input, wrap(noise)), wrap(shift))
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Replace elements by zero with probability `p`, and scale the others by ``1 / (1 - p)``.
+
+    Examples
+    --------
+    >>> _ = adjoint.manual_seed(0)
+    >>> adjoint.nn.functional.dropout(adjoint.ones(4), 0.5).unique()
+    tensor([0., 2.])
+    """
+    return drop(input, p, training, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Replace elements at random by the least value of `selu`, keeping mean and variance."""
+    return drop_alpha(input, p, training, inplace, False)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Replace whole channels at random by the least value of `selu`, keeping mean and variance."""
+    return drop_alpha(input, p, training, inplace, True)
+
+
+def _warn_of_rank(name: str, rank: int, right: tuple[int, int]) -> None:
+    import warnings
+
+    if rank not in right:
+        warnings.warn(
+            f"{name}: Received a {rank}-D input to {name}, which is deprecated and will result in an error in a future "
+            f"release. To retain the behavior and silence this warning, please use feature_dropout instead. Note that "
+            f"{name} exists to provide channel-wise dropout on inputs with {right[0] - 1} spatial dimensions.",
+            stacklevel=3,
+        )
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Replace whole channels of sequences (N, C, L) or (C, L) by zero with probability `p`."""
+    _check(p)
+    rank = input.array.ndim
+    if rank not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension."
+        )
+    if rank == 3:
+        return drop(input, p, training, inplace, True)
+    out = drop(input.unsqueeze(0), p, training, False, True).squeeze(0)
+    return input.copy_(out) if inplace else out
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Replace whole channels of images (N, C, H, W) by zero with probability `p`."""
+    _check(p)
+    _warn_of_rank("dropout2d", input.array.ndim, (3, 4))
+    return drop(input, p, training, inplace, True)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Replace whole channels of volumes (N, C, D, H, W) by zero with probability `p`."""
+    _check(p)
+    rank = input.array.ndim
+    _warn_of_rank("dropout3d", rank, (4, 5))
+    if rank != 4:
+        return drop(input, p, training, inplace, True)
+    out = drop(input.unsqueeze(0), p, training, False, True).squeeze(0)
+    return input.copy_(out) if inplace else out

@@ -1,0 +1,144 @@
+"""Rows of a table by number: `embedding` and its gradient; `one_hot`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.primitive import wrap
+from ..core.recorders import Primitive, nary
+from .gather import check_index
+from .index import add_rows, index_p
+from .piecewise import where_p
+from .shape import reshape_p
+
+Tensor = Any
+ndarray = np.ndarray
+
+
+def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
+    if type(i) is ndarray and i.size:
+        low, high = i.min(), i.max()
+        if low < 0 or high >= x.shape[0]:
+            raise IndexError(
+                f"index out of range in self: {low if low < 0 else high} in an embedding of {x.shape[0]} rows"
+            )
+    return x.take(i, axis=0)
+
+
+def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
+    xp = module_of(x)
+    width = x.shape[i.ndim :]
+    numbers = i.reshape(-1)
+    values = x.reshape(numbers.size, *width)
+    if by_frequency:
+        counts = xp.bincount(numbers, minlength=rows)
+        values = values / counts[numbers].astype(x.dtype).reshape(-1, *(1,) * len(width))
+    if padding >= 0:
+        kept = numbers != padding
+        numbers, values = numbers[kept], values[kept]
+    out = xp.zeros((rows, *width), x.dtype)
+    if xp is np:
+        add_rows(out.reshape(rows, -1), numbers, values.reshape(numbers.size, math.prod(width)))
+    else:
+        xp.add.at(out, numbers, values)
+    return out
+
+
+def _embedding_mask(g: Any, i: Any, padding: Any) -> Any:
+    """Return a gradient's gradient with zeros where the padding row was read."""
+    if padding < 0:
+        return g
+    return where_p(reshape_p(i == padding, (*i.shape, *(1,) * (g.ndim - i.ndim))), 0, g)
+
+
+def _unembedding_x(g: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
+    if by_frequency:
+        raise RuntimeError("embedding_backward: double backward not supported with scale_grad_by_freq")
+    return _embedding_mask(embedding_p(g, i, padding, False), i, padding)
+
+
+embedding_p: Primitive = nary(
+    _embedding,
+    inputs=2,
+    x=lambda g, i, x_shape, padding, by_frequency: unembedding_p(g, i, x_shape[0], padding, by_frequency),
+    jvp=lambda tangents, inputs, out, params: embedding_p(tangents[0], inputs[1], *params),
+    batch=lambda x, i, padding, by_frequency: _embedding_batch(x, i),
+    saved={"i": "indices", "padding": "padding_idx", "by_frequency": "scale_grad_by_freq"},
+)
+unembedding_p: Primitive = nary(
+    _unembedding,
+    inputs=2,
+    x=_unembedding_x,
+    jvp=lambda tangents, inputs, out, params: unembedding_p(tangents[0], inputs[1], *params),
+    batch=lambda x, i, rows, padding, by_frequency: _unembedding_batch(x, i, rows, padding, by_frequency),
+    node_name="EmbeddingDenseBackward0",
+)
+
+
+def _unembedding_batch(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
+    """Give each element of the batch rows of its own."""
+    size = x.shape[0]
+    numbers = i + (rows * np.arange(size)).reshape(-1, *(1,) * (i.ndim - 1))
+    out = unembedding_p(_embedding_mask(x, i, padding), numbers, size * rows, -1, by_frequency)
+    return reshape_p(out, (size, rows, *out.shape[1:]))
+
+
+def _embedding_batch(x: Any, i: Any) -> Any:
+    rows = np.arange(x.shape[0]).reshape(-1, *(1,) * (i.ndim - 1))
+    return index_p((x, rows, i), (0, 1))
+
+
+def embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Copy the rows of `weight` that `indices` name; the row `padding_idx` gets no gradient.
+
+    Examples
+    --------
+    >>> adjoint.embedding(adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]), adjoint.tensor([1, 1]))
+    tensor([[3., 4.],
+            [3., 4.]])
+    """
+    check_index(indices, "embedding")
+    if weight.array.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
+    return embedding_p(weight, indices, padding_idx, scale_grad_by_freq)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Return a new last dimension that is 1 at the place each element names, and 0 elsewhere.
+
+    Examples
+    --------
+    >>> adjoint.ops.sorting.one_hot(adjoint.tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    array = tensor.array
+    if of(array.dtype).name != "int64":
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type LongTensor, not {of(array.dtype).name}."
+        )
+    if array.size == 0 and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if array.size:
+        if array.min() < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        if num_classes == -1:
+            num_classes = int(array.max()) + 1
+        elif num_classes < 1 or array.max() >= num_classes:
+            raise RuntimeError(
+                "Class values must be smaller than num_classes."
+                if num_classes >= 1
+                else "num_classes should be positive"
+            )
+    return wrap((array[..., None] == module_of(array).arange(num_classes)).astype(np.int64))

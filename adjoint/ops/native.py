@@ -1,0 +1,237 @@
+"""Functions of layers as ``torch.NAME`` has them: other orders of arguments than torch.nn.functional's.
+
+Reductions are numbers here (0 none, 1 mean, 2 sum), and what is computed on the way comes back too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.primitive import wrap
+from . import bags, ctc, loss, norm
+from .dropout import drop, drop_alpha, kept
+from .elementwise import mul_p, sub_p
+from .measure import pdist
+from .norm import cosine_similarity, rms_norm
+from .loss import pairwise_distance
+from .bags import bilinear
+from .reduce import mean_p
+from .shape import cast_p, reshape_p
+
+Tensor = Any
+
+__all__ = [
+    "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear", "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss", "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding_bag",
+    "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "group_norm",
+    "hinge_embedding_loss", "instance_norm", "kl_div", "layer_norm", "margin_ranking_loss", "native_batch_norm",
+    "native_dropout", "native_group_norm", "native_layer_norm", "pairwise_distance", "pdist", "poisson_nll_loss",
+    "rms_norm", "triplet_margin_loss",
+]  # fmt: skip
+
+# --- Dropout ----------------------------------------------------------------------------------------
+
+
+def _chance(p: float) -> float:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return p
+
+
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace elements by zero with probability `p` in training, and scale the others."""
+    return drop(input, _chance(p), train, False)
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace elements by zero with probability `p` in training, in place."""
+    return drop(input, _chance(p), train, True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace whole channels by zero with probability `p` in training, and scale the others."""
+    return drop(input, _chance(p), train, False, True)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace whole channels by zero with probability `p` in training, in place."""
+    return drop(input, _chance(p), train, True, True)
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace elements at random by the least value of `selu`, keeping mean and variance."""
+    return drop_alpha(input, _chance(p), train, False, False)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Take `alpha_dropout` in place."""
+    return drop_alpha(input, _chance(p), train, True, False)
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Replace whole channels at random by the least value of `selu`, keeping mean and variance."""
+    return drop_alpha(input, _chance(p), train, False, True)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Take `feature_alpha_dropout` in place."""
+    return drop_alpha(input, _chance(p), train, True, True)
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """Return the result of dropout, and where elements were kept."""
+    if math.prod(input.array.shape) == 0 or train is False:
+        return input.clone(), wrap(np.ones(tuple(input.array.shape), bool))
+    mask = wrap(kept(input, 1 - _chance(p)) != 0)
+    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    return mul_p(mul_p(input, cast_p(mask, input.array.dtype)), scale), mask
+
+
+# --- Normalization ----------------------------------------------------------------------------------
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5, cudnn_enable: bool = True,
+) -> Tensor:  # fmt: skip
+    """Bring the last dimensions to mean 0 and variance 1, then scale and shift."""
+    return norm.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """Normalize each of `num_groups` groups of channels of each sample."""
+    return norm.group_norm(input, num_groups, weight, bias, eps)
+
+
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """Normalize each channel over the batch, or by the running statistics."""
+    return norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """Normalize each channel of each sample over its own elements."""
+    return norm.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def _moments(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+    mean = mean_p(x, axes, True)
+    away = sub_p(x, mean)
+    return mean, (mean_p(mul_p(away, away), axes, True) + eps).rsqrt()
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the result of `layer_norm`, the means, and the inverse deviations."""
+    out = norm.layer_norm(input, normalized_shape, weight, bias, eps)
+    rank = input.array.ndim
+    return out, *_moments(input, tuple(range(rank - len(normalized_shape), rank)), eps)
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float  # noqa: N803
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the result of `group_norm`, the means, and the inverse deviations."""
+    out = norm.group_norm(input, group, weight, bias, eps)
+    mean, rstd = _moments(reshape_p(input, (N, group, C // group * HxW)), (2,), eps)
+    return out, reshape_p(mean, (N, group)), reshape_p(rstd, (N, group))
+
+
+def native_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, *, out: Any = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
+    result, _, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not training:
+        empty = wrap(np.zeros(0, input.array.dtype))
+        return result, empty, empty.clone()
+    mean, rstd = (reshape_p(x, (math.prod(x.array.shape),)) for x in _moments(input, axes, eps))
+    return result, mean, rstd
+
+
+# --- Losses -----------------------------------------------------------------------------------------
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
+) -> Tensor:
+    """Average the cross entropy of ``sigmoid(input)`` and `target`."""
+    return loss.binary_cross_entropy_with_logits(input, target, weight, None, None, reduction, pos_weight)  # type: ignore[arg-type]
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """Average ``1 - cos`` of pairs that belong together, and how far others are above `margin`."""
+    return loss.cosine_embedding_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
+
+
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """Average the negative log-probability that frames spell the labels."""
+    return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)  # type: ignore[arg-type]
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+    """Average distances where `target` is 1, and how far they are below `margin` where it is -1."""
+    return loss.hinge_embedding_loss(input, target, margin, None, None, reduction)  # type: ignore[arg-type]
+
+
+def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+    """Average ``target * (log(target) - input)``."""
+    return loss.kl_div(input, target, None, None, reduction, log_target)  # type: ignore[arg-type]
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """Average ``max(0, margin - target * (input1 - input2))``."""
+    return loss.margin_ranking_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
+) -> Tensor:
+    """Average the negative log likelihood of counts under Poisson distributions."""
+    return loss.poisson_nll_loss(input, target, log_input, full, None, eps, None, reduction)  # type: ignore[arg-type]
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
+    swap: bool = False, reduction: int = 1,
+) -> Tensor:  # fmt: skip
+    """Average how far positives are from being `margin` nearer to the anchor than negatives."""
+    return loss.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, None, None, reduction)  # type: ignore[arg-type]
+
+
+# --- Bags -------------------------------------------------------------------------------------------
+
+_MODES = ("sum", "mean", "max")
+
+
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Return bags of rows, the number of each index's bag, the sizes of bags, and the places of maxima."""
+    rows = weight.array.shape[0]
+    padding = -1 if padding_idx is None else padding_idx + rows if padding_idx < 0 else padding_idx
+    return bags.bagged(
+        weight, indices, offsets, scale_grad_by_freq, _MODES[mode], per_sample_weights, include_last_offset, padding
+    )

@@ -1,0 +1,539 @@
+"""Normalization: a tensor brought to mean 0 and variance 1 along some axes, then scaled and shifted.
+
+Layer, batch, group and instance norm are one computation over different axes, so they share a kernel and a
+rule. A node keeps the input, the scale, and one mean and one inverse deviation per normalized group; the
+kernels walk over rows in blocks that stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import finfo, of
+from ..core.payload import Payload
+from ..core.primitive import wrap
+from ..core.recorders import nary
+from ..core.tensor import note_write
+from .create import into
+from .elementwise import add_p, div_p, mul_p, sub_p
+from .measure import vector_norm
+from .piecewise import clamp_min
+from .reduce import count_of, is_half, mean_p, shifted, title_of
+from .shape import cast_p, expand_as, reshape_p, sum_to_p
+
+Tensor = Any
+
+ndarray = np.ndarray
+f32 = np.dtype("float32")
+_BLOCK = 65536  # elements of a block of rows
+
+
+class Moments:
+    """Where a kernel leaves the means and inverse deviations that it found, for the rule to use again."""
+
+    __slots__ = ("mean", "rstd")
+
+    def __init__(self) -> None:
+        self.mean: Any = None
+        self.rstd: Any = None
+
+
+# --- Kernels ----------------------------------------------------------------------------------------
+
+
+def _trailing(rank: int, axes: tuple[int, ...]) -> bool:
+    return axes == tuple(range(rank - len(axes), rank))
+
+
+def _is_row(shape: tuple[int, ...], x_shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Return whether scales of `shape` are the same for each normalized row of the input."""
+    return shape[-len(axes) :] == x_shape[len(x_shape) - len(axes) :] and math.prod(shape[: -len(axes)]) == 1
+
+
+def _norm(
+    x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any
+) -> Any:
+    if type(x) is ndarray and axes and _trailing(x.ndim, axes) and x.size:
+        return _norm_rows(x, weight, bias, axes, shape, eps, centered, moments)
+    mean = x.mean(axis=axes, keepdims=True) if centered else None
+    out = x - mean if centered else x.copy()
+    var = _dot(out, out, axes) / max(count_of(x.shape, axes), 1)
+    rstd = 1 / np.sqrt(var + x.dtype.type(eps))
+    out *= rstd if weight is None or weight.shape != rstd.shape else rstd * weight
+    if weight is not None and weight.shape != rstd.shape:
+        out *= weight
+    if bias is not None:
+        out += bias
+    if moments is not None:
+        moments.mean, moments.rstd = mean, rstd
+    return out
+
+
+def _dot(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
+    """Return the sum of products along `axes`, kept at size 1, without storing the products."""
+    if type(a) is not ndarray:
+        return (a * b).sum(axis=axes, keepdims=True)
+    every = list(range(a.ndim))
+    left = [i for i in every if i not in axes]
+    return np.einsum(a, every, b, every, left).reshape([1 if i in axes else n for i, n in enumerate(a.shape)])
+
+
+def _norm_rows(
+    x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: bool, moments: Any
+) -> Any:
+    width = count_of(x.shape, axes)
+    rows = x.reshape(-1, width)
+    count = rows.shape[0]
+    out = np.empty_like(rows, order="C")
+    mean = np.empty((count, 1), x.dtype) if centered else None
+    rstd = np.empty((count, 1), x.dtype)
+    row = _is_row(shape, x.shape, axes)
+    scale = weight.reshape(width) if row and weight is not None else None
+    shift = bias.reshape(width) if row and bias is not None else None
+    eps = x.dtype.type(eps)
+    step = max(_BLOCK // width, 1)
+    for i in range(0, count, step):
+        o, block = out[i : i + step], rows[i : i + step]
+        if centered:
+            m = np.add.reduce(block, 1, None, mean[i : i + step], True)  # type: ignore[index]
+            m /= width
+            np.subtract(block, m, out=o)
+            block = o
+        s = np.einsum("ij,ij->i", block, block)
+        s /= width
+        s += eps
+        np.sqrt(s, out=s)
+        np.divide(1, s, out=s)
+        s = s.reshape(-1, 1)
+        rstd[i : i + step] = s
+        np.multiply(block, s, out=o)
+        if scale is not None:
+            o *= scale
+        if shift is not None:
+            o += shift
+    out = out.reshape(x.shape)
+    if not row:
+        if weight is not None:
+            out *= weight
+        if bias is not None:
+            out += bias
+    if moments is not None:
+        kept = [1 if i in axes else n for i, n in enumerate(x.shape)]
+        moments.mean = None if mean is None else mean.reshape(kept)
+        moments.rstd = rstd.reshape(kept)
+    return out
+
+
+# --- The rule ---------------------------------------------------------------------------------------
+
+
+def _standard(x: Any, axes: Any, eps: Any, centered: bool) -> tuple[Any, Any]:
+    """Return the normalized input and the inverse deviation, in ops that can be differentiated."""
+    away = x - mean_p(x, axes, True) if centered else x
+    rstd = 1 / np.sqrt(mean_p(away * away, axes, True) + eps)
+    return away * rstd, rstd
+
+
+def _unscaled(g: Any, standard: Any, rstd: Any, axes: Any, centered: bool) -> Any:
+    """Return what a change of the normalized input comes from: the Jacobian is symmetric."""
+    along = standard * mean_p(g * standard, axes, True)
+    return rstd * (g - mean_p(g, axes, True) - along) if centered else rstd * (g - along)
+
+
+def _norm_back(
+    g: Any, x: Any, weight: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any, needs: Any
+) -> Any:
+    if type(g) is ndarray and type(x) is ndarray and moments is not None and moments.rstd is not None and x.size:
+        return _norm_back_arrays(g, x, weight, axes, shape, centered, moments, needs)
+    standard, rstd = _standard(x, axes, eps, centered)
+    gx = gw = gb = None
+    if needs[0]:
+        gx = _unscaled(g if weight is None else g * weight, standard, rstd, axes, centered)
+    if needs[1]:
+        gw = sum_to_p(g * standard, shape)
+    if needs[2]:
+        gb = sum_to_p(g, shape)
+    return gx, gw, gb
+
+
+def _norm_back_arrays(
+    g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Moments, needs: Any
+) -> Any:
+    mean, rstd, n = moments.mean, moments.rstd, count_of(x.shape, axes)
+    if axes and _trailing(x.ndim, axes):
+        if weight is None or _is_row(shape, x.shape, axes):
+            return _back_rows(g, x, weight, axes, shape, centered, moments, needs)
+        standard = (x - mean if centered else x) * rstd
+        gw = sum_to_p(g * standard, shape) if needs[1] else None
+        gb = sum_to_p(g, shape) if needs[2] else None
+        if not needs[0]:
+            return None, gw, gb
+        return _back_rows(g * weight, x, None, axes, (), centered, moments, (True, False, False))[0], gw, gb
+    # A batch norm: the scale is the same for everything that is normalized together.
+    total = g.sum(axis=axes, keepdims=True) if centered else None
+    away = x - mean if centered else x
+    along = _dot(g, away, axes) * rstd
+    gx = None
+    if needs[0]:
+        gx = np.subtract(g, total / n) if centered else g.copy()
+        gx -= away * (along * rstd / n)
+        gx *= rstd if weight is None else rstd * weight
+    gw = along.reshape(shape) if needs[1] else None
+    gb = None
+    if needs[2]:
+        gb = (g.sum(axis=axes, keepdims=True) if total is None else total).reshape(shape)
+    return gx, gw, gb
+
+
+def _back_rows(
+    g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Moments, needs: Any
+) -> Any:
+    width = count_of(x.shape, axes)
+    rows, gs = x.reshape(-1, width), g.reshape(-1, width)
+    mean, rstd = moments.mean, moments.rstd.reshape(-1, 1)
+    mean = None if mean is None else mean.reshape(-1, 1)
+    scale = None if weight is None else weight.reshape(width)
+    out = np.empty(rows.shape, g.dtype) if needs[0] else None
+    gw = np.zeros(width, g.dtype) if needs[1] else None
+    gb = np.zeros(width, g.dtype) if needs[2] else None
+    step = max(_BLOCK // width, 1)
+    for i in range(0, rows.shape[0], step):
+        part, s = gs[i : i + step], rstd[i : i + step]
+        standard = rows[i : i + step] - mean[i : i + step] if mean is not None else rows[i : i + step] * s
+        if mean is not None:
+            standard *= s
+        if gw is not None:
+            gw += np.einsum("ij,ij->j", part, standard)
+        if gb is not None:
+            gb += np.add.reduce(part, 0)
+        if out is not None:
+            o = out[i : i + step]
+            if scale is not None:
+                part = np.multiply(part, scale)
+            along = np.einsum("ij,ij->i", part, standard).reshape(-1, 1)
+            along /= -width
+            np.multiply(standard, along, out=o)
+            o += part
+            if centered:
+                o -= np.add.reduce(part, 1, None, None, True) / width
+            o *= s
+    return (
+        None if out is None else out.reshape(x.shape),
+        None if gw is None else gw.reshape(shape),
+        None if gb is None else gb.reshape(shape),
+    )
+
+
+def _norm_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tx, tw, tb), (x, weight, _), (axes, _, eps, centered, _) = tangents, inputs, params
+    standard, rstd = _standard(x, axes, eps, centered)
+    total = tb
+    if tw is not None:
+        total = standard * tw if total is None else total + standard * tw
+    if tx is not None:
+        part = _unscaled(tx, standard, rstd, axes, centered)
+        part = part if weight is None else part * weight
+        total = part if total is None else total + part
+    return total + 0 * standard if tx is None and tw is None else total
+
+
+def _norm_batch(
+    x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any
+) -> Any:
+    full = (x.shape[0], *(1,) * (x.ndim - 1 - len(shape)), *shape)
+    weight = None if weight is None else reshape_p(weight, full)
+    bias = None if bias is None else reshape_p(bias, full)
+    return layer_norm_p(x, weight, bias, shifted(axes), full, eps, centered, None)
+
+
+def _norm_primitive(name: str, node_name: str) -> Callable[..., Any]:
+    return nary(
+        _norm, inputs=3, joint=_norm_back, jvp=_norm_jvp, batch=_norm_batch, name=name, node_name=node_name,
+        saved={"x": "input"},
+    )  # fmt: skip
+
+
+layer_norm_p = _norm_primitive("layer_norm", "NativeLayerNormBackward0")
+batch_norm_p = _norm_primitive("batch_norm", "NativeBatchNormBackward0")
+group_norm_p = _norm_primitive("group_norm", "NativeGroupNormBackward0")
+rms_norm_p = _norm_primitive("rms_norm", "FusedRmsNormBackward0")
+
+
+def _normed(
+    primitive: Any, input: Tensor, weight: Any, bias: Any, axes: tuple[int, ...], shape: tuple[int, ...], eps: float,
+    centered: bool = True, moments: Moments | None = None,
+) -> Tensor:  # fmt: skip
+    """Normalize `input`; halves are computed in float32."""
+    d = input.array.dtype
+    if of(d).category != 2:
+        raise NotImplementedError(
+            f"\"{primitive.op.name}\" not implemented for '{title_of(d)}': normalization takes floating-point values"
+        )
+    work = f32 if is_half(d) else d
+    given = [x if x is None or x.array.dtype == work else cast_p(x, work) for x in (input, weight, bias)]
+    out = primitive(*given, axes, shape, eps, centered, moments or Moments())
+    return out if work is d else cast_p(out, d)
+
+
+# --- Over the last dimensions -----------------------------------------------------------------------
+
+
+def _check_last(input: Tensor, normalized_shape: Any, weight: Any, bias: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(int(n) for n in normalized_shape)
+    a = input.array
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(value.array.shape) != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                f"{list(value.array.shape)} and normalized_shape = {list(shape)}"
+            )
+    if a.ndim < len(shape) or tuple(a.shape[a.ndim - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, "
+            f"{', '.join(str(n) for n in shape)}], but got input of size{list(a.shape)}"
+        )
+    return shape, tuple(range(a.ndim - len(shape), a.ndim))
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Bring the last dimensions, of `normalized_shape`, to mean 0 and variance 1; then scale and shift.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.layer_norm(adjoint.tensor([[1.0, 2.0, 3.0]]), (3,))
+    tensor([[-1.2247,  0.0000,  1.2247]])
+    """
+    shape, axes = _check_last(input, normalized_shape, weight, bias)
+    if weight is not None and weight.array.dtype != input.array.dtype and not is_half(input.array.dtype):
+        raise RuntimeError(
+            f"expected scalar type {title_of(input.array.dtype)} but found {title_of(weight.array.dtype)}: "
+            "layer_norm takes its weight in the dtype of its input"
+        )
+    return _normed(layer_norm_p, input, weight, bias, axes, shape, eps)
+
+
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Divide by the root of the mean square over the last dimensions, then scale."""
+    shape, axes = _check_last(input, normalized_shape, weight, None)
+    if eps is None:
+        eps = finfo(of(f32 if is_half(input.array.dtype) else input.array.dtype)).eps
+    return _normed(rms_norm_p, input, weight, None, axes, shape, eps, centered=False)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Normalize each of `num_groups` groups of channels (dimension 1) of each sample."""
+    a = input.array
+    if a.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {a.ndim}")
+    count, channels = a.shape[:2]
+    _check_more_than_one([count * channels // max(num_groups, 1), num_groups, *a.shape[2:]])
+    if num_groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {num_groups}")
+    if channels % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(a.shape)} and num_groups={num_groups}"
+        )
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(value.array.shape) != (channels,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(value.array.shape)} and input of shape {list(a.shape)}"
+            )
+    inner = channels // num_groups
+    shape = (1, num_groups, inner, 1)
+    grouped = reshape_p(input, (count, num_groups, inner, math.prod(a.shape[2:])))
+    weight = None if weight is None else reshape_p(weight, shape)
+    bias = None if bias is None else reshape_p(bias, shape)
+    return reshape_p(_normed(group_norm_p, grouped, weight, bias, (2, 3), shape, eps), tuple(a.shape))
+
+
+# --- Over the batch ---------------------------------------------------------------------------------
+
+
+def _check_more_than_one(shape: Any) -> None:
+    if shape[0] * math.prod(shape[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size adjoint.Size({list(shape)})")
+
+
+def _update(running: Tensor, new: Any, momentum: float) -> None:
+    """Move running statistics towards those of a batch."""
+    if isinstance(running.array, Payload) or isinstance(new, Payload):
+        running.copy_(running.detach() * (1 - momentum) + wrap(new) * momentum)
+        return
+    array = running.array
+    array[...] = array * array.dtype.type(1 - momentum) + new.astype(array.dtype) * array.dtype.type(momentum)
+    note_write(running, "batch_norm")
+
+
+def _statistics(input: Tensor, axes: tuple[int, ...], moments: Moments, eps: float) -> tuple[Any, Any]:
+    """Return the mean and the variance of a batch (raw), as the kernel left them or found once more."""
+    if moments.rstd is not None:
+        return moments.mean, 1 / (moments.rstd * moments.rstd) - eps
+    x = input.detach()
+    mean = mean_p(x, axes, True)
+    away = sub_p(x, mean)
+    return mean.array, mean_p(mul_p(away, away), axes, True).array
+
+
+def _with_running(input: Tensor, mean: Tensor, var: Tensor, weight: Any, bias: Any, eps: float) -> Tensor:
+    """Normalize by statistics that are given."""
+    d = input.array.dtype
+    work = f32 if is_half(d) else d
+    shape = (1, -1, *(1,) * (input.array.ndim - 2))
+    mean, var, weight, bias = (
+        x if x is None else reshape_p(x if x.array.dtype == work else cast_p(x, work), _full(shape, x))
+        for x in (mean, var, weight, bias)
+    )
+    rstd = (var.detach() + eps).rsqrt()
+    input = input if d == work else cast_p(input, work)
+    if weight is not None and weight.requires_grad:
+        out = mul_p(mul_p(sub_p(input, mean.detach()), rstd), weight)
+        out = out if bias is None else add_p(out, bias)
+    else:
+        scale = rstd if weight is None else mul_p(rstd, weight)
+        shift = -mean.detach() * scale
+        out = add_p(mul_p(input, scale), shift if bias is None else add_p(shift, bias))
+    return out if d == work else cast_p(out, d)
+
+
+def _full(shape: tuple[int, ...], x: Tensor) -> tuple[int, ...]:
+    return tuple(x.array.size if n == -1 else n for n in shape)
+
+
+def _check_channels(channels: int, **values: Any) -> None:
+    for name, value in values.items():
+        if value is not None and tuple(value.array.shape) != (channels,):
+            raise RuntimeError(f"{name} should contain {channels} elements not {math.prod(value.array.shape)}")
+
+
+def batch_norm(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """Normalize each channel (dimension 1) over the batch, or, in evaluation, by the running statistics.
+
+    In training, `running_mean` and `running_var` are written: they move towards the batch's by `momentum`.
+    """
+    if training:
+        _check_more_than_one(input.array.shape)
+    return batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
+
+
+def batch_normed(
+    input: Tensor, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float,
+    eps: float,
+) -> tuple[Tensor, Moments, tuple[int, ...]]:  # fmt: skip
+    """Return the result of `batch_norm`, with the moments that were found and the axes they are over."""
+    a = input.array
+    if a.ndim < 2:
+        if a.shape == (0,):  # torch normalizes nothing without asking for channels
+            return mul_p(input, 1), Moments(), (0,)
+        raise IndexError(f"Dimension out of range: batch_norm expects an input of at least 2 dimensions, got {a.ndim}")
+    channels = a.shape[1]
+    _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    axes = (0, *range(2, a.ndim))
+    moments = Moments()
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
+        return _with_running(input, running_mean, running_var, weight, bias, eps), moments, axes
+    shape = (1, channels, *(1,) * (a.ndim - 2))
+    weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))
+    out = _normed(batch_norm_p, input, weight, bias, axes, shape, eps, True, moments)
+    if running_mean is not None and running_var is not None and math.prod(a.shape):
+        mean, var = _statistics(input, axes, moments, eps)
+        n = count_of(a.shape, axes)
+        _update(running_mean, mean.reshape((channels,)), momentum)
+        _update(running_var, var.reshape((channels,)) * (n / max(n - 1, 1)), momentum)
+    return out, moments, axes
+
+
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+    weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
+    """Normalize each channel of each sample over its own elements."""
+    a = input.array
+    if use_input_stats:
+        if a.ndim > 2 and math.prod(a.shape[2:]) == 1:
+            raise ValueError(
+                f"Expected more than 1 spatial element when training, got input size adjoint.Size({list(a.shape)})"
+            )
+    elif running_mean is None or running_var is None:
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    if a.ndim < 2:
+        raise RuntimeError(f"instance_norm expects an input of at least 2 dimensions, got {a.ndim}")
+    count, channels = a.shape[:2]
+    _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if not use_input_stats:
+        return _with_running(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
+    axes, moments = tuple(range(2, a.ndim)), Moments()
+    shape = (1, channels, *(1,) * (a.ndim - 2))
+    weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))
+    out = _normed(batch_norm_p, input, weight, bias, axes, shape, eps, True, moments)
+    if running_mean is not None and running_var is not None:
+        mean, var = _statistics(input, axes, moments, eps)
+        n = count_of(a.shape, axes)
+        _update(running_mean, mean.reshape((count, channels)).mean(0), momentum)
+        _update(running_var, var.reshape((count, channels)).mean(0) * (n / max(n - 1, 1)), momentum)
+    return out
+
+
+# --- By length --------------------------------------------------------------------------------------
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
+    """Divide vectors along `dim` by their p-norm, or by `eps` where that is smaller.
+
+    Examples
+    --------
+    >>> adjoint.nn.functional.normalize(adjoint.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    length = clamp_min(vector_norm(input, p, dim, keepdim=True), eps)
+    return into(out, div_p(input, expand_as(length, input)))
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """Return the cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`.
+
+    Examples
+    --------
+    >>> adjoint.cosine_similarity(adjoint.tensor([[1.0, 0.0]]), adjoint.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
+    from .shape import broadcast_tensors
+
+    if x1.array.shape != x2.array.shape:
+        x1, x2 = broadcast_tensors(x1, x2)
+    if x1.array.dtype != x2.array.dtype:
+        from .loss import same_dtype
+
+        x1, x2 = same_dtype(x1, x2)
+    if of(x1.array.dtype).category != 2:
+        raise RuntimeError(
+            f"expected common dtype to be floating point, yet common dtype is {title_of(x1.array.dtype)}"
+        )
+    return mul_p(div_p(x1, _length(x1, dim, eps)), div_p(x2, _length(x2, dim, eps))).sum(dim)
+
+
+def _length(x: Tensor, dim: int, eps: float) -> Tensor:
+    """Return lengths of at least `eps`; as in torch, gradients pass by the bound."""
+    length = vector_norm(x, 2, dim, keepdim=True)
+    free = length.detach()
+    return add_p(length, sub_p(clamp_min(free, eps), free))

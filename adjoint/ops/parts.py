@@ -1,0 +1,398 @@
+"""Parts of a tensor that have names: `select`, `narrow`, `diagonal`, `unfold`, `as_strided`; writing into them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.payload import Payload
+from ..core.recorders import Primitive, nary, parametric
+from ..core.tensor import TensorBase
+from .arguments import dim_in, require_tensor, shape_from
+from .create import into
+from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
+from .shape import become, reshape, reshape_p, unsqueeze_p
+
+Tensor = Any
+ndarray = np.ndarray
+_ALL = slice(None)
+_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
+
+# --- One place, or a run of places, along a dimension -----------------------------------------------
+
+
+def select(input: Tensor, dim: int, index: Any) -> Tensor:
+    """View the part of `input` at one place along `dim`.
+
+    Examples
+    --------
+    >>> adjoint.arange(6).reshape(2, 3).select(1, 2)
+    tensor([2, 5])
+    """
+    rank = input.array.ndim
+    if rank == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    axis, at = dim_in(dim, rank), operator.index(index)
+    size = input.array.shape[axis]
+    if not -size <= at < size:
+        raise IndexError(
+            f"select(): index {at} out of range for tensor of size {list(input.array.shape)} at dimension {axis}"
+        )
+    return select_p(input, axis, at)
+
+
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    """View `length` places along `dim`, from `start` on.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).narrow(0, 1, 3)
+    tensor([1, 2, 3])
+    """
+    rank = input.array.ndim
+    if rank == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    axis = dim_in(dim, rank)
+    size = input.array.shape[axis]
+    if isinstance(start, TensorBase) and (start.array.ndim or start.array.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    first = operator.index(start)
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= first <= size:
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {first})"
+        )
+    first = first + size if first < 0 else first
+    if first + length > size:
+        raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
+    return slice_p(input, (*(_ALL,) * axis, slice(first, first + length), ...))
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Any = None) -> Tensor:
+    """Copy `length` places along `dim`, from `start` on."""
+    return into(out, narrow(input, dim, start, length).clone())
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int, *, out: Any = None) -> Tensor:
+    """Return `input` with `src` at one place along `dim`."""
+    part = select(input, dim, index)
+    _check_same_shape(part, src, "select_scatter")
+    return into(out, set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...)))
+
+
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
+    out: Any = None,
+) -> Tensor:  # fmt: skip
+    """Return `input` with `src` in a slice along `dim`."""
+    item = as_slice(slice(start, end, step))
+    index = (*(_ALL,) * dim_in(dim, input.array.ndim), item, ...)
+    _check_same_shape(slice_p(input, index), src, "slice_scatter")
+    return into(out, set_slice_p(input, src, index))
+
+
+def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
+    require_tensor(src, "src", op)
+    if part.array.shape != src.array.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size "
+            f"= {list(part.array.shape)}"
+        )
+
+
+# --- Diagonals --------------------------------------------------------------------------------------
+
+
+def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    view = x.diagonal(offset, axis1, axis2)
+    if type(view) is ndarray and x.flags.writeable:
+        view.flags.writeable = True
+    return view
+
+
+def _undiagonal(x: Any, shape: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    out = module_of(x).zeros(shape, x.dtype)
+    _diagonal(out, offset, axis1, axis2)[...] = x
+    return out
+
+
+diagonal_p: Primitive = parametric(
+    _diagonal,
+    x=lambda g, x_shape, offset, axis1, axis2: undiagonal_p(g, x_shape, offset, axis1, axis2),
+    view=True,
+    jvp="linear",
+    batch=lambda x, offset, axis1, axis2: diagonal_p(x, offset, axis1 + 1, axis2 + 1),
+    saved={"x_shape": "self_sym_sizes", "axis1": "dim1", "axis2": "dim2"},
+)
+# Zeros of a shape with `x` on a diagonal.
+undiagonal_p: Primitive = parametric(
+    _undiagonal,
+    x=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
+    jvp="linear",
+    batch=lambda x, shape, offset, axis1, axis2: undiagonal_p(
+        x, (x.shape[0], *shape), offset, axis1 + 1, axis2 + 1
+    ),
+    node_name="DiagEmbedBackward0",
+)
+
+
+def _set_diagonal(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    out = module_of(x).array(x, order="C")
+    _diagonal(out, offset, axis1, axis2)[...] = y
+    return out
+
+
+set_diagonal_p: Primitive = nary(
+    _set_diagonal,
+    inputs=2,
+    x=lambda g, offset, axis1, axis2: set_diagonal_p(g, _ZERO, offset, axis1, axis2),
+    y=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
+    jvp=lambda tangents, inputs, out, params: set_diagonal_p(
+        inputs[0] * 0 if tangents[0] is None else tangents[0],
+        _ZERO if tangents[1] is None else tangents[1],
+        *params,
+    ),
+    batch=lambda x, y, offset, axis1, axis2: set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1),
+    node_name="DiagonalScatterBackward0",
+)
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """View the diagonal between two dimensions, as the last dimension.
+
+    Examples
+    --------
+    >>> adjoint.arange(6).reshape(2, 3).diagonal(1)
+    tensor([1, 5])
+    """
+    rank = input.array.ndim
+    axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
+    if axis1 == axis2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return diagonal_p(input, offset, axis1, axis2)
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Put the last dimension on the diagonal of new matrices of zeros.
+
+    Examples
+    --------
+    >>> adjoint.diag_embed(adjoint.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    rank = input.array.ndim + 1
+    axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
+    if axis1 == axis2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if rank == 1:
+        raise RuntimeError("diag_embed: the input must have at least one dimension")
+    sizes = iter(input.array.shape[:-1])
+    side = input.array.shape[-1] + abs(offset)
+    shape = tuple(side if i in (axis1, axis2) else next(sizes) for i in range(rank))
+    return undiagonal_p(input, shape, offset, axis1, axis2)
+
+
+def diag(input: Tensor, diagonal: int = 0, *, out: Any = None) -> Tensor:
+    """Return a copy of a matrix's diagonal, or a matrix with a vector on its diagonal."""
+    rank = input.array.ndim
+    if rank == 1:
+        return into(out, diag_embed(input, diagonal))
+    if rank != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {rank}D")
+    return into(out, diagonal_copy_p(input, diagonal, 0, 1))
+
+
+diagonal_copy_p: Primitive = parametric(
+    lambda x, offset, axis1, axis2: x.diagonal(offset, axis1, axis2).copy(),
+    x=lambda g, x_shape, offset, axis1, axis2: undiagonal_p(g, x_shape, offset, axis1, axis2),
+    jvp="linear",
+    batch=lambda x, offset, axis1, axis2: diagonal_copy_p(x, offset, axis1 + 1, axis2 + 1),
+    name="diagonal_copy",
+    node_name="DiagonalBackward0_copy",
+)
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """Put all elements on the diagonal of a matrix of zeros."""
+    return diag_embed(reshape(input, -1), offset)
+
+
+def trace(input: Tensor) -> Tensor:
+    """Add up the diagonal of a matrix."""
+    if input.array.ndim != 2:
+        raise RuntimeError("trace: expected a matrix")
+    return diagonal_p(input, 0, 0, 1).sum()
+
+
+# --- Windows ----------------------------------------------------------------------------------------
+
+
+def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
+    if x.ndim == 0:
+        return x.reshape(1)[:size]
+    count = (x.shape[axis] - size) // step + 1
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
+    strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :], x.strides[axis])
+    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+
+
+def _refold(x: Any, shape: Any, axis: Any, size: Any, step: Any) -> Any:
+    out = module_of(x).zeros(shape, x.dtype)
+    if not shape:
+        return x.sum().reshape(shape) if size else out
+    count = x.shape[axis]
+    for k in range(size):
+        out[(_ALL,) * axis + (slice(k, k + (count - 1) * step + 1, step),)] += x[..., k]
+    return out
+
+
+unfold_p: Primitive = parametric(
+    _unfold,
+    x=lambda g, x_shape, axis, size, step: refold_p(g, x_shape, axis, size, step),
+    view=True,
+    jvp="linear",
+    batch=lambda x, axis, size, step: (
+        unfold_p(x, axis + 1, size, step) if x.ndim > 1 else unfold_p(unsqueeze_p(x, 1), 1, size, step)
+    ),
+    saved={"x_shape": "self_sym_sizes", "axis": "dimension"},
+)
+# Windows back in their places, added up where they overlap.
+refold_p: Primitive = parametric(
+    _refold,
+    x=lambda g, axis, size, step: unfold_p(g, axis, size, step),
+    jvp="linear",
+    batch=lambda x, shape, axis, size, step: refold_p(x, (x.shape[0], *shape), axis + 1, size, step),
+    node_name="UnfoldBackwardBackward0",
+)
+
+
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """View windows of `size` along a dimension, `step` apart; a new last dimension runs inside them.
+
+    Examples
+    --------
+    >>> adjoint.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    rank = input.array.ndim
+    axis = dim_in(dimension, rank)
+    length = input.array.shape[axis] if rank else 1
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > length:
+        raise RuntimeError(f"maximum size for tensor at dimension {axis} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    return unfold_p(input, axis, size, step)
+
+
+# --- Any geometry of the same memory ----------------------------------------------------------------
+
+
+def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+    item = x.itemsize
+    strides = tuple(s * item for s in strides)
+    if shift == 0:
+        return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+    owner = x
+    while isinstance(owner.base, ndarray):
+        owner = owner.base
+    start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
+    if owner.flags.c_contiguous or owner.flags.f_contiguous:
+        memory = owner.ravel(order="K").view(np.uint8)
+        return ndarray(shape, x.dtype, memory, start, strides)
+    raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
+
+
+def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+    """Add up the gradient in memory, and read that as the input lay in it."""
+    source = _offsets(shape, strides) + shift
+    target = _offsets(x_shape, own)
+    low = min(0, source.min(initial=0))
+    size = int(max(source.max(initial=0), target.max(initial=0)) - low + 1)
+    memory = unindex_p((g.reshape(source.size), source - low), (size,), (0,))
+    found = index_p((memory, target - low), (0,))
+    times = np.bincount(target - low, minlength=size)[target - low]
+    if times.max(initial=0) > 1:  # an element that the input shows several times is shared among them
+        found = found / times
+    return found.reshape(x_shape)
+
+
+def _offsets(shape: Any, strides: Any) -> Any:
+    offsets = np.zeros(1, np.int64)
+    for n, s in zip(shape, strides, strict=True):
+        offsets = (offsets[:, None] + s * np.arange(n)).reshape(-1)
+    return offsets
+
+
+def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+    offsets = _offsets(shape, strides) + shift
+    flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
+    return reshape_p(index_p((flat, offsets), (-1, 0)), (x.shape[0], *shape))
+
+
+# `strides` count elements; `shift` is how far the first one lies from that of `x`, whose strides are `own`.
+as_strided_p: Primitive = parametric(
+    _as_strided,
+    x=_as_strided_x,
+    view=True,
+    jvp="linear",
+    batch=_as_strided_batch,
+)
+
+
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Look at the memory of `input` by any sizes, strides and offset; the gradient is exact also where they overlap.
+
+    Examples
+    --------
+    >>> adjoint.arange(4).as_strided((3, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2],
+            [2, 3]])
+    """
+    shape, strides = shape_from((size,)), shape_from((stride,))
+    if len(shape) != len(strides):
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: got {len(strides)} strides for {len(shape)} sizes"
+        )
+    if any(s < 0 for s in strides):
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
+        )
+    array = input.array
+    if isinstance(array, Payload):
+        # Inside a transform only a base has memory to speak of, and that is contiguous.
+        if input.lineage is not None:
+            raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
+        own, here = _contiguous_strides(array.shape), 0
+    else:
+        own, here = tuple(s // array.itemsize for s in array.strides), input.storage_offset()
+    offset = here if storage_offset is None else int(storage_offset)
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if type(array) is ndarray and math.prod(shape):
+        need = (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * array.itemsize
+        have = input.untyped_storage().nbytes()
+        if need > have:
+            raise RuntimeError(
+                f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
+                f"{array.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}"
+            )
+    return as_strided_p(input, shape, strides, offset - here, own)
+
+
+def _contiguous_strides(shape: Any) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Look at the own memory by any sizes, strides and offset, in place."""
+    return become(input, as_strided(input, size, stride, storage_offset), "as_strided_")

@@ -1,0 +1,659 @@
+"""Pooling: averages and maxima over windows of the last dimensions, and their inverses.
+
+What windows there are is a tuple of `Taps`, one per pooled dimension (see `kernels.taps`). All dimensions before
+those are alike to the primitives, whether or not they hold a batch.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.primitive import wrap
+from ..core.recorders import nary, parametric
+from ..core.tensor import TensorBase
+from ..kernels.taps import Taps, largest, mix, where_largest
+from . import random
+from .activation import relu
+from .arguments import require_tensor
+from .gather import gather_p, scatter_p, ungather_p
+from .piecewise import sign
+from .shape import reshape_p
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "max_pool1d", "max_pool1d_with_indices",
+    "max_pool2d", "max_pool3d",
+]  # fmt: skip
+
+Tensor = Any
+Ints = tuple[int, ...]
+Plans = tuple[Taps, ...]
+
+# --- The primitives ---------------------------------------------------------------------------------
+
+
+def mixing(name: str, node_name: str) -> Callable[..., Any]:
+    """Return the primitive of weighted sums along the last dimensions, under the name torch gives its node."""
+    mix_p = parametric(
+        mix,
+        x=lambda g, plans: unmix_p(g, _transposed(plans)),
+        jvp="linear",
+        batch="same",
+        name=name,
+        node_name=node_name,
+    )
+    unmix_p = parametric(
+        mix,
+        x=lambda g, plans: mix_p(g, _transposed(plans)),
+        jvp="linear",
+        batch="same",
+        name=f"{name}_backward",
+        node_name=node_name.replace("Backward", "BackwardBackward"),
+    )
+    return mix_p
+
+
+def _transposed(plans: Any) -> Any:
+    return tuple(p and p.transposed for p in plans)
+
+
+_AVERAGES = {n: mixing(f"avg_pool{n}d", f"AvgPool{n}DBackward0") for n in (1, 2, 3)}
+_ADAPTIVE_AVERAGES = {
+    n: mixing(f"adaptive_avg_pool{n}d", f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)
+}
+
+# Where in the pooled dimensions, flattened, the largest element of each window is.
+where_largest_p = parametric(where_largest, name="where_largest", batch="same")
+
+
+def _rows(x: Any, rank: int, shape: Any = None) -> Any:
+    """Return a value with its last `rank` dimensions, and all before them, made one."""
+    shape = tuple(x.shape) if shape is None else shape
+    return reshape_p(x, (math.prod(shape[:-rank]), math.prod(shape[-rank:])))
+
+
+def _picked(x: Any, index: Any, rank: int) -> Any:
+    """Return the elements that an index of places in the last dimensions names."""
+    return reshape_p(gather_p(_rows(x, rank), _rows(index, rank), 1), tuple(index.shape))
+
+
+def _put_back(g: Any, index: Any, shape: Any, rank: int) -> Any:
+    """Return zeros of a shape, to which `g` is added in the places that were picked."""
+    flat = (math.prod(shape[:-rank]), math.prod(shape[-rank:]))
+    return reshape_p(ungather_p(_rows(g, rank), _rows(index, rank), flat, 1), tuple(shape))
+
+
+def _largest_x(g: Any, x: Any, x_shape: Any, plans: Any) -> Any:
+    return _put_back(g, where_largest_p(x, plans), x_shape, len(plans))
+
+
+def _largest_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return _picked(tangents[0], where_largest_p(inputs[0], *params), len(params[0]))
+
+
+def _maximizing(name: str, node_name: str) -> Callable[..., Any]:
+    return parametric(
+        largest, x=_largest_x, jvp=_largest_tangent, batch="same", name=name, node_name=node_name
+    )
+
+
+_MAXIMA = {n: _maximizing(f"max_pool{n}d", f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
+_ADAPTIVE_MAXIMA = {
+    n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)
+}
+
+# --- Which windows there are ------------------------------------------------------------------------
+
+
+@functools.lru_cache(1024)
+def _windows(n: int, kernel: int, stride: int, padding: int, dilation: int, size: int) -> Taps:
+    index = np.arange(size)[:, None] * stride + np.arange(kernel) * dilation - padding
+    return Taps.of(n, index, valid=(index >= 0) & (index < n))
+
+
+@functools.lru_cache(1024)
+def averages(
+    n: int, kernel: int, stride: int, padding: int, size: int, include_pad: bool, divisor: int | None
+) -> Taps:
+    """Return the taps of averages along one dimension."""
+    begin = np.arange(size) * stride - padding
+    end = np.minimum(begin + kernel, n + padding)
+    index = begin[:, None] + np.arange(kernel)
+    if divisor is not None:
+        count = np.full(size, divisor)
+    elif include_pad:
+        count = end - begin
+    else:
+        count = np.minimum(end, n) - np.maximum(begin, 0)
+    valid = (index >= 0) & (index < n)
+    return Taps.of(n, index, valid=valid, divide_out=None if (count == 1).all() else count)
+
+
+@functools.lru_cache(1024)
+def adaptive(n: int, size: int, mean: bool) -> Taps:
+    """Return the taps of `size` windows that share `n` places as evenly as can be."""
+    i = np.arange(size)
+    begin = i * n // max(size, 1)
+    count = -((i + 1) * n // -max(size, 1)) - begin
+    index = begin[:, None] + np.arange(count.max(initial=0))
+    return Taps.of(n, index, valid=index < (begin + count)[:, None], divide_out=count if mean else None)
+
+
+def _pooled_size(n: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    reach = n + 2 * padding - dilation * (kernel - 1) - 1
+    size = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
+    # The last window must begin in the input or in the padding before it.
+    return size - 1 if ceil_mode and (size - 1) * stride >= n + padding else size
+
+
+def _per_dimension(value: Any, rank: int, name: str, op: str) -> Ints:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,) * rank
+    try:
+        values = tuple(operator.index(v) for v in value)
+    except TypeError:
+        raise TypeError(f"{op}(): argument '{name}' must be tuple of ints, not {type(value).__name__}") from None
+    if len(values) not in (1, rank):
+        raise RuntimeError(
+            f"{op}: {name} must either be a single int, or a tuple of {rank} ints, not {list(values)}"
+        )
+    return values * rank if len(values) == 1 else values
+
+
+def _stride_of(stride: Any, kernel: Ints, op: str) -> Ints:
+    if stride is None or (isinstance(stride, tuple | list) and not stride):
+        return kernel
+    return _per_dimension(stride, len(kernel), "stride", op)
+
+
+def _sizes(
+    op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Ints:
+    """Return how many windows there are along each dimension; raise for what makes no sense."""
+    require_tensor(input, "input", op)
+    shape, rank = input.array.shape, len(kernel)
+    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
+        raise RuntimeError(
+            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got: {list(shape)}; Expected input's non-batch dimensions to have positive length ({op} takes "
+            f"non-empty {rank + 1}D or {rank + 2}D tensors)"
+        )
+    if min(kernel) <= 0:
+        raise RuntimeError(f"kernel_size must be greater than zero: {op} got kernel_size={list(kernel)}")
+    if min(stride) <= 0:
+        raise RuntimeError(f"stride must be greater than zero, but got {min(stride)} in {op}")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation must be greater than zero, but got {min(dilation)} in {op}")
+    for p, k, d in zip(padding, kernel, dilation, strict=True):
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but {op} got pad: {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but {op} got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
+    size = tuple(
+        _pooled_size(n, k, s, p, d, ceil_mode)
+        for n, k, s, p, d in zip(shape[-rank:], kernel, stride, padding, dilation, strict=True)
+    )
+    if min(size) < 1:
+        raise RuntimeError(
+            f"Given input size: {list(shape[-rank - 1 :])}. Calculated output size: {[shape[-rank - 1], *size]}. "
+            f"Output size is too small (Invalid computed output size: {min(size)})"
+        )
+    return size
+
+
+# --- Averages ---------------------------------------------------------------------------------------
+
+
+def _average(
+    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    op = f"avg_pool{rank}d"
+    kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
+    stride = _stride_of(stride, kernel, op)
+    padding = _per_dimension(padding, rank, "padding", op)
+    if divisor_override == 0:
+        raise RuntimeError(f"divisor must be not zero: {op} got divisor_override=0")
+    size = _sizes(op, input, kernel, stride, padding, (1,) * rank, ceil_mode)
+    # A divisor of its own is divided by once, with the last dimension.
+    divisors = [None] * rank if divisor_override is None else [1] * (rank - 1) + [divisor_override]
+    plans = tuple(
+        averages(n, k, s, p, m, count_include_pad, d)
+        for n, k, s, p, m, d in zip(
+            input.array.shape[-rank:], kernel, stride, padding, size, divisors, strict=True
+        )
+    )
+    return _AVERAGES[rank](input, plans)
+
+
+def avg_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
+    """Average over windows of the last dimension.
+
+    Examples
+    --------
+    >>> adjoint.avg_pool1d(adjoint.tensor([[1.0, 3.0, 5.0, 9.0]]), 2)
+    tensor([[2., 7.]])
+    """
+    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Average over windows of the last two dimensions."""
+    return _average(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Average over windows of the last three dimensions."""
+    return _average(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
+    kernel = _per_dimension(kernel_size, rank, "kernel_size", f"lp_pool{rank}d")
+    mean = _average(rank, input**norm_type, kernel, stride, 0, ceil_mode, True)
+    return (sign(mean) * relu(abs(mean)) * math.prod(kernel)) ** (1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """Take the p-norm, p being `norm_type`, of windows of the last dimension."""
+    return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """Take the p-norm, p being `norm_type`, of windows of the last two dimensions."""
+    return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    """Take the p-norm, p being `norm_type`, of windows of the last three dimensions."""
+    return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+# --- Maxima -----------------------------------------------------------------------------------------
+
+
+def _maximum(
+    rank: int, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    return_indices: bool,
+) -> Any:  # fmt: skip
+    op = f"max_pool{rank}d"
+    kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
+    stride = _stride_of(stride, kernel, op)
+    padding, dilation = (
+        _per_dimension(padding, rank, "padding", op), _per_dimension(dilation, rank, "dilation", op),
+    )  # fmt: skip
+    size = _sizes(op, input, kernel, stride, padding, dilation, ceil_mode)
+    shape = input.array.shape[-rank:]
+    plans = tuple(
+        _windows(*sizes) for sizes in zip(shape, kernel, stride, padding, dilation, size, strict=True)
+    )
+    out = _MAXIMA[rank](input, plans)
+    return (out, where_largest_p(input, plans)) if return_indices else out
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Take the maximum of windows of the last dimension; with `return_indices`, also where it is.
+
+    Examples
+    --------
+    >>> adjoint.max_pool1d(adjoint.tensor([[1.0, 3.0, 9.0, 5.0]]), 2)
+    tensor([[3., 9.]])
+    """
+    return _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Take the maximum of windows of the last two dimensions; with `return_indices`, also where it is.
+
+    Examples
+    --------
+    >>> adjoint.max_pool2d(adjoint.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
+    return _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """Take the maximum of windows of the last three dimensions; with `return_indices`, also where it is."""
+    return _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Take the maximum of windows of the last dimension, and where it is."""
+    return _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[no-any-return]
+
+
+def max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Take the maximum of windows of the last two dimensions, and where it is."""
+    return _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[no-any-return]
+
+
+def max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Take the maximum of windows of the last three dimensions, and where it is."""
+    return _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[no-any-return]
+
+
+# --- A result of a given size -----------------------------------------------------------------------
+
+
+def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Ints:
+    require_tensor(input, "input", op)
+    shape = input.array.shape
+    if not isinstance(output_size, int) and output_size is not None and rank > 1:
+        if len(shape) <= len(output_size):
+            raise ValueError(f"Input dimension should be at least {len(output_size) + 1}, got {len(shape)}")
+    if isinstance(output_size, int):
+        wanted: tuple[Any, ...] = (output_size,) * rank
+    else:
+        wanted = (None,) * rank if output_size is None else tuple(output_size)
+    if len(wanted) != rank:
+        word = "'output_size' should contain one int" if rank == 1 else f"output_size must be {rank} ints"
+        raise RuntimeError(f"{op}: {word}, got {list(wanted)}")
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got a tensor of size {list(shape)}"
+        )
+    size = tuple(
+        n if m is None and rank > 1 else operator.index(m) for n, m in zip(shape[-rank:], wanted, strict=True)
+    )
+    if min(size) < 0:
+        raise RuntimeError(
+            f"elements of output_size must be greater than or equal to 0 (Trying to create tensor with negative "
+            f"dimension): {op} got {list(size)}"
+        )
+    for d in range(len(shape) - rank - (len(shape) == rank + 1), len(shape)):
+        if d > 0 and shape[d] == 0:
+            raise RuntimeError(
+                f"{op}: Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(shape)} with dimension {d} being empty"
+            )
+    return size
+
+
+def _adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
+    size = _adaptive_sizes(f"adaptive_avg_pool{rank}d", rank, input, output_size)
+    shape = input.array.shape[-rank:]
+    if rank == 2 and size == (1, 1):
+        return input.mean((-1, -2), keepdim=True)
+    plans = tuple(adaptive(n, m, True) for n, m in zip(shape, size, strict=True))
+    return _ADAPTIVE_AVERAGES[rank](input, plans)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Average over `output_size` windows that share the last dimension.
+
+    Examples
+    --------
+    >>> adjoint.adaptive_avg_pool1d(adjoint.tensor([[1.0, 3.0, 5.0, 9.0]]), 1)
+    tensor([[4.5000]])
+    """
+    return _adaptive_average(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Average over windows that share the last two dimensions; None keeps a size."""
+    return _adaptive_average(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """Average over windows that share the last three dimensions; None keeps a size."""
+    return _adaptive_average(3, input, output_size)
+
+
+def _adaptive_maximum(rank: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
+    size = _adaptive_sizes(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    plans = tuple(adaptive(n, m, False) for n, m in zip(input.array.shape[-rank:], size, strict=True))
+    out = _ADAPTIVE_MAXIMA[rank](input, plans)
+    return (out, where_largest_p(input, plans)) if return_indices else out
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Take the maxima of `output_size` windows that share the last dimension, and perhaps where they are."""
+    return _adaptive_maximum(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Take the maxima of windows that share the last two dimensions, and perhaps where they are."""
+    return _adaptive_maximum(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Take the maxima of windows that share the last three dimensions, and perhaps where they are."""
+    return _adaptive_maximum(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Take the maxima of `output_size` windows that share the last dimension, and where they are."""
+    return _adaptive_maximum(1, input, output_size, True)  # type: ignore[no-any-return]
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Take the maxima of windows that share the last two dimensions, and where they are."""
+    return _adaptive_maximum(2, input, output_size, True)  # type: ignore[no-any-return]
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Take the maxima of windows that share the last three dimensions, and where they are."""
+    return _adaptive_maximum(3, input, output_size, True)  # type: ignore[no-any-return]
+
+
+# --- Windows at random ------------------------------------------------------------------------------
+
+
+def _where_largest_at(x: Any, samples: Any, kernel: Any, size: Any) -> Any:
+    """Return where the maxima are of windows whose places the samples draw, per channel."""
+    xp, rank = module_of(x), len(kernel)
+    place = xp.zeros((*x.shape[:-rank], *(1,) * (2 * rank)), np.int64)
+    for axis in range(rank):
+        n, k, m = x.shape[axis - rank], kernel[axis], size[axis]
+        starts = _starts(samples[..., axis if rank == 3 else rank - 1 - axis], n, k, m)
+        index = starts[..., None] + xp.arange(k)
+        # The result's dimensions, then those within a window.
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = m, k
+        place = place * n + index.reshape((*x.shape[:-rank], *shape))
+    flat = place.reshape((*x.shape[:-rank], math.prod(size), math.prod(kernel)))
+    rows = math.prod(x.shape[:-rank])
+    values = xp.take_along_axis(x.reshape(rows, -1), flat.reshape(rows, -1), 1).reshape(flat.shape)
+    best = values.argmax(-1)[..., None]
+    return xp.take_along_axis(flat, best, -1).reshape((*x.shape[:-rank], *size))
+
+
+def _starts(samples: Any, n: int, kernel: int, size: int) -> Any:
+    xp = module_of(samples)
+    samples = samples[..., None]
+    starts = xp.full((*samples.shape[:-1], size), n - kernel, np.int64)
+    if size > 1:
+        alpha = samples.dtype.type((n - kernel) / (size - 1))
+        i = xp.arange(size - 1).astype(samples.dtype)
+        starts[..., :-1] = ((i + samples) * alpha).astype(np.int64) - (samples * alpha).astype(np.int64)
+    return starts
+
+
+where_largest_at_p = nary(_where_largest_at, inputs=2, name="where_largest_at", batch="same")
+
+
+def _fractional(
+    rank: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool,
+    samples: Any,
+) -> Any:  # fmt: skip
+    op = f"fractional_max_pool{rank}d"
+    require_tensor(input, "input", op)
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{op} requires specifying either an output_size or an output_ratio")
+    shape = input.array.shape
+    if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
+        raise RuntimeError(f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(shape)}")
+    kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
+    if output_size is None:
+        ratios = (output_ratio,) * rank if isinstance(output_ratio, int | float) else tuple(output_ratio)
+        if any(not 0 < r < 1 for r in ratios):
+            raise ValueError(f"{op}: output_ratio must be between 0 and 1, got {output_ratio}")
+        size = tuple(int(n * r) for n, r in zip(shape[-rank:], ratios, strict=True))
+    else:
+        size = _per_dimension(output_size, rank, "output_size", op)
+    for n, k, m in zip(shape[-rank:], kernel, size, strict=True):
+        if m + k - 1 > n or m < 1 or k < 1:
+            raise RuntimeError(f"{op}: pool size {k} too large relative to input size {n} for an output of {m}")
+    if samples is None:
+        count = 1 if len(shape) == rank + 1 else shape[0]
+        samples = random.rand(
+            count, shape[-rank - 1], rank, dtype=of(input.array.dtype), device=input.device
+        )
+    if len(shape) == rank + 1 and samples.array.ndim == 3:
+        samples = samples[0]
+    index = where_largest_at_p(input, samples, kernel, size)
+    out = _picked(input, index, rank)
+    return (out, index) if return_indices else out
+
+
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """Take the maxima of windows at places drawn at random, so many that the result has a given size."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """Take the maxima of windows at places drawn at random, so many that the result has a given size."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """Take the maxima of windows at places drawn at random, and where they are."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+    return_indices: bool = False, _random_samples: Any = None,
+) -> Any:  # fmt: skip
+    """Take the maxima of windows at places drawn at random, and where they are."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+# --- Back to where maxima came from -----------------------------------------------------------------
+
+
+def _unpooled_size(rank: int, shape: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
+    default = tuple(
+        (n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True)
+    )
+    if output_size is None:
+        return default
+    wanted = tuple(int(n) for n in output_size)
+    if len(wanted) == rank + 2:
+        wanted = wanted[2:]
+    if len(wanted) != rank:
+        raise ValueError(
+            f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length of "
+            f"'{len(wanted)}'"
+        )
+    for d, (m, n, s) in enumerate(zip(wanted, default, stride, strict=True)):
+        if not n - s < m < n + s:
+            raise ValueError(
+                f'invalid output_size "{list(wanted)}" (dim {d} must be between {n - s} and {n + s})'
+            )
+    return wanted
+
+
+def _unpool(
+    rank: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> Tensor:
+    op = f"max_unpool{rank}d"
+    require_tensor(input, "input", op)
+    require_tensor(indices, "indices", op)
+    kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
+    stride = _stride_of(stride, kernel, op)
+    padding = _per_dimension(padding, rank, "padding", op)
+    shape = tuple(input.array.shape)
+    size = _unpooled_size(rank, shape, kernel, stride, padding, output_size)
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{op}: Input should be {rank + 1}D or {rank + 2}D, but got {list(shape)}")
+    if of(indices.array.dtype).name != "int64":
+        raise RuntimeError(f"elements in indices should be type int64 but got: {of(indices.array.dtype).name}")
+    if tuple(indices.array.shape) != shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(shape)}) but got indices "
+            f"tensor with shape: {list(indices.array.shape)}"
+        )
+    flat = module_of(input.array).zeros((math.prod(shape[:-rank]), math.prod(size)), input.array.dtype)
+    out = scatter_p(wrap(flat), _rows(input, rank), _rows(indices, rank), 1)
+    return reshape_p(out, (*shape[:-rank], *size))
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """Put maxima back where `max_pool1d` found them, zeros elsewhere."""
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """Put maxima back where `max_pool2d` found them, zeros elsewhere."""
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """Put maxima back where `max_pool3d` found them, zeros elsewhere."""
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

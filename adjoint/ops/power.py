@@ -1,0 +1,235 @@
+"""Powers and roots."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.failures import not_implemented
+from ..core.inplace import inplace
+from ..core.primitive import by_ufunc
+from ..core.promotion import number_array, result_type
+from ..core.recorders import binary, parametric, public, unary
+from ..core.tensor import TensorBase
+from .arguments import dtype_of, require_any
+from .compare import zeros_p
+from .create import into
+from .elementwise import mul_p
+from .piecewise import where_p
+from .shape import cast_p
+
+Tensor = Any
+Number = Any
+
+
+def _power(x: Any, y: Any) -> Any:
+    if x.dtype.kind == "i" and (y < 0).any():
+        # NumPy refuses; the value is the exact one rounded towards zero.
+        sign = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0)).astype(x.dtype)
+        return np.where(y < 0, sign, np.power(x, np.maximum(y, 0)))
+    if x.dtype.kind == "b":
+        raise not_implemented("pow", x)
+    return np.power(x, y)
+
+
+def _power_y(g: Any, x: Any, y: Any, out: Any) -> Any:
+    return where_p((x == 0) & _nonnegative(y), 0, g * out * np.log(x))
+
+
+def _nonnegative(y: Any) -> Any:
+    dtype = dtype_of(y)
+    if dtype.kind != "c":
+        return y >= 0
+    real = cast_p(y, dtypes.of(dtype).to_real().np)
+    return (y == real) & (real >= 0)
+
+
+pow_p: Callable[..., Any] = binary(
+    _power,
+    x=lambda g, x, y: where_p(y == 0, 0, g * (y * pow_p(x, y - 1))),
+    y=_power_y,
+    name="pow",
+    node_name="PowBackward1",
+    saved={"y": "exponent"},
+)
+
+
+def _power_of(x: Any, exponent: Any) -> Any:
+    if exponent == 2:
+        return np.multiply(x, x)
+    if x.dtype.kind == "b":
+        return x | (not exponent)
+    if x.dtype.kind in "iu" and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if exponent == 0.5:
+        return np.sqrt(x)
+    if exponent == 3:
+        return x * x * x
+    if exponent == -1:
+        return np.reciprocal(x)
+    if exponent == -0.5:
+        return 1 / np.sqrt(x)
+    if exponent == -2:
+        return 1 / (x * x)
+    return np.power(x, number_array(exponent, dtypes.of(x.dtype)))
+
+
+def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
+    if exponent == 2:
+        return g * (2 * x)
+    if exponent == 0:
+        return zeros_p(g)
+    return g * (exponent * power_p(x, exponent - 1))
+
+
+power_p: Callable[..., Any] = parametric(
+    _power_of, x=_power_of_x, holomorphic=True, jvp="elementwise", batch="same", name="power",
+    node_name="PowBackward0",
+)  # fmt: skip
+
+
+def _power_from(x: Any, base: Any) -> Any:
+    return _power(number_array(base, dtypes.of(x.dtype)), x)
+
+
+def _power_from_x(g: Any, x: Any, out: Any, base: Any) -> Any:
+    if base == 0:
+        return where_p(_nonnegative(x), 0, g * out * -math.inf)
+    return g * (out * _log(base))
+
+
+def _log(base: Any) -> Any:
+    return cmath.log(base) if isinstance(base, complex) else math.log(base) if base > 0 else math.nan
+
+
+exponential_p = parametric(
+    _power_from, x=_power_from_x, holomorphic=True, jvp="elementwise", batch="same", name="exponential",
+    node_name="PowBackward2", saved={"x": "exponent", "base": "self"},
+)  # fmt: skip
+_pow_, _power_ = inplace(pow_p), inplace(power_p)
+
+
+def pow(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Raise `input` to the power of `exponent`; either may be a number.
+
+    Examples
+    --------
+    >>> adjoint.pow(adjoint.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    require_any(input, exponent, "pow")
+    if isinstance(exponent, TensorBase):
+        result = pow_p(input, exponent) if isinstance(input, TensorBase) else rpow(exponent, input)
+    else:
+        result = power(input, exponent)
+    return result if out is None else into(out, result)
+
+
+def power(input: Tensor, exponent: Any) -> Tensor:
+    """Answer ``input**exponent``."""
+    if isinstance(exponent, TensorBase):
+        return pow_p(input, exponent)
+    kind = type(exponent)
+    if (kind is int or kind is float) and input.array.dtype.kind == "f":
+        return power_p(input, exponent)
+    if not isinstance(exponent, int | float | complex):
+        return pow_p(input, exponent)
+    dtype = result_type((input, exponent)).np
+    return power_p(input if input.array.dtype == dtype else cast_p(input, dtype), exponent)
+
+
+def rpow(input: Tensor, other: Number) -> Tensor:
+    """Answer ``other**input``."""
+    if isinstance(other, TensorBase):
+        return pow_p(other, input)
+    dtype = result_type((input, other)).np
+    return exponential_p(input if input.array.dtype == dtype else cast_p(input, dtype), other)
+
+
+def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
+    """Raise `input` to the power of `exponent`, in place."""
+    if isinstance(exponent, TensorBase):
+        return _pow_(input, exponent)
+    dtype = result_type((input, exponent))
+    if dtype.np != input.array.dtype:
+        raise RuntimeError(
+            f"result type {dtype.name} can't be cast to the desired output type "
+            f"{dtypes.of(input.array.dtype).name}"
+        )
+    return _power_(input, exponent)
+
+
+def float_power(input: Tensor | Number, exponent: Tensor | Number, *, out: Any = None) -> Tensor:
+    """Raise `input` to the power of `exponent` in double precision."""
+    require_any(input, exponent, "float_power")
+    wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
+    if isinstance(input, TensorBase) and input.array.dtype != wanted:
+        input = cast_p(input, wanted)
+    if isinstance(exponent, TensorBase) and exponent.array.dtype != wanted:
+        exponent = cast_p(exponent, wanted)
+    return into(out, pow(input, exponent))
+
+
+def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
+    """Raise a double-precision `input` to the power of `exponent`, in place."""
+    wanted = np.dtype(np.complex128 if result_type((input, exponent)).is_complex else np.float64)
+    if input.array.dtype != wanted:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {dtypes.of(input.array.dtype).name} but the "
+            f"operation's result requires dtype {dtypes.of(wanted).name}"
+        )
+    return pow_(input, exponent)
+
+
+def square(input: Tensor, *, out: Any = None) -> Tensor:
+    """Multiply each element by itself."""
+    return power(input, 2) if out is None else into(out, power(input, 2))
+
+
+def square_(input: Tensor) -> Tensor:
+    """Multiply each element by itself, in place."""
+    return pow_(input, 2)
+
+
+by_ufunc.update({np.power: pow, np.float_power: float_power, np.square: square})
+
+sqrt_p = unary(np.sqrt, x=lambda g, out: g / (2 * out), floating=True)
+rsqrt_p = unary(
+    lambda x: np.reciprocal(np.sqrt(x)),
+    x=lambda g, out: -0.5 * g * (out * out * out),
+    floating=True,
+    name="rsqrt",
+)
+reciprocal_p = unary(np.reciprocal, x=lambda g, out: -g * (out * out), floating=True)
+sqrt_, rsqrt_, reciprocal_ = inplace(sqrt_p), inplace(rsqrt_p), inplace(reciprocal_p)
+
+
+@public(sqrt_p)
+def sqrt(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take the square root."""
+
+
+@public(rsqrt_p)
+def rsqrt(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take one over the square root."""
+
+
+@public(reciprocal_p)
+def reciprocal(input: Tensor, *, out: Any = None) -> Tensor:
+    """Take one over each element."""
+
+
+def rdiv(input: Tensor, other: Tensor | Number) -> Tensor:
+    """Answer ``other / input``."""
+    return mul_p(reciprocal_p(input), other)
+
+
+__all__ = [
+    "float_power", "pow", "reciprocal", "reciprocal_", "rsqrt", "rsqrt_", "sqrt", "sqrt_", "square",
+    "square_",
+]  # fmt: skip
