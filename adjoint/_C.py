@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from .core import modes
 from .core.device import device
 from .core.dtypes import dtype
-from .core.overrides import SubclassesOff
-from .core.overrides import disabled_torch_function as _disabled_torch_function_impl
+from .core.overrides import SubclassesOff, disabled_torch_function
 from .core.size import Size
 from .core.tensor import TensorBase
 from .ops.random import Generator
 
 DisableTorchFunctionSubclass = DisableTorchFunction = SubclassesOff
 _TensorBase = TensorBase
+_disabled_torch_function_impl = disabled_torch_function
 
 
 def _log_api_usage_once(event: str) -> None:
@@ -24,10 +25,15 @@ def _get_tracing_state() -> None:
 
 def _is_torch_function_enabled() -> bool:
     """Return whether subclasses are asked before ops run."""
-    # Set by the context above.
-    from .core import modes
-
     return not modes.local.subclasses_off
 
 
-__all__: list[str] = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "device", "dtype"]
+__all__: list[str] = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "Generator",
+    "Size",
+    "TensorBase",
+    "device",
+    "dtype",
+]

@@ -54,11 +54,10 @@ from .tensor import Tensor
 
 from .ops.namespace import *  # noqa: F403, I001
 
-from . import autograd, _C, cuda, fft, linalg, nn, overrides, random, return_types, special, testing, types, utils, version
+from . import autograd, backends, _C, cuda, fft, linalg, nn, overrides, random, return_types, signal, special, testing, types, utils, version
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .autograd.grad_mode import is_inference_mode_enabled
 from .cuda import OutOfMemoryError
-from .ops.memory import TypedStorage, UntypedStorage
 from .printing import set_printoptions
 from .settings import *  # noqa: F403
 from .typed import host as _typed_constructors

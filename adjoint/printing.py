@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,7 @@ AnyArray: TypeAlias = NDArray[Any]
 Profile: TypeAlias = Literal["default", "short", "full"]
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What `set_printoptions` sets; frozen, so a saved copy stays what it was."""
 
     precision: int = 4
@@ -94,7 +92,7 @@ def set_printoptions(
         "stats": stats,
     }
     given = {name: value for name, value in chosen.items() if value is not None}
-    _options = replace(_options, **{**_preset(profile), **given, "sci_mode": sci_mode})
+    _options = _options._replace(**{**_preset(profile), **given, "sci_mode": sci_mode})
 
 
 def _preset(profile: str | None) -> dict[str, Any]:
@@ -115,7 +113,7 @@ def get_printoptions() -> dict[str, Any]:
     >>> get_printoptions()["linewidth"]
     80
     """
-    return asdict(_options)
+    return _options._asdict()
 
 
 @contextmanager
@@ -261,16 +259,14 @@ class _Format(Protocol):
     def __call__(self, value: Any) -> str: ...
 
 
-@dataclass(frozen=True)
-class _PlainFormat:
+class _PlainFormat(NamedTuple):
     width: int
 
     def __call__(self, value: int | bool) -> str:
         return str(value).rjust(self.width)
 
 
-@dataclass(frozen=True)
-class _FloatFormat:
+class _FloatFormat(NamedTuple):
     style: Literal["whole", "fixed", "scientific"]
     precision: int
     width: int = 1
@@ -285,8 +281,7 @@ class _FloatFormat:
         return text.rjust(self.width)
 
 
-@dataclass(frozen=True)
-class _ComplexFormat:
+class _ComplexFormat(NamedTuple):
     real: _FloatFormat
     imag: _FloatFormat
 
@@ -316,7 +311,7 @@ def _float_format(array: AnyArray) -> _FloatFormat:
     if values.size == 0:
         return _FloatFormat("whole", precision)
     narrow = _FloatFormat(_style(values), precision)
-    return replace(narrow, width=max(len(narrow(value)) for value in values.tolist()))
+    return narrow._replace(width=max(len(narrow(value)) for value in values.tolist()))
 
 
 def _style(values: NDArray[np.float64]) -> Literal["whole", "fixed", "scientific"]:

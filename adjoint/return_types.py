@@ -17,9 +17,7 @@ class Result(tuple[Any, ...]):
         """Make one from its elements, in order."""
         self = tuple.__new__(cls, values)
         if len(self) != len(cls._fields):
-            raise TypeError(
-                f"{cls.__name__}() takes a {len(cls._fields)}-sequence ({len(self)}-sequence given)"
-            )
+            raise TypeError(f"{cls.__name__}() takes a {len(cls._fields)}-sequence ({len(self)}-sequence given)")
         return self
 
     def __repr__(self) -> str:

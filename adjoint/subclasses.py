@@ -27,8 +27,10 @@ _OPERATORS = {
 
 # What stays as it is: making and describing objects, and protocols that come back through ops.
 _UNTOUCHED = {
-    "__new__", "__init__", "__init_subclass__", "__class_getitem__", "__torch_function__", "__hash__", "__getattribute__",
-    "__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__", "__slots__", "__module__", "__doc__",
+    "__new__", "__init__", "__init_subclass__", "__class_getitem__", "__torch_function__", "__hash__",
+    "__getattribute__",
+    "__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__", "__slots__", "__module__",
+    "__doc__",
     "__dict__", "__weakref__", "__setstate__", "__iter__", "as_subclass", "_make_subclass",
 }  # fmt: skip
 
@@ -119,6 +121,7 @@ class Asking:
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, unless an argument's class answers."""
         if not modes.local.subclasses_off:
             found = overloaded(args, kwargs)
             if found:

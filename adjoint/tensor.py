@@ -39,6 +39,7 @@ from .ops import (
     piecewise,
     random,
     scan,
+    signal,
     special,
 )
 from .ops import arrange as arranging
@@ -214,6 +215,13 @@ class Tensor(TensorBase):
         """Raise: only a sparse tensor can be coalesced."""
         raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
 
+    def module_load(self, other: Tensor, assign: bool = False) -> Tensor:
+        """Return what ``load_state_dict`` puts in this tensor's place: `other`, or this one with its values."""
+        return other.detach() if assign else convert.copy_(self, other).detach()
+
+    def record_stream(self, stream: Any) -> None:
+        """Do nothing: CuPy's memory pool knows which streams use a tensor."""
+
     def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
         """Return the tensor, which is dense already, converted to `dtype`."""
         return convert.converted(self, dtype, None, False, None)
@@ -351,6 +359,7 @@ class Tensor(TensorBase):
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
         """Compute gradients of this tensor and add them to the ``.grad`` of the leaves it depends on."""
+        # The engine's front door stands below the class that it takes.
         from .autograd import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
@@ -485,7 +494,7 @@ class Tensor(TensorBase):
             return format(self.item(), format_spec)
         return object.__format__(self, format_spec)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self) -> str:
         return convert.text_of(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -667,6 +676,7 @@ class Tensor(TensorBase):
 
     # reductions
     sum, nansum = reductions.sum, reductions.nansum
+    sum_to_size = reductions.sum_to_size
     mean, nanmean = reductions.mean, reductions.nanmean
     prod = reductions.prod
     var, std = reductions.var, reductions.std
@@ -687,6 +697,7 @@ class Tensor(TensorBase):
     norm, dist = measure.norm, measure.dist
     renorm, renorm_ = measure.renorm, measure.renorm_
     cov, corrcoef = measure.cov, measure.corrcoef
+    stft, istft = signal.stft, signal.istft
 
     # shapes
     clone = shapes.clone

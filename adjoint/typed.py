@@ -10,7 +10,7 @@ from .core.tensor import TensorBase
 from .ops.create import constructed
 
 
-class tensortype(type):  # noqa: N801 - torch's name
+class tensortype(type):
     """The class of `FloatTensor` and its like: they make tensors and recognise them, but have no instances."""
 
     __module__ = "adjoint"
@@ -19,6 +19,7 @@ class tensortype(type):  # noqa: N801 - torch's name
     device: devices.device
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
+        """Make a tensor, from sizes or from data."""
         return constructed(cls.dtype, cls.device if device is None else device, args)
 
     def __instancecheck__(cls, value: Any) -> bool:

@@ -158,7 +158,7 @@ def test_frozen_promotions() -> None:
 
 
 def test_a_numpy_type_without_counterpart_is_refused() -> None:
-    with pytest.raises(TypeError, match="can't convert np.ndarray of type"):
+    with pytest.raises(TypeError, match="can't convert np"):
         adjoint.from_numpy(np.ones(2, np.longdouble))
 
 

@@ -62,8 +62,10 @@ METADATA = lines(
     torch.is_nonzero(torch.tensor([1., 2]))
     torch.numel(torch.ones(2, 3)), torch.ones(2, 3).numel()
     torch.numel(3)
-    torch.typename(torch.ones(2)), torch.typename(3), torch.typename(torch.ones(2, dtype=torch.bool)), torch.typename(dict)
-    torch.ones(2).type(), torch.ones(2).bool().type(), torch.ones(2).cfloat().type(), torch.ones(2).to(torch.uint16).type()
+    torch.typename(torch.ones(2)), torch.typename(3), torch.typename(torch.ones(2, dtype=torch.bool)),
+    torch.typename(dict)
+    torch.ones(2).type(), torch.ones(2).bool().type(), torch.ones(2).cfloat().type(),
+    torch.ones(2).to(torch.uint16).type()
     torch.ones(2).type(torch.LongTensor), torch.ones(2).type('torch.LongTensor'), torch.ones(2).type(torch.int8)
     torch.ones(2).type('bogus')
     torch.ones(2).type(int)
@@ -215,8 +217,8 @@ def test_the_grad_of_a_non_leaf_warns_once_per_line() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         for _ in range(3):
-            y.grad  # noqa: B018
-        y.grad  # noqa: B018
+            y.grad
+        y.grad
     assert len(caught) == 2 and all(w.filename == __file__ for w in caught)
     assert "not a leaf Tensor is being accessed" in str(caught[0].message)
     y.retain_grad()
@@ -296,7 +298,8 @@ def _texts(module: Any) -> list[str]:
         inference = [module.ones(2), module.ones(2) * 2, x.view(2)]
     return [
         repr(Square.apply(x)), repr(base), repr(inference[:2]), repr(Mine([1.0, 2.0])),
-        repr(x.as_subclass(Mine)), repr(Mine([1.0]) + 1), repr(module.nn.Parameter(Mine([1.0]))), repr(Special(module.ones(1))),
+        repr(x.as_subclass(Mine)), repr(Mine([1.0]) + 1), repr(module.nn.Parameter(Mine([1.0]))),
+        repr(Special(module.ones(1))),
         repr(module.zeros(2000).as_subclass(Mine)), repr(module.ones(2, 2).as_subclass(Mine)),
         str(x), f"{x}", repr({"a": x}),
     ]  # fmt: skip
@@ -335,10 +338,12 @@ class Deeper(Mine):
 def test_results_keep_the_subclass() -> None:
     s, plain = adjoint.ones(2, 2).as_subclass(Mine), adjoint.ones(2, 2)
     kept = [
-        s + 1, 1 + s, s * s, plain + s, s + plain, plain.add(s), plain.matmul(s), s[0], s[0, 0], s.t(), s.sum(), s.clone(),
+        s + 1, 1 + s, s * s, plain + s, s + plain, plain.add(s), plain.matmul(s), s[0], s[0, 0], s.t(), s.sum(),
+        s.clone(),
         s.detach(), s.data, s == 1, s.new_zeros(2), s.to(adjoint.float64), s.long(), s.reshape(4), s.max(), s.argmax(),
         s.view(-1), s.T, adjoint.sin(s), adjoint.zeros_like(s), adjoint.cat([plain, s]), adjoint.stack((s, s)),
-        adjoint.where(s > 0, s, plain), adjoint.rand_like(s), np.sin(s), np.ones((2, 2)) * s, s.unbind()[0], s.max(0).values,
+        adjoint.where(s > 0, s, plain), adjoint.rand_like(s), np.sin(s), np.ones((2, 2)) * s, s.unbind()[0],
+        s.max(0).values,
         next(iter(s)), s.split(1)[1], adjoint.einsum("ij->i", s), -s, abs(s), s @ plain, s.softmax(0),
     ]  # fmt: skip
     assert [type(x).__name__ for x in kept] == ["Mine"] * len(kept)
@@ -411,12 +416,15 @@ def heard(call: Any) -> list[str]:
         (lambda x: x + 1, ["add"]), (lambda x: 1 + x, ["add"]), (lambda x: adjoint.ones(2, 2) + x, ["add"]),
         (lambda x: adjoint.add(x, 1), ["add"]), (lambda x: x.shape, ["__get__"]), (lambda x: x.sum(), ["sum"]),
         (lambda x: adjoint.ones(2, 2).add(x), ["add"]), (lambda x: adjoint.cat([x, x]), ["cat"]),
-        (lambda x: x[0], ["__getitem__"]), (lambda x: x.__setitem__(0, 1), ["__setitem__"]), (lambda x: x.add_(1), ["add_"]),
+        (lambda x: x[0], ["__getitem__"]), (lambda x: x.__setitem__(0, 1), ["__setitem__"]),
+        (lambda x: x.add_(1), ["add_"]),
         (repr, ["__repr__"]), (lambda x: x.exp(), ["exp"]), (lambda x: adjoint.exp(x), ["exp"]),
         (lambda x: x.requires_grad_(), ["requires_grad_"]), (lambda x: x.grad, ["__get__"]), (len, ["__len__"]),
         (lambda x: bool(x.sum()), ["sum", "__bool__"]), (lambda x: adjoint.zeros_like(x), ["zeros_like"]),
-        (lambda x: adjoint.is_tensor(x), []), (lambda x: adjoint.numel(x), ["numel"]), (lambda x: x.softmax(0), ["softmax"]),
-        (lambda x: adjoint.where(x > 0, x, x), ["gt", "where"]), (lambda x: adjoint.stack((adjoint.ones(2, 2), x)), ["stack"]),
+        (lambda x: adjoint.is_tensor(x), []), (lambda x: adjoint.numel(x), ["numel"]),
+        (lambda x: x.softmax(0), ["softmax"]),
+        (lambda x: adjoint.where(x > 0, x, x), ["gt", "where"]),
+        (lambda x: adjoint.stack((adjoint.ones(2, 2), x)), ["stack"]),
         (lambda x: adjoint.max(x, dim=0), ["max"]), (lambda x: x.numpy(), ["numpy"]), (lambda x: x @ x, ["matmul"]),
         (lambda x: setattr(x, "grad", None), ["__set__"]), (lambda x: adjoint.allclose(x, x), ["allclose"]),
     ],
@@ -487,7 +495,11 @@ def test_parameters() -> None:
     data = adjoint.ones(2)
     p = adjoint.nn.Parameter(data)
     assert p.requires_grad and p.is_leaf and p.data_ptr() == data.data_ptr()
-    assert isinstance(p, adjoint.nn.Parameter) and isinstance(p, adjoint.Tensor) and not isinstance(data, adjoint.nn.Parameter)
+    assert (
+        isinstance(p, adjoint.nn.Parameter)
+        and isinstance(p, adjoint.Tensor)
+        and not isinstance(data, adjoint.nn.Parameter)
+    )
     for x in (p * 2, p.data, p.detach(), p.clone(), p[0], adjoint.cat([p, p]), p.sum(), -p, 1 / p):
         assert type(x) is adjoint.Tensor
     assert not adjoint.nn.Parameter(data, requires_grad=False).requires_grad
@@ -512,7 +524,7 @@ def test_uninitialized_parameters_wait_for_their_shape() -> None:
     assert adjoint.nn.parameter.is_lazy(p) and p.requires_grad and p.dtype is adjoint.float64 and p.device.type == "cpu"
     assert isinstance(p, adjoint.nn.Parameter)
     with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
-        p.shape  # noqa: B018
+        p.shape
     for use in (lambda: p + 1, lambda: adjoint.sin(p), lambda: adjoint.ones(2) * p, lambda: p.sum()):
         with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
             use()
@@ -534,7 +546,8 @@ def test_nothing_here_makes_cycles() -> None:
     gc.disable()
     try:
         made = [
-            adjoint.ones(2, requires_grad=True), adjoint.nn.Parameter(adjoint.ones(2)), adjoint.ones(2).as_subclass(Mine) + 1,
+            adjoint.ones(2, requires_grad=True), adjoint.nn.Parameter(adjoint.ones(2)),
+            adjoint.ones(2).as_subclass(Mine) + 1,
             copy.deepcopy(adjoint.ones(2, requires_grad=True)), adjoint.from_numpy(np.ones(2)),
             adjoint.from_dlpack(np.ones(2)), np.sin(adjoint.ones(2, requires_grad=True)),
         ]  # fmt: skip

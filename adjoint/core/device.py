@@ -13,7 +13,7 @@ _TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "h
           "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
 
 
-class device:  # noqa: N801 - torch's name
+class device:
     """A place for tensors: ``device("cpu")``, ``device("cuda", 0)``.
 
     As a context it is where factories make tensors.
@@ -34,7 +34,7 @@ class device:  # noqa: N801 - torch's name
     type: str
     index: int | None
 
-    def __init__(self, type: str | int | device, index: int | None = None) -> None:  # noqa: A002 - torch's name
+    def __init__(self, type: str | int | device, index: int | None = None) -> None:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
         elif isinstance(type, int):
@@ -85,7 +85,7 @@ class device:  # noqa: N801 - torch's name
 
 
 def _kind(value: Any) -> str:
-    return value.__class__.__name__
+    return str(value.__class__.__name__)
 
 
 def _parsed(text: str, index: int | None) -> tuple[str, int | None]:

@@ -13,7 +13,7 @@ import numpy as np
 _BOOL, _INT, _FLOAT, _COMPLEX = range(4)
 
 
-class dtype:  # noqa: N801 - torch's name
+class dtype:
     """A data type, with torch's name and a NumPy dtype behind it.
 
     Examples
@@ -38,6 +38,7 @@ class dtype:  # noqa: N801 - torch's name
     itemsize: int
 
     def __new__(cls) -> dtype:
+        """Refuse: the dtypes are those below."""
         raise TypeError("cannot create 'adjoint.dtype' instances; write adjoint.float32, for instance")
 
     def to_complex(self) -> dtype:
@@ -71,7 +72,7 @@ def _make(name: str, title: str, np_dtype: Any, category: int) -> dtype:
     made.itemsize = made.np.itemsize
     made.is_floating_point = category == _FLOAT
     made.is_complex = category == _COMPLEX
-    made.is_signed = category >= _FLOAT and name != "float8_e8m0fnu" or name.startswith("int")
+    made.is_signed = (category >= _FLOAT and name != "float8_e8m0fnu") or name.startswith("int")
     return made
 
 
@@ -273,7 +274,7 @@ def can_cast(source: Any, target: Any) -> bool:
     return a.category <= b.category and not (b.category == _BOOL and a.category > _BOOL)
 
 
-class finfo:  # noqa: N801 - torch's name
+class finfo:
     """Limits of a floating-point dtype.
 
     Examples
@@ -284,13 +285,13 @@ class finfo:  # noqa: N801 - torch's name
 
     __module__ = "adjoint"
 
-    def __init__(self, type: Any = None) -> None:  # noqa: A002 - torch's name
+    def __init__(self, type: Any = None) -> None:
         chosen = default() if type is None else as_dtype(type)
         if chosen.category < _FLOAT:
             raise TypeError(
                 f"adjoint.finfo() requires a floating point input type. Use adjoint.iinfo to handle '{chosen}'"
             )
-        info = ml_dtypes.finfo(chosen.to_real().np)
+        info: Any = ml_dtypes.finfo(chosen.to_real().np)  # type: ignore[no-untyped-call]
         self.dtype = chosen.to_real().name
         self.bits = int(info.bits)
         self.eps = float(info.eps)
@@ -313,7 +314,7 @@ class finfo:  # noqa: N801 - torch's name
         return hash(self.dtype)
 
 
-class iinfo:  # noqa: N801 - torch's name
+class iinfo:
     """Limits of an integer dtype.
 
     Examples
@@ -324,14 +325,12 @@ class iinfo:  # noqa: N801 - torch's name
 
     __module__ = "adjoint"
 
-    def __init__(self, type: Any) -> None:  # noqa: A002 - torch's name
+    def __init__(self, type: Any) -> None:
         chosen = as_dtype(type)
         if chosen.category == _BOOL:
             raise TypeError("adjoint.bool is not supported by adjoint.iinfo")
         if chosen.category != _INT:
-            raise TypeError(
-                f"adjoint.iinfo() requires an integer input type. Use adjoint.finfo to handle '{chosen}'"
-            )
+            raise TypeError(f"adjoint.iinfo() requires an integer input type. Use adjoint.finfo to handle '{chosen}'")
         info = np.iinfo(chosen.np)
         self.dtype = chosen.name
         self.bits = int(info.bits)

@@ -34,7 +34,7 @@ class _Named:
         return self
 
 
-class layout(_Named):  # noqa: N801 - torch's name
+class layout(_Named):
     """How a tensor stores its elements; all are `strided` here."""
 
     __module__ = "adjoint"
@@ -42,7 +42,7 @@ class layout(_Named):  # noqa: N801 - torch's name
     __slots__ = ()
 
 
-class memory_format(_Named):  # noqa: N801 - torch's name
+class memory_format(_Named):
     """In which order a tensor's dimensions lie in memory."""
 
     __module__ = "adjoint"
@@ -58,7 +58,7 @@ def _constant(name: str) -> Any:
 
 
 def _named(kind: type, name: str) -> Any:
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     made.name = name
     _constants[name] = made
     return made
@@ -178,6 +178,18 @@ def empty_ordered(module: Any, shape: Sequence[int], dtype: Any, order: Sequence
     for place, dim in enumerate(order):
         inverse[dim] = place
     return module.empty(tuple(shape[dim] for dim in order), dtype).transpose(inverse)
+
+
+def laid_out(array: Any, order: Sequence[int] | None) -> Any:
+    """Return a copy whose dimensions lie in memory in the given order, outermost first; None: as they lie now."""
+    if order is None:
+        # NumPy takes a dimension of stride 0 for the innermost; torch leaves it where it stands.
+        if array.flags.c_contiguous or 0 not in array.strides:
+            return array.copy(order="K")
+        order = dense_order(array.shape, strides_of(array))
+    copy = empty_ordered(module_of(array), array.shape, array.dtype, order)
+    copy[...] = array
+    return copy
 
 
 def empty_strided(module: Any, shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:

@@ -82,6 +82,12 @@ def number_array(value: Any, dtype: dtypes.dtype) -> Any:
     return np.array(value, dtype.np)
 
 
+def number_like(value: Any, like: Any) -> Any:
+    """Return a Python number in the dtype of `like`, in a form that its array module takes."""
+    array = number_array(value, dtypes.of(like.dtype))
+    return array if isinstance(like, np.ndarray) else array[()]
+
+
 def promote(a: Any, b: Any) -> tuple[Any, Any]:
     """Return both operands in their common dtype."""
     dtype = dtypes.result_of([_kind(a), _kind(b)])

@@ -8,7 +8,6 @@ path in `primitive` or `promotion`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -29,6 +28,7 @@ from .primitive import (
     general,
     getframe,
     note_view,
+    parameters_of,
     quietly,
     recovered,
     refresh,
@@ -306,8 +306,7 @@ def public(primitive: Callable[..., Any]) -> Callable[[F], F]:
         primitive.__doc__ = described.__doc__
         primitive.__name__ = primitive.__qualname__ = described.__name__
         primitive.__module__ = described.__module__
-        primitive.__annotations__ = described.__annotations__
-        primitive.__signature__ = inspect.signature(described)  # type: ignore[attr-defined]
+        primitive.__wrapped__ = described  # type: ignore[attr-defined]
         return primitive  # type: ignore[return-value]
 
     return bind
@@ -324,7 +323,7 @@ def _publish(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _split_names(kernel: Any, inputs: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    names = tuple(inspect.signature(kernel).parameters)
+    names = tuple(parameters_of(kernel))
     return names[:inputs], names[inputs:]
 
 
@@ -539,12 +538,12 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
             return kernel(args[:arity], *args[arity:])
 
         op = Op(name, flat, tuple(f"x{i}" for i in range(arity)), params, {}, joint=xs, sequence=shown, **options)
+        op.call = _fixed(op, flat)
         of_arity[arity] = op
         return op
 
     def call(xs: Any, *params: Any) -> Any:
-        xs = tuple(xs)
-        return general(of_arity.get(len(xs)) or with_arity(len(xs)), xs, params)
+        return (of_arity.get(len(xs)) or with_arity(len(xs))).call(*xs, *params)
 
     call.of_arity = lambda arity: of_arity.get(arity) or with_arity(arity)  # type: ignore[attr-defined]
     return _publish(shown, call)

@@ -24,6 +24,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        """Make a size of integers, or of what can stand for one."""
         return tuple.__new__(cls, _indexes(sizes))
 
     def numel(self) -> int:
@@ -33,7 +34,7 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"adjoint.Size([{', '.join(map(str, self))}])"
 
-    def __add__(self, other: Any) -> Size:  # type: ignore[override]
+    def __add__(self, other: Any) -> Size:
         if not isinstance(other, tuple):
             return NotImplemented
         return Size(tuple.__add__(self, other))

@@ -30,7 +30,7 @@ _ledger_lock = threading.Lock()
 class Ledger:
     """What has happened to a storage: its writes, and the views that must hear of the next one."""
 
-    __slots__ = ("code", "fresh", "lasti", "operation", "time", "version")
+    __slots__ = ("code", "fresh", "lasti", "limit", "operation", "time", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -42,6 +42,7 @@ class Ledger:
         # the base marks these stale and empties the list; reading a stale view puts it back. So a
         # write costs nothing for a view that nobody has looked at since the last one.
         self.fresh: list[weakref.ref[TensorBase]] = []
+        self.limit = 64  # length at which dead references are dropped
 
 
 class Storage:

@@ -86,7 +86,7 @@ def set_device(device: Any) -> None:
     required().cuda.Device(index_of(device)).use()
 
 
-class device:  # noqa: N801 - torch's name
+class device:
     """A context in which another GPU is in use."""
 
     def __init__(self, device: Any) -> None:
@@ -103,7 +103,7 @@ class device:  # noqa: N801 - torch's name
             self._context.__exit__(*error)
 
 
-class device_of(device):  # noqa: N801 - torch's name
+class device_of(device):
     """A context in which the GPU of a tensor is in use; of a tensor on the host, none."""
 
     def __init__(self, obj: Any) -> None:

@@ -80,7 +80,7 @@ def default_stream(device: Any = None) -> Stream:
     return Stream(inner=required().cuda.Stream.null)
 
 
-class stream:  # noqa: N801 - torch's name
+class stream:
     """A context in which work goes to another queue; None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:

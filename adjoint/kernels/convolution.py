@@ -62,10 +62,17 @@ def _taps(kernel: Ints) -> Iterator[Ints]:
     return itertools.product(*(range(k) for k in kernel))
 
 
+def _seen(x: Any, shape: Ints, strides: Ints) -> Any:
+    """Return another view of an array's memory; `as_strided` takes as long as a small convolution."""
+    if type(x) is np.ndarray and x.flags.c_contiguous and x.dtype.isbuiltin == 1:
+        return np.ndarray(shape, x.dtype, x, 0, strides)
+    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+
+
 def _windows(x: Any, kernel: Ints, stride: Ints, dilation: Ints, size: Ints) -> Any:
     """Return a view (N, C, *kernel, *size) of a padded array."""
     steps = x.strides[2:]
-    return module_of(x).lib.stride_tricks.as_strided(
+    return _seen(
         x,
         (*x.shape[:2], *kernel, *size),
         (*x.strides[:2], *(t * d for t, d in zip(steps, dilation, strict=True)),
@@ -108,7 +115,7 @@ def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups
     if not (x.size and w.size and math.prod(size)):
         return xp.zeros((count, outs, *size), dtype)
     x, w = _working(x, w)
-    if w.shape[1] == 1 and outs == groups:
+    if w.shape[1] == 1 and outs == groups > 1:
         return _correlate_each(x, w, stride, before, dilation, size).astype(dtype, copy=False)
     weight = w.reshape(groups, outs // groups, -1)
     if _is_pointwise(x, kernel, stride, before, size):
@@ -145,20 +152,45 @@ def _correlate_each(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, 
     """Correlate every channel with a kernel of its own: a multiplication per element of the kernel."""
     xp, kernel = module_of(x), tuple(w.shape[2:])
     out = xp.empty((*x.shape[:2], *size), x.dtype)
-    extent = _extent(size, kernel, stride, dilation)
-    factors = w.reshape((len(w), *kernel, *(1,) * len(size)))
-    scratch = xp.empty(out.shape[1:], x.dtype)
+    factors = w.reshape(len(w), -1).T.reshape((-1, len(w)) + (1,) * len(size))
+    total = scratch = None
     for n in range(len(x)):
-        padded = _padded(x[n : n + 1], before, extent)[0]
-        for i, k in enumerate(_taps(kernel)):
-            part = padded[_tap(k, stride, dilation, size)]
-            factor = factors[(slice(None), *k)]
-            if i == 0:
-                xp.multiply(part, factor, out=out[n])
+        for k, part in enumerate(_planes(x[n], kernel, stride, before, dilation, size)):
+            if total is None:
+                total, scratch = xp.empty(part.shape, x.dtype), xp.empty(part.shape, x.dtype)
+            if k == 0:
+                xp.multiply(part, factors[0], out=total)
             else:
-                xp.multiply(part, factor, out=scratch)
-                out[n] += scratch
+                xp.multiply(part, factors[k], out=scratch)
+                xp.add(total, scratch, out=total)
+        out[n] = total[(..., *(slice(m) for m in size))]
     return out
+
+
+def _planes(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Iterator[Any]:
+    """Yield, for each element of the kernel, the elements of x (C, ...) that all windows have there.
+
+    Where windows follow one another without gaps, what is yielded has rows as long as the padded input's, so
+    that it lies in one piece; the ends of its rows mean nothing.
+    """
+    xp = module_of(x)
+    extent = _extent(size, kernel, stride, dilation)
+    if max(stride) > 1:
+        padded = _padded(x[None], before, extent)[0]
+        for k in _taps(kernel):
+            yield padded[_tap(k, stride, dilation, size)]
+        return
+    area, channels = math.prod(extent), len(x)
+    slack = sum((k - 1) * d for k, d in zip(kernel, dilation, strict=True)) * math.prod(extent[1:])
+    memory = xp.zeros(channels * area + slack, x.dtype)
+    memory[: channels * area].reshape(1, channels, *extent)[...] = _padded(x[None], before, extent)
+    steps = [math.prod(extent[i + 1 :]) for i in range(len(extent))]
+    item = x.dtype.itemsize
+    for k in _taps(kernel):
+        shift = sum(i * d * s for i, d, s in zip(k, dilation, steps, strict=True))
+        yield _seen(
+            memory[shift:], (channels, size[0], *extent[1:]), tuple(s * item for s in (area, *steps))
+        )
 
 
 def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
@@ -178,7 +210,7 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
     extent = tuple(
         max(e, b + n) for e, b, n in zip(_extent(counts, kernel, stride, dilation), before, size, strict=True)
     )
-    each = w.shape[1] == 1 and outs == groups
+    each = w.shape[1] == 1 and outs == groups > 1
     out = xp.empty((count, channels, *size), g.dtype)
     weight = w.reshape(groups, outs // groups, -1).swapaxes(1, 2)
     sample = channels * math.prod(kernel) * math.prod(counts) * g.dtype.itemsize
@@ -207,7 +239,7 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
     if not (x.size and g.size):
         return xp.zeros((outs, each, *kernel), dtype)
     x, g = _working(x, g)
-    if each == 1 and outs == groups:
+    if each == 1 and outs == groups > 1:
         return _weigh_each(x, g, stride, before, dilation, kernel).astype(dtype, copy=False)
     total = xp.zeros((groups, outs // groups, each * math.prod(kernel)), x.dtype)
     if _is_pointwise(x, kernel, stride, before, size):
@@ -222,16 +254,18 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
 
 
 def _weigh_each(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, kernel: Ints) -> Any:
-    xp, size = module_of(x), tuple(g.shape[2:])
-    out = xp.zeros((g.shape[1], 1, *kernel), x.dtype)
-    extent = _extent(size, kernel, stride, dilation)
+    xp, size, channels = module_of(x), tuple(g.shape[2:]), g.shape[1]
+    out = xp.zeros((math.prod(kernel), channels), x.dtype)
+    wide = None
     for n in range(len(x)):
-        padded = _padded(x[n : n + 1], before, extent)[0]
-        flat = g[n].reshape(len(padded), 1, -1)
-        for k in _taps(kernel):
-            part = padded[_tap(k, stride, dilation, size)].reshape(len(padded), -1, 1)
-            out[(slice(None), 0, *k)] += xp.matmul(flat, part)[:, 0, 0]
-    return out
+        for k, part in enumerate(_planes(x[n], kernel, stride, before, dilation, size)):
+            if wide is None:
+                wide = xp.zeros(part.shape, g.dtype)
+            if k == 0:
+                wide[(..., *(slice(m) for m in size))] = g[n]
+            flat = part.reshape(channels, -1, 1)
+            out[k] += xp.matmul(wide.reshape(channels, 1, -1), flat)[:, 0, 0]
+    return out.T.reshape(channels, 1, *kernel)
 
 
 def unfolded(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Any:

@@ -134,8 +134,8 @@ def _empty(x: Any, taps: Taps, axis: int, value: Any) -> Any:
     return module_of(x).full(shape, value, x.dtype)
 
 
-def _mix(x: Any, taps: Taps, axis: int) -> Any:
-    if taps.divide_in is not None:
+def _mix(x: Any, taps: Taps, axis: int, divided: bool = True) -> Any:
+    if divided and taps.divide_in is not None:
         x = x / _vector(taps.divide_in, x, axis)
     start = _start(taps)
     out = _empty(x, taps, axis, 0) if start < 0 else None
@@ -150,9 +150,19 @@ def _mix(x: Any, taps: Taps, axis: int) -> Any:
             out += part
         else:
             out[_at(rows, axis)] += part
-    if taps.divide_out is not None:
+    if divided and taps.divide_out is not None:
         out /= _vector(taps.divide_out, x, axis)
     return out
+
+
+def _mix_integers(x: Any, axes: list[tuple[Taps, int]]) -> Any:
+    """Return averages of integers, divided once, at the end, and rounded toward zero."""
+    total: Any = 1
+    for taps, axis in axes:
+        x = _mix(x, taps, axis, divided=False)
+        if taps.divide_out is not None:
+            total = total * taps.divide_out.reshape((-1,) + (1,) * (-axis - 1))
+    return np.trunc(x / module_of(x).asarray(total))
 
 
 def mix(x: Any, plans: tuple[Taps | None, ...]) -> Any:
@@ -166,6 +176,8 @@ def mix(x: Any, plans: tuple[Taps | None, ...]) -> Any:
     axes = [(p, i - len(plans)) for i, p in enumerate(plans) if p is not None]
     if not axes:
         return x.copy()
+    if dtype.kind == "i" and scales and not any(w is not None for p, _ in axes for _, _, w in p.taps):
+        return _mix_integers(x, axes).astype(dtype)
     # What makes the array smaller comes first.
     for taps, axis in sorted(axes, key=lambda a: a[0].n_out / max(a[0].n_in, 1)):
         x = _mix(x, taps, axis)

@@ -138,3 +138,21 @@ from ..ops.pooling import (
     max_unpool2d as max_unpool2d,
     max_unpool3d as max_unpool3d,
 )
+from ..ops.grid import (
+    GRID_SAMPLE_INTERPOLATION_MODES as GRID_SAMPLE_INTERPOLATION_MODES,
+    GRID_SAMPLE_PADDING_MODES as GRID_SAMPLE_PADDING_MODES,
+    affine_grid as affine_grid,
+    grid_sample as grid_sample,
+)
+from ..ops.resample import (
+    channel_shuffle as channel_shuffle,
+    interpolate as interpolate,
+    local_response_norm as local_response_norm,
+    native_channel_shuffle as native_channel_shuffle,
+    pad as pad,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+    upsample as upsample,
+    upsample_bilinear as upsample_bilinear,
+    upsample_nearest as upsample_nearest,
+)

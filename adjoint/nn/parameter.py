@@ -13,7 +13,14 @@ from ..core.tensor import storage_of
 from ..ops import copies, create
 from ..tensor import Tensor
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 def _checked(data: Any, kind: str) -> Any:
@@ -67,7 +74,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         out = data.detach().requires_grad_(requires_grad)
         if type(out) is not type(data):
             raise RuntimeError(
-                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() "
+                "returns an "
                 f"instance of the same type, but return type {type(out).__name__} was found instead."
             )
         out._is_param = True
@@ -78,7 +86,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
         return memo[id(self)]
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
 
@@ -127,7 +135,8 @@ class _Unset:
         if name.startswith("__"):
             raise AttributeError(name)
         raise ValueError(
-            f"Attempted to use an uninitialized {self._kind} (its {name!r} was asked for). This error happens when you are "
+            f"Attempted to use an uninitialized {self._kind} (its {name!r} was asked for). This error happens "
+            "when you are "
             "using a `LazyModule` or explicitly manipulating `nn.parameter.UninitializedParameter` objects: call "
             "`forward` once with a real batch, or `materialize`, before anything that needs its values."
         )
@@ -179,7 +188,8 @@ class UninitializedTensorMixin:
         """Raise: there is none yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
-            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` to "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call "
+            "`forward` to "
             "initialize the parameters before accessing their attributes."
         )
 
@@ -190,7 +200,7 @@ class UninitializedTensorMixin:
             "before calling `module.share_memory()`."
         )
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

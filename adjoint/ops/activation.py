@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core import device as devices
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.payload import Payload
 from ..core.primitive import wrap
+from ..core.promotion import number_like
 from ..core.recorders import binary, parametric, unary
 from ..kernels import selection, special
 from .arguments import dim_in, dtype_of
@@ -171,10 +173,10 @@ def _noise(input: Tensor, lower: float, upper: float) -> Any:
     array = input.array
     if isinstance(array, Payload):
         array = array.concrete("rrelu")  # type: ignore[attr-defined]
-    negative = array <= 0
+    negative = devices.place_array(array <= 0, devices.CPU)
     noise = np.ones(negative.shape, array.dtype)
     noise[negative] = stream_of(None).uniform((int(negative.sum()),), np.float64, lower, upper)
-    return noise
+    return devices.place_array(noise, devices.of(array))
 
 
 def rrelu(
@@ -201,7 +203,7 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 def _threshold(x: Any, threshold: Any, value: Any) -> Any:
     if x.dtype.kind == "b":
         raise not_implemented("threshold", x)
-    return selection.where(x <= threshold, np.asarray(value, x.dtype), x)
+    return selection.where(x <= threshold, number_like(value, x), x)
 
 
 threshold_p = parametric(

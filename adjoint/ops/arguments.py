@@ -12,6 +12,8 @@ from ..core.tensor import TensorBase
 
 def dim_in(dim: Any, rank: int) -> int:
     """Return a dimension counted from the front, or raise torch's IndexError."""
+    if type(dim) is int and -rank <= dim < rank:
+        return dim + rank if dim < 0 else dim
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(f"dim must be an int, not {type(dim).__name__}")
     wrapped = operator.index(dim)

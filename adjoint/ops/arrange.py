@@ -21,6 +21,12 @@ from .create import finish, into
 from .index import index_p
 from .shape import expand_p, reshape, reshape_p
 
+# What is a function of adjoint too; the rest are methods only, or for other rooms.
+__all__ = [
+    "combinations", "constant_pad_nd", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile",
+    "tril", "tril_indices", "triu", "triu_indices",
+]  # fmt: skip
+
 Tensor = Any
 ndarray = np.ndarray
 
@@ -105,8 +111,8 @@ def repeat_interleave(
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if counts.ndim == 1 and counts.size not in (1, length):
         raise RuntimeError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} and "
-            f"input.size({axis}) = {length}"
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} "
+            f"and input.size({axis}) = {length}"
         )
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
@@ -226,9 +232,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     if rank < 2:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {rank}")
     if dims[0] == dims[1] or abs(dims[0] - dims[1]) == rank:
-        raise RuntimeError(
-            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
-        )
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     return rot90_p(input, int(k) % 4, tuple(dim_in(d, rank) for d in dims))
 
 
@@ -362,14 +366,14 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * rank:
         raise RuntimeError(
-            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
-            f"{len(pad)} while the input has {rank} dimensions."
+            "Length of pad should be no more than twice the number of dimensions of the input. Pad length "
+            f"is {len(pad)} while the input has {rank} dimensions."
         )
     widths = [(0, 0)] * (rank - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     for d, (n, (before, after)) in enumerate(zip(input.array.shape, widths, strict=True)):
         if n + before + after < 0:
             raise RuntimeError(
-                f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative output size, "
-                f"which is invalid. Check dimension {d} of your input."
+                f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative "
+                f"output size, which is invalid. Check dimension {d} of your input."
             )
     return pad_p(input, tuple(widths), value)

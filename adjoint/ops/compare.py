@@ -303,17 +303,13 @@ def _isclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
 isclose_p = nary(_isclose, inputs=2, batch="elementwise")
 
 
-def isclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> Tensor:
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """Return where ``|input - other| <= atol + rtol * |other|``."""
     require_tensor(input, "input", "isclose")
     require_tensor(other, "other", "isclose")
     a, b = input.array.dtype, other.array.dtype
     if a != b:
-        raise RuntimeError(
-            f"{dtypes.of(a).name} did not match {dtypes.of(b).name}: isclose compares equal dtypes"
-        )
+        raise RuntimeError(f"{dtypes.of(a).name} did not match {dtypes.of(b).name}: isclose compares equal dtypes")
     if rtol < 0 or atol < 0:
         raise RuntimeError(
             f"rtol must be greater than or equal to zero, but got {rtol}"
@@ -323,9 +319,7 @@ def isclose(
     return isclose_p(input, other, rtol, atol, equal_nan)
 
 
-def allclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
-) -> bool:
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Return whether all elements are close in the sense of `isclose`.
 
     Examples

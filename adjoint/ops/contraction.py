@@ -153,9 +153,7 @@ def cannot_multiply(a: Sequence[int], b: Sequence[int]) -> RuntimeError:
 
 
 def _explain_mv(error: Exception, x: Any, y: Any) -> Exception | None:
-    return RuntimeError(
-        f"size mismatch, got input ({x.shape[0]}), mat ({x.shape[0]}x{x.shape[1]}), vec ({y.shape[0]})"
-    )
+    return RuntimeError(f"size mismatch, got input ({x.shape[0]}), mat ({x.shape[0]}x{x.shape[1]}), vec ({y.shape[0]})")
 
 
 def _explain_dot(error: Exception, x: Any, y: Any) -> Exception | None:
@@ -283,13 +281,9 @@ def rmatmul_operator(input: Tensor, other: Any) -> Any:
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two matrices."""
     if input.array.ndim != 2:
-        raise RuntimeError(
-            f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches"
-        )
+        raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
     if mat2.array.ndim != 2:
-        raise RuntimeError(
-            f"mat2 must be a matrix, but it has shape {list(mat2.array.shape)}; see matmul for batches"
-        )
+        raise RuntimeError(f"mat2 must be a matrix, but it has shape {list(mat2.array.shape)}; see matmul for batches")
     check_dtypes(input.array, mat2.array)
     return into(out, mm_p(input, mat2))
 
@@ -298,13 +292,9 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two batches of matrices, one by one."""
     a, b = input.array.shape, mat2.array.shape
     if len(a) != 3:
-        raise RuntimeError(
-            f"batch1 must be a 3D tensor, but it has shape {list(a)}; matmul broadcasts batches"
-        )
+        raise RuntimeError(f"batch1 must be a 3D tensor, but it has shape {list(a)}; matmul broadcasts batches")
     if len(b) != 3:
-        raise RuntimeError(
-            f"batch2 must be a 3D tensor, but it has shape {list(b)}; matmul broadcasts batches"
-        )
+        raise RuntimeError(f"batch2 must be a 3D tensor, but it has shape {list(b)}; matmul broadcasts batches")
     if a[0] != b[0] or a[2] != b[1]:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: "
@@ -383,9 +373,7 @@ def ger(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 # --- Products added to something ------------------------------------------------------------------------
 
 
-def _added(
-    input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tuple[int, ...], out: Any = None
-) -> Tensor:
+def _added(input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tuple[int, ...], out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * term``; with ``beta=0`` what is in `input` does not count."""
     if input.array.shape != shape:
         try:
@@ -422,9 +410,7 @@ def _cannot_expand(have: tuple[int, ...], want: tuple[int, ...]) -> RuntimeError
     )
 
 
-def addmm(
-    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
-) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * (mat1 @ mat2)``."""
     for name, m in (("mat1", mat1), ("mat2", mat2)):
         if m.array.ndim != 2:
@@ -435,9 +421,7 @@ def addmm(
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
 
 
-def addmv(
-    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
-) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * (mat @ vec)``."""
     term = mv(mat, vec)
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
@@ -459,9 +443,7 @@ def baddbmm(
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
 
 
-def addr(
-    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
-) -> Tensor:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * outer(vec1, vec2)``."""
     term = outer(vec1, vec2)
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
@@ -637,9 +619,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
         matrices = tuple(matrices[0])
     for i, m in enumerate(matrices):
         if m.array.ndim != 2:
-            raise RuntimeError(
-                f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul"
-            )
+            raise RuntimeError(f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul")
     return matrices[0] if len(matrices) == 1 else into(out, multiply_chain(list(matrices)))
 
 
@@ -684,10 +664,6 @@ def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tens
         )
     axis = dim_in(dim, len(a))
     if a[axis] != 3 or b[axis] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}"
-        )
-    result = mul_p(input.roll(-1, axis), other.roll(1, axis)) - mul_p(
-        input.roll(1, axis), other.roll(-1, axis)
-    )
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}")
+    result = mul_p(input.roll(-1, axis), other.roll(1, axis)) - mul_p(input.roll(1, axis), other.roll(-1, axis))
     return into(out, result)

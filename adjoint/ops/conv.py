@@ -7,6 +7,7 @@ stride, how far windows begin before the input, the dilation, the groups, and th
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
@@ -218,15 +219,15 @@ def _check_types(x: Any, weight: Any, bias: Any) -> None:
 
 
 def _check(
-    op: str, x: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int,
+    op: str, x: Ints, weight: Ints, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int,
     transposed: bool, output_padding: Ints,
 ) -> None:  # fmt: skip
-    """Raise torch's error for arguments that do not belong together; `x` has a batch dimension."""
-    rank = weight.ndim
+    """Raise torch's error for shapes and arguments that do not belong together; `x` has a batch dimension."""
+    rank = len(weight)
     if groups <= 0:
         raise RuntimeError(f"non-positive groups is not supported: {op} got groups={groups}")
     if rank < 3:
-        raise RuntimeError(f"weight should have at least three dimensions, but {op} got {list(weight.shape)}")
+        raise RuntimeError(f"weight should have at least three dimensions, but {op} got {list(weight)}")
     if any(p < 0 for p in padding):
         raise RuntimeError(f"negative padding is not supported: {op} got padding={list(padding)}")
     if any(p < 0 for p in output_padding):
@@ -235,38 +236,38 @@ def _check(
         raise RuntimeError(f"non-positive stride is not supported: {op} got stride={list(stride)}")
     if any(d <= 0 for d in dilation):
         raise RuntimeError(f"dilation should be greater than zero: {op} got dilation={list(dilation)}")
-    if rank != x.ndim:
+    if rank != len(x):
         raise RuntimeError(
-            f"Expected {rank}-dimensional input for {rank}-dimensional weight {list(weight.shape)}, but got "
-            f"{x.ndim}-dimensional input of size {list(x.shape)} instead"
+            f"Expected {rank}-dimensional input for {rank}-dimensional weight {list(weight)}, but got "
+            f"{len(x)}-dimensional input of size {list(x)} instead"
         )
-    if weight.shape[0] < groups:
+    if weight[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
-            f"{list(weight.shape)} instead"
+            f"{list(weight)} instead"
         )
-    if weight.shape[0] % groups:
+    if weight[0] % groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
-            f"size {list(weight.shape)} instead"
+            f"size {list(weight)} instead"
         )
-    channels = weight.shape[0] if transposed else weight.shape[1] * groups
-    if x.shape[1] != channels:
+    channels = weight[0] if transposed else weight[1] * groups
+    if x[1] != channels:
         raise RuntimeError(
-            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(weight.shape)}, "
-            f"expected input{list(x.shape)} to have {channels} channels, but got {x.shape[1]} channels instead"
+            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(weight)}, "
+            f"expected input{list(x)} to have {channels} channels, but got {x[1]} channels instead"
         )
-    outs = weight.shape[1] * groups if transposed else weight.shape[0]
-    if bias is not None and tuple(bias.shape) != (outs,):
+    outs = weight[1] * groups if transposed else weight[0]
+    if bias is not None and bias != (outs,):
         raise RuntimeError(
-            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(weight.shape)}, "
-            f"expected bias to be 1-dimensional with {outs} elements, but got bias of size {list(bias.shape)} instead"
+            f"Given {'transposed=1' if transposed else f'groups={groups}'}, weight of size {list(weight)}, "
+            f"expected bias to be 1-dimensional with {outs} elements, but got bias of size {list(bias)} instead"
         )
 
 
-def _check_reach(x: Any, weight: Any, padding: Ints, dilation: Ints) -> None:
-    sizes = [n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
-    reaches = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+def _check_reach(x: Ints, weight: Ints, padding: Ints, dilation: Ints) -> None:
+    sizes = [n + 2 * p for n, p in zip(x[2:], padding, strict=True)]
+    reaches = [d * (k - 1) + 1 for k, d in zip(weight[2:], dilation, strict=True)]
     if any(n < r for n, r in zip(sizes, reaches, strict=True)):
         raise RuntimeError(
             f"Calculated padded input size per channel: ({' x '.join(map(str, sizes))}). Kernel size: "
@@ -274,7 +275,7 @@ def _check_reach(x: Any, weight: Any, padding: Ints, dilation: Ints) -> None:
         )
 
 
-def _same(op: str, weight: Any, stride: Ints, padding: str, dilation: Ints) -> tuple[Ints, Ints]:
+def _same(op: str, weight: Ints, stride: Ints, padding: str, dilation: Ints) -> tuple[Ints, Ints]:
     """Return the padding before and in total for a padding given in words."""
     if padding == "valid":
         return (0,) * len(dilation), (0,) * len(dilation)
@@ -282,32 +283,39 @@ def _same(op: str, weight: Any, stride: Ints, padding: str, dilation: Ints) -> t
         raise RuntimeError(f"Invalid padding string: '{padding}'; {op} knows 'same' and 'valid'")
     if any(s != 1 for s in stride):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
-    total = tuple(d * (k - 1) for k, d in zip(weight.shape[2:], dilation, strict=True))
+    total = tuple(d * (k - 1) for k, d in zip(weight[2:], dilation, strict=True))
     return tuple(t // 2 for t in total), total
 
 
-def _convolved(
-    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
-    groups: int,
-) -> Tensor:  # fmt: skip
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _prepared(op: str, rank: int, input: Tensor, weight: Tensor, bias: Any) -> tuple[Tensor, bool]:
+    """Return the input with a batch dimension, and whether it had none; raise for what is no operand."""
     require_tensor(input, "input", op)
     require_tensor(weight, "weight", op)
-    x, w = input.array, weight.array
-    if x.ndim not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {op}, but got input of size: "
-            f"{list(x.shape)}"
-        )
-    single = x.ndim == rank + 1
-    if single:
-        input = unsqueeze_p(input, 0)
-        x = input.array
+    x = input.array
+    _check_types(x, weight.array, None if bias is None else bias.array)
+    if x.ndim == rank + 2:
+        return input, False
+    if x.ndim == rank + 1:
+        return unsqueeze_p(input, 0), True
+    raise RuntimeError(
+        f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {op}, but got input of size: "
+        f"{list(x.shape)}"
+    )
+
+
+@functools.lru_cache(4096, typed=True)
+def _geometry(
+    op: str, rank: int, x: Ints, w: Ints, b: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the stride, where windows begin, the dilation and the size of the result."""
     stride = ints_of(stride, rank, "stride", op)
     dilation = ints_of(dilation, rank, "dilation", op)
     words = isinstance(padding, str)
     before = (0,) * rank if words else ints_of(padding, rank, "padding", op)
-    b = None if bias is None else bias.array
-    _check_types(x, w, b)
     _check(op, x, w, b, stride, before, dilation, groups, False, ())
     if words:
         before, total = _same(op, w, stride, padding, dilation)
@@ -316,8 +324,21 @@ def _convolved(
         _check_reach(x, w, before, dilation)
     size = tuple(
         (n + t - d * (k - 1) - 1) // s + 1
-        for n, t, d, k, s in zip(x.shape[2:], total, dilation, w.shape[2:], stride, strict=True)
+        for n, t, d, k, s in zip(x[2:], total, dilation, w[2:], stride, strict=True)
     )
+    return stride, before, dilation, size
+
+
+def _convolved(
+    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    input, single = _prepared(op, rank, input, weight, bias)
+    stride, before, dilation, size = _geometry(
+        op, rank, tuple(input.array.shape), tuple(weight.array.shape),
+        None if bias is None else tuple(bias.array.shape),
+        _hashable(stride), _hashable(padding), _hashable(dilation), groups,
+    )  # fmt: skip
     out = conv_p(input, weight, bias, stride, before, dilation, groups, size)
     return squeeze_p(out, (0,)) if single else out
 
@@ -373,27 +394,14 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return permute(out, 2, 0, 1)
 
 
-def _transposed(
-    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any,
-    output_padding: Any, groups: int, dilation: Any,
-) -> Tensor:  # fmt: skip
-    require_tensor(input, "input", op)
-    require_tensor(weight, "weight", op)
-    x, w = input.array, weight.array
-    if x.ndim not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {op}, but got input of size: "
-            f"{list(x.shape)}"
-        )
-    single = x.ndim == rank + 1
-    if single:
-        input = unsqueeze_p(input, 0)
-        x = input.array
+@functools.lru_cache(4096, typed=True)
+def _transposed_geometry(
+    op: str, rank: int, x: Ints, w: Ints, b: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     stride, padding = ints_of(stride, rank, "stride", op), ints_of(padding, rank, "padding", op)
     dilation = ints_of(dilation, rank, "dilation", op)
     extra = ints_of(output_padding, rank, "output_padding", op)
-    b = None if bias is None else bias.array
-    _check_types(x, w, b)
     _check(op, x, w, b, stride, padding, dilation, groups, True, extra)
     if any(e >= s and e >= d for e, s, d in zip(extra, stride, dilation, strict=True)):
         raise RuntimeError(
@@ -402,14 +410,27 @@ def _transposed(
         )
     size = tuple(
         (n - 1) * s - 2 * p + d * (k - 1) + e + 1
-        for n, s, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, w.shape[2:], extra, strict=True)
+        for n, s, p, d, k, e in zip(x[2:], stride, padding, dilation, w[2:], extra, strict=True)
     )
     if any(n <= 0 for n in size):
         raise RuntimeError(
-            f"Given input size per channel: {list(x.shape[2:])}. Calculated output size per channel: {list(size)}. "
+            f"Given input size per channel: {list(x[2:])}. Calculated output size per channel: {list(size)}. "
             "Output size is too small"
         )
-    out = conv_transpose_p(input, weight, bias, stride, padding, dilation, groups, size)
+    return stride, padding, dilation, size
+
+
+def _transposed(
+    op: str, rank: int, input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any,
+    output_padding: Any, groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    input, single = _prepared(op, rank, input, weight, bias)
+    stride, before, dilation, size = _transposed_geometry(
+        op, rank, tuple(input.array.shape), tuple(weight.array.shape),
+        None if bias is None else tuple(bias.array.shape),
+        _hashable(stride), _hashable(padding), _hashable(output_padding), groups, _hashable(dilation),
+    )  # fmt: skip
+    out = conv_transpose_p(input, weight, bias, stride, before, dilation, groups, size)
     return squeeze_p(out, (0,)) if single else out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def _move(x: Any, place: Any, home: Any) -> Any:
     return devices.place_array(x, devices.device(place))
 
 
-move_p = parametric(
+move_p: Callable[..., Any] = parametric(
     _move,
     x=lambda g, place, home: move_p(g, home, place),
     jvp="linear",
@@ -225,9 +226,7 @@ def copy_checked_(input: Tensor, src: Tensor) -> Tensor:
 def as_numpy(x: TensorBase, force: bool) -> Any:
     """Return the tensor's array, refusing where gradients would be lost unnoticed."""
     if x.node is not None and not force:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     array = x.array
     if isinstance(array, Payload):
         return array.concrete("numpy()")  # type: ignore[attr-defined]

@@ -25,9 +25,7 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _slice(
-    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
+def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     axis = dim_in(dim, input.array.ndim)
     return index.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
 
@@ -67,9 +65,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return parts.set_diagonal_p(input, src, offset, dim_in(dim1, rank), dim_in(dim2, rank))
 
 
-def as_strided_scatter(
-    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
-) -> Tensor:
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Return `input` with `src` where `as_strided` looks."""
     out = shape.contiguous_p(input)
     part = parts.as_strided(out, size, stride, storage_offset)
@@ -81,6 +77,6 @@ def as_strided_scatter(
 def _check_sizes(part: Tensor, src: Tensor) -> None:
     if part.array.shape != src.array.shape:
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size "
-            f"= {list(part.array.shape)}"
+            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, "
+            f"slice size = {list(part.array.shape)}"
         )

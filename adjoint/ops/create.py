@@ -17,12 +17,13 @@ from ..core.payload import Payload
 from ..core.primitive import wrap
 from ..core.tensor import InferenceStorage, Storage, TensorBase
 from .arguments import shape_from
-from .literals import depth_outside, array_from, check_array, number_as, of_python, scalar_of
+from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of
 
 Tensor = Any
 
 __all__ = [
-    "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided", "from_numpy", "frombuffer", "full",
+    "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided", "from_numpy", "frombuffer",
+    "full",
     "full_like", "ones", "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
 
@@ -81,7 +82,7 @@ def tensor(
 
 def _copied(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
     array = array_from(data, None if dtype is None else as_dtype(dtype), copy=True)
-    if device is not None or not (isinstance(data, TensorBase) or type(array) is np.ndarray and _at_home()):
+    if device is not None or not (isinstance(data, TensorBase) or (type(array) is np.ndarray and _at_home())):
         array = devices.place_array(array, devices.as_device(device))
     return finish(array, requires_grad)
 
@@ -192,7 +193,8 @@ def asarray(
         require_grad(out)
     elif not requires_grad and out.node is not None:
         warnings.warn(
-            "asarray: the tensor requires grad and is returned as it is, although requires_grad is False; detach() it first",
+            "asarray: the tensor requires grad and is returned as it is, although requires_grad is False; "
+            "detach() it first",
             UserWarning,
             stacklevel=depth_outside(),
         )
@@ -217,9 +219,7 @@ def _alias_of(obj: Any, wanted: dtypes.dtype | None) -> Any:
     return None
 
 
-def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """Make a 1-d tensor that shares memory with an object that speaks the buffer protocol.
 
     Examples
@@ -272,7 +272,7 @@ def _filled(
 ) -> Tensor:
     """Return a tensor filled with a number, or unset for None."""
     wanted = default() if dtype is None else as_dtype(dtype)
-    if value == 0 and order is None and 0 <= min(shape, default=0) and math.prod(shape) < 2**40:
+    if value == 0 and order is None and min(shape, default=0) >= 0 and math.prod(shape) < 2**40:
         array = devices.array_module(devices.as_device(device)).zeros(shape, wanted.np)
     else:
         array = _new_array(shape, wanted, device, order)
@@ -408,7 +408,8 @@ def into(out: Any, result: Tensor) -> Tensor:
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which "
                 f"does not match the required output shape {list(shape)}. This behavior is deprecated, and in a future "
-                "release outputs will not be resized unless they have zero elements; out.resize_(0) first, or pass no out.",
+                "release outputs will not be resized unless they have zero elements; out.resize_(0) first, or "
+                "pass no out.",
                 UserWarning,
                 stacklevel=depth_outside(),
             )
@@ -554,7 +555,9 @@ def constructed(dtype: dtypes.dtype, device: Any, args: Sequence[Any]) -> Tensor
     if len(args) == 1:
         if isinstance(first, TensorBase):
             if dtypes.of(first.array.dtype) is not dtype:
-                raise TypeError(f"expected a tensor of {dtype}, not of {dtypes.of(first.array.dtype)}; convert it with .to()")
+                raise TypeError(
+                    f"expected a tensor of {dtype}, not of {dtypes.of(first.array.dtype)}; convert it with .to()"
+                )
             return wrap(first.array, None, first.memory)
         if isinstance(first, str | bytes):
             raise TypeError(f"new(): invalid data type '{type(first).__name__}'")

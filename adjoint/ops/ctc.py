@@ -132,12 +132,9 @@ def _ctc_x(g: Any, x: Any, labels: Any, zero_infinity: Any) -> Any:
     share = np.exp(through + reshape_p(known, (1, -1, 1)))  # of each place, among all alignments
     places = np.broadcast_to(labels.places, tuple(share.shape))
     posterior = ungather_p(share, places, tuple(x.shape), 2)
+    change = where_p(reshape_p(np.isinf(loss), (1, -1, 1)), 0 if zero_infinity else np.nan, np.exp(x) - posterior)
     frames = np.arange(x.shape[0])[:, None, None]
-    change = where_p(frames < labels.frames[:, None], np.exp(x) - posterior, 0)
-    if zero_infinity:
-        change = where_p(reshape_p(np.isinf(loss), (1, -1, 1)), 0, change)
-    else:
-        change = where_p(reshape_p(np.isinf(loss), (1, -1, 1)), np.nan, change)
+    change = where_p(frames < labels.frames[:, None], change, 0)
     return cast_p(change * reshape_p(g, (1, -1, 1)), dtype_of(x))
 
 

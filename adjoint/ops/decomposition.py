@@ -230,8 +230,7 @@ def _qr_x(g: Any, out: Any, x_shape: Any, mode: Any) -> Any:
     m, n = x_shape[-2:]
     if mode == "complete" and m > n:
         raise RuntimeError(
-            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols; use "
-            "mode='reduced'"
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols; use mode='reduced'"
         )
     if gq is None and gr is None:
         return None
@@ -297,8 +296,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     check_matrices(A, "linalg.qr")
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
-            "'complete'"
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     if mode == "r":
         found = finish(module_of(A.array).zeros((0,), A.array.dtype)), qr_r_p(A)
@@ -321,8 +319,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     m, n = A.array.shape[-2:]
     if m < n:
         raise RuntimeError(
-            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to "
-            "input.shape[-1]"
+            "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
         )
     k = tau.array.shape[-1]
     if n < k:
@@ -383,12 +380,8 @@ def _svd(x: Any, full: Any) -> Any:
         k = min(m, n)
         lead = x.shape[:-2]
         real = of(x.dtype).to_real().np
-        left = xp.broadcast_to(
-            xp.eye(m, m if full else k, dtype=x.dtype), (*lead, m, m if full else k)
-        ).copy()
-        right = xp.broadcast_to(
-            xp.eye(n if full else k, n, dtype=x.dtype), (*lead, n if full else k, n)
-        ).copy()
+        left = xp.broadcast_to(xp.eye(m, m if full else k, dtype=x.dtype), (*lead, m, m if full else k)).copy()
+        right = xp.broadcast_to(xp.eye(n if full else k, n, dtype=x.dtype), (*lead, n if full else k, n)).copy()
         return left, xp.zeros((*lead, k), real), right
     try:
         u, s, v = xp.linalg.svd(x, full_matrices=full)
@@ -402,8 +395,7 @@ def _svd(x: Any, full: Any) -> Any:
 def _not_converged(name: str, x: Any) -> LinAlgError:
     if not bool(np.isfinite(np.asarray(x)).all()):
         return LinAlgError(
-            f"linalg.{name}: The algorithm failed to converge because the input matrix contained "
-            "non-finite values."
+            f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values."
         )
     return LinAlgError(
         f"linalg.{name}: The algorithm failed to converge because the input matrix is ill-conditioned or "
@@ -469,8 +461,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out
     check_matrices(A, "linalg.svd")
     if driver is not None:
         raise RuntimeError(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
-            "backend."
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
     return outs(return_types.linalg_svd, svd_p(A, full_matrices), out)
 
@@ -746,9 +737,7 @@ def lu_solve(
         raise RuntimeError("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32")
     n = LU.array.shape[-1]
     if pivots.array.shape[-1:] != (n,) and n:
-        raise RuntimeError(
-            "linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix"
-        )
+        raise RuntimeError("linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix")
     if not left:  # X A = B is A^H X^H = B^H
         return into(out, mH(lu_solve(LU, pivots, mH(B), adjoint=not adjoint)))
     if B.array.shape[-2] != n:
@@ -795,9 +784,7 @@ def _sytrf(a: Any, hermitian: bool) -> Any:
     try:
         from scipy.linalg.lapack import get_lapack_funcs
     except ImportError:
-        raise RuntimeError(
-            "linalg.ldl_factor needs SciPy for its factorization: pip install adjoint[math]"
-        ) from None
+        raise RuntimeError("linalg.ldl_factor needs SciPy for its factorization: pip install adjoint[math]") from None
     return get_lapack_funcs(("hetrf" if hermitian and a.dtype.kind == "c" else "sytrf",), (a,))[0]
 
 

@@ -41,6 +41,7 @@ def _feature_shape(input: Tensor) -> tuple[int, ...]:
 
 
 def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Tensor:
+    """Zero elements, or whole features, with probability `p`, and scale the rest up."""
     _check(p)
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input
@@ -53,6 +54,7 @@ def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool 
 
 
 def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features: bool) -> Tensor:
+    """Drop to the least value of SELU, and keep mean and variance."""
     _check(p)
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input

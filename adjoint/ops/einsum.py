@@ -56,9 +56,7 @@ contract_p: Any = nary(
     x=lambda g, y, left, right, result: contract_p(g, y, result, right, left),
     y=lambda g, x, left, right, result: contract_p(g, x, result, left, right),
     jvp="bilinear",
-    batch=lambda x, y, left, right, result: contract_p(
-        *_same_batch(x, y), (-1, *left), (-1, *right), (-1, *result)
-    ),
+    batch=lambda x, y, left, right, result: contract_p(*_same_batch(x, y), (-1, *left), (-1, *right), (-1, *result)),
     holomorphic=True,
     name="contract",
     node_name="BmmBackward0",
@@ -154,15 +152,11 @@ def _parsed(equation: str, ranks: tuple[int, ...]) -> tuple[list[Labels], Labels
     parts = [_letter_labels(part, equation) for part in left.split(",")]
     if len(parts) != len(ranks):
         fewer = "fewer" if len(ranks) < len(parts) else "more"
-        raise RuntimeError(
-            f"einsum(): {fewer} operands were provided than specified in the equation {equation!r}"
-        )
+        raise RuntimeError(f"einsum(): {fewer} operands were provided than specified in the equation {equation!r}")
     return _labelled(parts, _letter_labels(right, equation) if arrow else None, ranks)
 
 
-def _labelled(
-    inputs: list[list[Any]], output: list[Any] | None, ranks: tuple[int, ...]
-) -> tuple[list[Labels], Labels]:
+def _labelled(inputs: list[list[Any]], output: list[Any] | None, ranks: tuple[int, ...]) -> tuple[list[Labels], Labels]:
     """Return subscripts with an ellipsis replaced by a label for each dim that it covers."""
     dots = max((rank - len(s) + 1 for rank, s in zip(ranks, inputs) if Ellipsis in s), default=0)
     labels = [_labels(i, rank, s, dots) for i, (rank, s) in enumerate(zip(ranks, inputs))]
@@ -184,8 +178,7 @@ def _letter_labels(part: str, equation: str) -> list[Any]:
         if part.startswith("...", i):
             if Ellipsis in labels:
                 raise RuntimeError(
-                    f"einsum(): found '...' in {equation!r} for an operand for which an ellipsis was "
-                    "already found"
+                    f"einsum(): found '...' in {equation!r} for an operand for which an ellipsis was already found"
                 )
             labels.append(Ellipsis)
             i += 3
@@ -235,13 +228,10 @@ def _result_labels(labels: list[Labels], output: list[Any] | None, dots: int) ->
             result += under
             continue
         if label in result:
-            raise RuntimeError(
-                f"einsum(): output subscript {_LETTERS[label]} appears more than once in the output"
-            )
+            raise RuntimeError(f"einsum(): output subscript {_LETTERS[label]} appears more than once in the output")
         if label not in every:
             raise RuntimeError(
-                f"einsum(): output subscript {_LETTERS[label]} does not appear in the equation for any "
-                "input operand"
+                f"einsum(): output subscript {_LETTERS[label]} does not appear in the equation for any input operand"
             )
         result.append(label)
     return tuple(result)

@@ -19,7 +19,7 @@ from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc, registry
-from ..core.promotion import number_array
+from ..core.promotion import number_like
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import special
@@ -238,7 +238,7 @@ def _addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
 
 
 def _as(value: Any, like: Any) -> Any:
-    return value if like.dtype.kind in "fc" else number_array(value, dtypes.of(like.dtype))
+    return value if like.dtype.kind in "fc" else number_like(value, like)
 
 
 addcmul_p = nary(

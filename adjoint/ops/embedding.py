@@ -11,22 +11,20 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.primitive import wrap
 from ..core.recorders import Primitive, nary
-from .gather import check_index
+from .gather import check_index, check_rows
 from .index import add_rows, index_p
 from .piecewise import where_p
 from .shape import reshape_p
+
+__all__ = ["embedding"]
 
 Tensor = Any
 ndarray = np.ndarray
 
 
 def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
-    if type(i) is ndarray and i.size:
-        low, high = i.min(), i.max()
-        if low < 0 or high >= x.shape[0]:
-            raise IndexError(
-                f"index out of range in self: {low if low < 0 else high} in an embedding of {x.shape[0]} rows"
-            )
+    if type(i) is ndarray:
+        check_rows(i, x.shape[0])
     return x.take(i, axis=0)
 
 

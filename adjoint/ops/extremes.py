@@ -33,9 +33,7 @@ __all__ = [
 
 def _refuse(name: str, x: Any, kinds: str) -> None:
     if x.dtype.kind in kinds:
-        raise NotImplementedError(
-            f"\"{name}\" not implemented for '{title_of(x.dtype)}': it has no order to choose by"
-        )
+        raise NotImplementedError(f"\"{name}\" not implemented for '{title_of(x.dtype)}': it has no order to choose by")
 
 
 def _refuse_empty(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
@@ -285,12 +283,8 @@ def _argmin(x: Any, axis: Any, keepdims: Any) -> Any:
     return (x.astype(f32) if is_half(x.dtype) else x).argmin(axis=axis, keepdims=keepdims)
 
 
-argmax_p: Any = parametric(
-    _argmax, batch=lambda x, axis, keepdims: _batched_place(argmax_p, x, axis, keepdims)
-)
-argmin_p: Any = parametric(
-    _argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims)
-)
+argmax_p: Any = parametric(_argmax, batch=lambda x, axis, keepdims: _batched_place(argmax_p, x, axis, keepdims))
+argmin_p: Any = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
 
 
 def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
@@ -433,6 +427,16 @@ def _medians(input: Tensor, dim: Any, keepdim: bool, out: Any, whole: Any, along
     return into(out, whole(input, (), False))
 
 
+def running(ufunc: Any, x: Any, axis: int) -> Any:
+    """Return the results of a ufunc of two along an axis, each with the next element."""
+    if isinstance(x, np.ndarray):
+        return ufunc.accumulate(x, axis=axis)
+    moved = module_of(x).moveaxis(x.copy(), axis, 0)
+    for i in range(1, moved.shape[0]):
+        moved[i] = ufunc(moved[i - 1], moved[i])
+    return module_of(x).moveaxis(moved, 0, axis)
+
+
 def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
     """Return the commonest element along an axis, the smallest of equally common ones, and its last place."""
     xp = module_of(x)
@@ -443,7 +447,7 @@ def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
     places = xp.broadcast_to(xp.arange(n), ordered.shape)
     new = xp.ones(ordered.shape, bool)
     new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    start = xp.maximum.accumulate(xp.where(new, places, 0), axis=-1)
+    start = running(np.maximum, xp.where(new, places, 0), new.ndim - 1)
     run = places - start  # how many equal elements stand before this one
     end = run.argmax(axis=-1, keepdims=True)
     index = xp.take_along_axis(order, end, -1)
@@ -495,20 +499,15 @@ def nanquantile(
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 
 
-def _quantile(
-    name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool
-) -> Tensor:
+def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
     a = input.array
     if a.size == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if a.dtype not in (np.float32, np.float64):
-        raise RuntimeError(
-            f"{name}() input tensor must be either float or double dtype, not {of(a.dtype).name}"
-        )
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, not {of(a.dtype).name}")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
-            f"{interpolation}"
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
     q = _checked_q(name, q, a)
     rank = a.ndim

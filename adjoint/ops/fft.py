@@ -102,8 +102,7 @@ def _floating(x: Tensor, name: str) -> Tensor:
         return cast_p(x, default().np)
     if d.itemsize == 2:
         raise RuntimeError(
-            f"Unsupported dtype {title_of(d)}: transforms are computed in float32 or float64; convert "
-            "with .float()"
+            f"Unsupported dtype {title_of(d)}: transforms are computed in float32 or float64; convert with .float()"
         )
     return x
 
@@ -164,9 +163,7 @@ def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], Sequence[Any]]:
 # --- One dim --------------------------------------------------------------------------------------
 
 
-def fft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along one dim to frequencies.
 
     Examples
@@ -177,9 +174,7 @@ def fft(
     return into(out, _one(input, n, dim, norm, False, "fft"))
 
 
-def ifft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along one dim from frequencies."""
     return into(out, _one(input, n, dim, norm, True, "ifft"))
 
@@ -190,18 +185,14 @@ def _one(input: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
     return c2c_p(_sized(x, axis, n), (axis,), inverse, _norm(norm))
 
 
-def rfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform real values along one dim to the frequencies that are not negative."""
     x = _real(input, "rfft")
     axis = _axis(x, dim)
     return into(out, r2c_p(_sized(x, axis, n), axis, _norm(norm)))
 
 
-def irfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform frequencies that are not negative, along one dim, to `n` real values."""
     x = _complex(input, "irfft")
     axis = _axis(x, dim)
@@ -215,18 +206,14 @@ def _to_real(x: Tensor, axis: int, n: int | None, norm: str) -> Tensor:
     return c2r_p(_sized(x, axis, length // 2 + 1), axis, length, norm)
 
 
-def hfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform half of a signal that equals its mirrored conjugate to real frequencies."""
     x = _complex(input, "hfft")
     axis = _axis(x, dim)
     return into(out, _to_real(conjugate(x), axis, n, _ADJOINT[_norm(norm)]))
 
 
-def ihfft(
-    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform real frequencies to half of a signal that equals its mirrored conjugate."""
     x = _real(input, "ihfft")
     axis = _axis(x, dim)
@@ -244,23 +231,17 @@ def _several(input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool, n
     return c2c_p(x, axes, inverse, _norm(norm)) if axes else x
 
 
-def fftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along several dims, all of them unless `dim` or `s` says which, to frequencies."""
     return into(out, _several(input, s, dim, norm, False, "fftn"))
 
 
-def ifftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along several dims from frequencies."""
     return into(out, _several(input, s, dim, norm, True, "ifftn"))
 
 
-def rfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform real values along several dims; the last one's negative frequencies are left out."""
     x = _real(input, "rfftn")
     axes, sizes = _axes(x, s, dim)
@@ -273,9 +254,7 @@ def rfftn(
     return into(out, c2c_p(x, axes[:-1], False, mode) if axes[1:] else x)
 
 
-def irfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform along several dims from frequencies, the last one's being those that are not negative."""
     x = _complex(input, "irfftn")
     axes, sizes = _axes(x, s, dim)
@@ -288,9 +267,7 @@ def irfftn(
     return into(out, _to_real(x, axes[-1], sizes[-1], mode))
 
 
-def hfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform half of a mirrored signal along several dims to real frequencies."""
     x = _complex(input, "hfftn")
     axes, sizes = _axes(x, s, dim)
@@ -303,9 +280,7 @@ def hfftn(
     return into(out, _to_real(conjugate(x), axes[-1], sizes[-1], _ADJOINT[mode]))
 
 
-def ihfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
-) -> Tensor:
+def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
     """Transform real frequencies along several dims to half of a mirrored signal."""
     x = _real(input, "ihfftn")
     axes, sizes = _axes(x, s, dim)
@@ -339,9 +314,7 @@ ihfft2 = _two(ihfftn, "ihfft2", "Transform real frequencies along two dims to ha
 # --- Frequencies ----------------------------------------------------------------------------------
 
 
-def _frequencies(
-    values: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool, out: Any
-) -> Tensor:
+def _frequencies(values: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
     if n < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
     wanted = default() if dtype is None else as_dtype(dtype)

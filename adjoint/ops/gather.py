@@ -21,6 +21,12 @@ from .index import add_rows, index_p, place_p, slice_p, unindex_p
 from .piecewise import where_p
 from .shape import broadcast_tensors, cast_p, expand_p, reshape, reshape_p
 
+# What is a function of adjoint too; the rest are methods only, or for other rooms.
+__all__ = [
+    "gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter",
+    "masked_select", "put", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim",
+]  # fmt: skip
+
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
@@ -37,32 +43,43 @@ def _fresh(x: Any) -> Any:
 # along the other dimensions an element stays where it is.
 
 
-def _flat(shape: tuple[int, ...], i: Any, axis: int) -> Any:
+def _flat(shape: tuple[int, ...], i: Any, axis: int, checked: bool = False) -> Any:
     """Return where in the flattened array of `shape` each element of an index tensor points."""
     xp = module_of(i)
-    _check_range(i, shape[axis] if shape else 1, axis)
-    if not shape:
+    if not checked:
+        _check_range(i, shape[axis] if shape else 1, axis)
+    if len(shape) < 2:
         return i
-    at: Any = 0
-    for d, n in enumerate(shape):
-        own = i if d == axis else xp.arange(i.shape[d]).reshape((-1,) + (1,) * (len(shape) - d - 1))
-        at = at * n + own
-    return xp.broadcast_to(at, i.shape)
+    if i.dtype != np.int64:
+        i = i.astype(np.int64)
+    at, step = i, 1
+    for d in range(len(shape) - 1, -1, -1):
+        n = i.shape[d]
+        if d == axis:
+            at = at if step == 1 else at + i * (step - 1)
+        elif n > 1:
+            at = at + xp.arange(0, n * step, step).reshape((n,) + (1,) * (len(shape) - d - 1))
+        step *= shape[d]
+    return at
 
 
 def _check_range(i: Any, size: int, dim: int) -> None:
-    if type(i) is ndarray and i.size:
+    if type(i) is ndarray and outside(i, size):
         low, high = i.min(), i.max()
-        if low < 0 or high >= size:
-            raise RuntimeError(
-                f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}"
-            )
+        raise RuntimeError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
+
+
+def outside(i: Any, size: int) -> bool:
+    """Return whether an index is negative or beyond `size`: as unsigned numbers, negative ones are huge."""
+    return bool(np.count_nonzero(i.view(f"u{i.itemsize}") >= size)) if i.size else False
 
 
 def _gather(x: Any, i: Any, axis: Any) -> Any:
     _check_range(i, x.shape[axis] if x.ndim else 1, axis)
     if x.ndim <= 1:
         return x.reshape(-1).take(i)
+    if type(x) is ndarray and x.flags.c_contiguous:
+        return x.reshape(-1).take(_flat(x.shape, i, axis, checked=True))
     part = x[tuple(_ALL if d == axis else slice(0, n) for d, n in enumerate(i.shape))]
     return module_of(x).take_along_axis(part, i, axis)
 
@@ -70,12 +87,7 @@ def _gather(x: Any, i: Any, axis: Any) -> Any:
 def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
     xp = module_of(x)
     out = xp.zeros(shape, x.dtype)
-    if (
-        shape
-        and i.shape[axis] == 1
-        and i.shape[:axis] == shape[:axis]
-        and i.shape[axis + 1 :] == shape[axis + 1 :]
-    ):
+    if shape and i.shape[axis] == 1 and i.shape[:axis] == shape[:axis] and i.shape[axis + 1 :] == shape[axis + 1 :]:
         # One place each: nothing meets, so nothing has to be added.
         lead, trail = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         at = xp.arange(lead)[:, None], i.reshape(lead, trail), xp.arange(trail)
@@ -138,6 +150,8 @@ ungather_p: Primitive = nary(
 
 
 def check_index(index: Any, op: str) -> None:
+    """Raise unless an index is a tensor of integers."""
+    """Raise unless `index` is a tensor of integers."""
     require_tensor(index, "index", op)
     name = of(index.array.dtype).name
     if name not in ("int64", "int32") and index.array.size:
@@ -280,8 +294,8 @@ def _scatter_operands(input: Tensor, dim: int, index: Tensor, src: Any, op: str)
         return axis, reshape_p(src, want) if have != want else src
     if any(n > m for n, m in zip(want, have, strict=True)):
         raise RuntimeError(
-            f"Expected index {list(want)} to be no larger than self {list(input.array.shape)} apart from dimension "
-            f"{axis} and to be no larger size than src {list(have)}"
+            f"Expected index {list(want)} to be no larger than self {list(input.array.shape)} apart from "
+            f"dimension {axis} and to be no larger size than src {list(have)}"
         )
     return axis, slice_p(src, (*(slice(0, n) for n in want), ...))
 
@@ -303,9 +317,7 @@ def scatter(
     """
     given = value if src is None else src
     if reduce is not None:
-        return into(
-            out, scatter_reduce(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce])
-        )
+        return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce]))
     axis, values = _scatter_operands(input, dim, index, given, "scatter")
     return into(out, scatter_p(input, values, index, axis))
 
@@ -381,9 +393,7 @@ def _worst(dtype: Any, reduce: str) -> Any:
     return -math.inf if reduce == "amax" else math.inf
 
 
-def _scatter_reduce_joint(
-    g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, reduce: Any, include_self: Any
-) -> Any:
+def _scatter_reduce_joint(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, reduce: Any, include_self: Any) -> Any:
     if reduce == "sum":
         gx, gy = g, gather_p(g, i, axis)
     elif reduce == "mean":
@@ -451,9 +461,7 @@ scatter_reduce_p: Primitive = nary(
     inputs=3,
     joint=_scatter_reduce_joint,
     jvp=_scatter_reduce_jvp,
-    batch=lambda x, y, i, axis, reduce, include_self: scatter_reduce_p(
-        x, y, i, axis + 1, reduce, include_self
-    ),
+    batch=lambda x, y, i, axis, reduce, include_self: scatter_reduce_p(x, y, i, axis + 1, reduce, include_self),
     saved={"i": "index", "axis": "dim", "y": "src"},
 )
 _scatter_reduce_ = inplace(scatter_reduce_p)
@@ -495,13 +503,8 @@ def scatter_reduce_(
 
 
 def _index_select(x: Any, i: Any, axis: Any) -> Any:
-    if type(i) is ndarray and i.size:
-        low, high = i.min(), i.max()
-        if low < 0 or high >= (x.shape[axis] if x.ndim else 1):
-            raise IndexError(
-                f"index out of range in self: {low if low < 0 else high} in dimension {axis} of size "
-                f"{x.shape[axis] if x.ndim else 1}"
-            )
+    if type(i) is ndarray:
+        check_rows(i, x.shape[axis] if x.ndim else 1)
     return (x if x.ndim else x.reshape(1)).take(i.reshape(-1), axis=axis)
 
 
@@ -531,7 +534,7 @@ def _zeros(g: Any, shape: Any) -> Any:
 
 def _add_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
     if type(i) is ndarray:
-        _check_slices(i, x.shape[axis] if x.ndim else 1)
+        check_rows(i, x.shape[axis] if x.ndim else 1)
     if x.ndim == 0:
         x[...] = x + y.sum(dtype=x.dtype)
         return
@@ -548,13 +551,11 @@ def _add_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
         front[...] = rows.reshape(front.shape)
 
 
-def _check_slices(i: Any, size: int) -> None:
-    if i.size:
+def check_rows(i: Any, size: int) -> None:
+    """Raise if an index names a row that there is not."""
+    if outside(i, size):
         low, high = i.min(), i.max()
-        if low < 0 or high >= size:
-            raise IndexError(
-                f"index out of range in self: {low if low < 0 else high} for a dimension of size {size}"
-            )
+        raise IndexError(f"index out of range in self: {low if low < 0 else high} for a dimension of size {size}")
 
 
 def _index_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
@@ -577,7 +578,7 @@ index_add_p: Primitive = nary(
 
 def _put_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
     if type(i) is ndarray:
-        _check_slices(i, x.shape[axis] if x.ndim else 1)
+        check_rows(i, x.shape[axis] if x.ndim else 1)
     if x.ndim == 0:
         x[...] = y.reshape(-1)[-1] if getattr(y, "ndim", 0) else y
     else:
@@ -645,8 +646,8 @@ def _slices_operands(input: Tensor, dim: int, index: Tensor, source: Any, op: st
     axis = dim_in(dim, rank)
     if source.array.dtype != input.array.dtype:
         raise RuntimeError(
-            f"{op}(): self and source expected to have the same dtype, but got (self) {of(input.array.dtype).name} and "
-            f"(source) {of(source.array.dtype).name}"
+            f"{op}(): self and source expected to have the same dtype, but got (self) "
+            f"{of(input.array.dtype).name} and (source) {of(source.array.dtype).name}"
         )
     count = index.array.size
     have = source.array.shape
@@ -659,17 +660,15 @@ def _slices_operands(input: Tensor, dim: int, index: Tensor, source: Any, op: st
     want = (*input.array.shape[:axis], count, *input.array.shape[axis + 1 :]) if rank else have
     if have and rank and have != want:
         raise RuntimeError(
-            f"source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-            f"{list(input.array.shape)} source.shape = {list(have)}"
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            f"self.shape = {list(input.array.shape)} source.shape = {list(have)}"
         )
     if have != want:
         source = reshape(source, want)
     return axis, reshape(index, -1), source
 
 
-def index_add(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Any = None
-) -> Tensor:
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """Return `input` with `alpha` times slices of `source` added where a vector names them.
 
     Examples
@@ -762,9 +761,7 @@ def _take(x: Any, i: Any) -> Any:
         return x.reshape(-1).take(i)
     except IndexError:
         worst = i.max() if i.max() >= x.size else i.min()
-        raise IndexError(
-            f"out of range: tried to access index {worst} on a tensor of {x.size} elements."
-        ) from None
+        raise IndexError(f"out of range: tried to access index {worst} on a tensor of {x.size} elements.") from None
 
 
 take_p: Primitive = nary(
@@ -808,8 +805,8 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
         raise RuntimeError("put_(): self and source expected to have the same dtype")
     if source.array.size != index.array.size:
         raise RuntimeError(
-            f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
-            f"{source.array.size}, index.numel() = {index.array.size}"
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() "
+            f"= {source.array.size}, index.numel() = {index.array.size}"
         )
     at = index.array
     shape = input.array.shape

@@ -27,9 +27,12 @@ from . import create
 from .convert import concrete, copy_
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
+__all__ = ["index_put", "index_put_"]
+
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
+_INT64, _BOOL = np.dtype(np.int64), np.dtype(bool)
 _ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
 
 # --- Views ------------------------------------------------------------------------------------------
@@ -108,8 +111,8 @@ def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
     if consumed > rank:
         if rank == 0:
             return IndexError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-                "convert a 0-dim tensor to a number"
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                "C++ to convert a 0-dim tensor to a number"
             )
         return IndexError(f"too many indices for tensor of dimension {rank}")
     dim = 0
@@ -155,6 +158,26 @@ def _bounds_error(error: IndexError) -> IndexError:
     return IndexError(str(error).replace("for axis", "for dimension"))
 
 
+def _pick(x: Any, i: Any, axis: Any) -> Any:
+    try:
+        return x[i] if i.dtype == bool else x.take(i, axis)
+    except IndexError as error:
+        raise _bounds_error(error) from None
+
+
+# Indexing by one tensor outside of any transform: the index is a fixed array, which makes it much cheaper.
+pick_p: Primitive = parametric(
+    _pick,
+    x=lambda g, x_shape, i, axis: unindex_p((g, i), x_shape, (*(-1,) * axis, 0)),
+    node_name="IndexBackward0",
+    jvp="linear",
+    batch=lambda x, i, axis: (
+        index_p((x, *i.nonzero()), (-1, *range(i.ndim))) if i.dtype == bool else pick_p(x, i, axis + 1)
+    ),
+    saved={"i": "indices"},
+)
+
+
 def _unindex(xs: Any, shape: Any, spec: Any) -> Any:
     x, *indexes = xs
     out = module_of(x).zeros(shape, x.dtype)
@@ -193,9 +216,7 @@ def _unindex_batch(xs: tuple[Any, ...], shape: Any, spec: tuple[int, ...]) -> An
     return unindex_p((x, *indexes), (xs[0].shape[0], *shape), batched)
 
 
-def _batched_indexes(
-    indexes: tuple[Any, ...], spec: tuple[int, ...]
-) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
+def _batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
     """Return index tensors with one more for the batch axis, and where the indexed dimensions belong."""
     rank = max(i.ndim for i in indexes)
     size = indexes[0].shape[0]
@@ -300,10 +321,24 @@ def getitem(input: Tensor, index: Any) -> Tensor:
         return unsqueeze_p(input, 0)
     elif index is Ellipsis:
         return alias_p(input)
+    elif not modes.unusual and isinstance(index, TensorBase) and _is_plain(input, index):
+        i = index.array
+        if i.ndim == 0:
+            return select_p(input, 0, int(i))
+        # A later write to the index must not change what the gradient goes through.
+        return pick_p(input, i if input.node is None else i.copy(), 0)
     basic, indexes, spec = _parsed(input, index)
     if basic is not None:
         input = _view(input, basic)
     return index_p((input, *indexes), spec) if indexes else input
+
+
+def _is_plain(x: Tensor, index: Tensor) -> bool:
+    """Return whether an index is an array of int64, or a mask of a shape that fits."""
+    i = index.array
+    if type(i) is not ndarray or not x.array.ndim:
+        return False
+    return i.dtype is _INT64 or (i.dtype is _BOOL and i.ndim > 0 and i.shape == x.array.shape[: i.ndim])
 
 
 def _basic(index: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -362,8 +397,8 @@ def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, .
     if consumed > rank:
         if rank == 0 and not any(isinstance(i, TensorBase) for i in items):
             raise IndexError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-                "convert a 0-dim tensor to a number"
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                "C++ to convert a 0-dim tensor to a number"
             )
         raise IndexError(f"too many indices for tensor of dimension {rank}")
     basic: list[Any] = []
@@ -434,13 +469,10 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
     if isinstance(index, tuple):
         return index
     if isinstance(index, list) and len(index) < 32:
-        if any(
-            i is None or i is Ellipsis or isinstance(i, slice | list | tuple | TensorBase | ndarray)
-            for i in index
-        ):
+        if any(i is None or i is Ellipsis or isinstance(i, slice | list | tuple | TensorBase | ndarray) for i in index):
             warnings.warn(
-                "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead "
-                "of x[seq]",
+                "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] "
+                "instead of x[seq]",
                 stacklevel=4,
             )
             return tuple(index)
@@ -478,9 +510,7 @@ def _index_tensor(item: Any) -> Any:
     array = item.array
     name = array.dtype.name
     if name == "uint8":
-        warnings.warn(
-            "indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=5
-        )
+        warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=5)
         from .shape import cast_p
 
         return cast_p(item, np.dtype(bool))
@@ -506,8 +536,8 @@ def _check_mask(x: Tensor, mask: Tensor, dim: int) -> None:
     for i, (a, b) in enumerate(zip(given, wanted, strict=True)):
         if a != b:
             raise IndexError(
-                f"The shape of the mask {list(given)} at index {i} does not match the shape of the indexed tensor "
-                f"{list(x.array.shape)} at index {dim + i}"
+                f"The shape of the mask {list(given)} at index {i} does not match the shape of the indexed "
+                f"tensor {list(x.array.shape)} at index {dim + i}"
             )
 
 
@@ -648,6 +678,8 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
         return
     items = _basic(index if type(index) is tuple else (index,))
     if items is None:
+        if not modes.unusual and isinstance(index, TensorBase) and _put_plainly(input, index, value):
+            return
         if modes.unusual and _is_hidden_mask(index):
             input.masked_fill_(index, value)
             return
@@ -669,23 +701,44 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     raw = value.array if isinstance(value, TensorBase) else value
     try:
         array[items] = (
-            raw
-            if type(raw) is type(array) or not hasattr(raw, "dtype")
-            else place_array(raw, device_of(array))
+            raw if type(raw) is type(array) or not hasattr(raw, "dtype") else place_array(raw, device_of(array))
         )
     except (ValueError, IndexError) as error:
         raise _setitem_error(error, input, items, raw) from None
     note_write(input, "copy_")
 
 
+def _put_plainly(input: Tensor, index: Tensor, value: Any) -> bool:
+    """Write at one index tensor where nothing is recorded; return whether that was possible."""
+    array, i = input.array, index.array
+    if not _is_plain(input, index) or not i.ndim:
+        return False
+    if isinstance(value, TensorBase):
+        if value.node is not None or value.array.dtype != array.dtype or type(value.array) is not ndarray:
+            return False
+        value = value.array
+    elif type(value) is not float and type(value) is not int:
+        return False
+    elif array.dtype.kind not in "fc":
+        value = _number_for(input, value)
+    if input.node is not None and (not modes.off or modes.local.grad):
+        return False
+    check_writable(input, False)
+    try:
+        array[i] = value
+    except (ValueError, IndexError):  # refused before anything was written: said better elsewhere
+        return False
+    note_write(input, "index_put_")
+    return True
+
+
 def _is_hidden_mask(index: Any) -> bool:
     """Return whether an index is a mask whose elements are not known, as inside vmap."""
-    return isinstance(index, TensorBase) and isinstance(index.array, Payload) and index.array.dtype == bool
+    hidden = isinstance(index, TensorBase) and isinstance(index.array, Payload)
+    return hidden and index.array.dtype == bool
 
 
-def _set_indexed(
-    input: Tensor, basic: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor
-) -> None:
+def _set_indexed(input: Tensor, basic: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor) -> None:
     if basic is None:
         _put(input, indexes, spec, value, False)
     elif isinstance(input.array, Payload):
@@ -725,9 +778,9 @@ def _value_for(x: Tensor, value: Any) -> Tensor:
             return wrap(place_array(np.array(value, x.array.dtype), device_of(x.array)))
     if value.array.dtype != x.array.dtype:
         raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{of(x.array.dtype).name} for the destination and {of(value.array.dtype).name} for the source. Convert "
-            "the source with .to(dtype)."
+            f"Index put requires the source and destination dtypes match, got {of(x.array.dtype).name} for "
+            f"the destination and {of(value.array.dtype).name} for the source. Convert the source with "
+            ".to(dtype)."
         )
     return value
 
@@ -760,15 +813,16 @@ def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _expansion_error(given: tuple[int, ...], shape: tuple[int, ...]) -> RuntimeError | None:
     if len(given) > len(shape):
         return RuntimeError(
-            f"expand(Tensor{{{list(given)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be "
-            f"greater or equal to the number of dimensions in the tensor ({len(given)})"
+            f"expand(Tensor{{{list(given)}}}, size={list(shape)}): the number of sizes provided "
+            f"({len(shape)}) must be greater or equal to the number of dimensions in the tensor "
+            f"({len(given)})"
         )
     lead = len(shape) - len(given)
     for i, (n, m) in enumerate(zip(given, shape[lead:], strict=True)):
         if n not in (1, m):
             return RuntimeError(
-                f"The expanded size of the tensor ({m}) must match the existing size ({n}) at non-singleton dimension "
-                f"{lead + i}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
+                f"The expanded size of the tensor ({m}) must match the existing size ({n}) at non-singleton "
+                f"dimension {lead + i}.  Target sizes: {list(shape)}.  Tensor sizes: {list(given)}"
             )
     return None
 
@@ -784,9 +838,7 @@ def _setitem_error(error: Exception, x: Tensor, items: tuple[Any, ...], raw: Any
     return _expansion_error(given, shape) or error
 
 
-def _put(
-    x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor, accumulate: bool
-) -> Tensor:
+def _put(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor, accumulate: bool) -> Tensor:
     """Write values at index tensors, in place."""
     op = index_put_p.of_arity(len(indexes) + 2)  # type: ignore[attr-defined]
     return write(op, x, (_put_value(x, indexes, spec, value), *indexes), (spec, accumulate))
@@ -802,8 +854,8 @@ def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value
         value = reshape_p(value, given)
     if _expansion_error(given, shape) is not None:
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape "
-            f"{list(shape)}"
+            f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of "
+            f"shape {list(shape)}"
         )
     if given != shape and (value.node is not None or modes.unusual):
         value = expand_p(value, shape)
@@ -817,7 +869,7 @@ def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tupl
     basic, indexes, spec = _parsed(x, tuple(_ALL if i is None else i for i in indices))
     if not indexes:
         # Numbers only: index by them as tensors, since a copy is wanted.
-        arrays = tuple(wrap(np.array(int(i))) if isinstance(i, int | TensorBase) else i for i in indices)
+        arrays = tuple(wrap(np.array(operator.index(i))) for i in indices)
         return x, arrays, tuple(range(len(arrays)))
     return (x if basic is None else _view(x, basic)), indexes, spec
 

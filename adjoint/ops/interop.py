@@ -15,7 +15,8 @@ from ..core.payload import Payload
 from ..core.primitive import by_ufunc, wrap
 from ..core.tensor import TensorBase, note_write, storage_of
 from . import create
-from .convert import as_numpy, copy_
+from .convert import as_numpy, converted, copy_
+from .literals import array_from
 from .memory import address_of
 
 __all__ = ["from_dlpack", "to_dlpack"]
@@ -100,7 +101,7 @@ def _less_common(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[
     dtype = kwargs.pop("dtype", None) if set(kwargs) <= {"dtype", "axis", "keepdims"} else None
     if dtype is not None:
         wanted = of(np.dtype(dtype))
-        operands = [v.to(wanted) if isinstance(v, TensorBase) else v for v in operands]
+        operands = [converted(v, wanted, None, False, None) if isinstance(v, TensorBase) else v for v in operands]
     result: Any = None
     if method == "__call__" and not kwargs:
         result = _called(ufunc, operands)
@@ -132,7 +133,7 @@ def _called(ufunc: Any, operands: list[Any]) -> Any:
     for i, value in enumerate(operands):
         if (i == 0 and name not in _NUMBER_FIRST) or name in _TENSORS_ONLY:
             if not isinstance(value, TensorBase | Payload):
-                operands[i] = create.finish(create.array_from(value, _category_of(value, like), copy=False))
+                operands[i] = create.finish(array_from(value, _category_of(value, like), copy=False))
     return function(*operands)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from itertools import pairwise
 from typing import Any
 
+from ..core import modes
 from ..core.device import module_of
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
@@ -35,9 +36,7 @@ def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
 
 def _join_jvp(primitive: Any) -> Any:
     def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-        return primitive()(
-            tuple(x * 0 if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params
-        )
+        return primitive()(tuple(x * 0 if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params)
 
     return jvp
 
@@ -53,7 +52,8 @@ cat_p: Primitive = variadic(
 
 
 def _stack(xs: Any, axis: Any) -> Any:
-    return module_of(xs[0]).stack(xs, axis)
+    new = (*(_ALL,) * axis, None)
+    return module_of(xs[0]).concatenate([x[new] for x in xs], axis)
 
 
 def _stack_xs(g: Any, axis: Any, needs: Any = None) -> Any:
@@ -73,11 +73,11 @@ stack_p: Primitive = variadic(
 def _sequence(tensors: Any, op: str) -> tuple[Any, ...]:
     if isinstance(tensors, TensorBase):
         raise TypeError(f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
-    tensors = tuple(tensors)
-    for i, t in enumerate(tensors):
-        if not isinstance(t, TensorBase):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
-    return tensors
+    xs: tuple[Any, ...] = tuple(tensors)
+    for i, x in enumerate(xs):
+        if not isinstance(x, TensorBase):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+    return xs
 
 
 def _some(tensors: Any, op: str) -> tuple[Any, ...]:
@@ -98,6 +98,15 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     xs = _sequence(tensors, "cat")
     if not xs:
         raise ValueError("cat(): expected a non-empty list of Tensors")
+    if out is None and axis is None and not modes.unusual:
+        try:
+            return cat_p(xs, dim_in(dim, xs[0].array.ndim))
+        except Exception:  # the checks below say it better
+            pass
+    return into(out, _checked_cat(xs, dim if axis is None else axis))
+
+
+def _checked_cat(xs: tuple[Any, ...], dim: int) -> Tensor:
     # An empty vector joins with anything, as it did before tensors of no elements had shapes.
     shaped = [x for x in xs if x.array.shape != (0,)] or list(xs)
     first = shaped[0].array.shape
@@ -105,7 +114,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     for i, x in enumerate(xs):
         if x.array.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    d = dim_in(dim if axis is None else axis, rank)
+    d = dim_in(dim, rank)
     for i, x in enumerate(xs):
         shape = x.array.shape
         if shape == (0,):
@@ -116,16 +125,16 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
             _check_sizes(shape, first, d, i)
     if len(shaped) < len(xs) and rank > 1:
         empty = (*first[:d], 0, *first[d + 1 :])
-        xs = tuple(reshape_p(x, empty) if x.array.shape == (0,) and math.prod(empty) == 0 else x for x in xs)
-    return into(out, cat_p(xs, d))
+        xs = tuple(reshape_p(x, empty) if x.array.shape == (0,) else x for x in xs)
+    return cat_p(xs, d)
 
 
 def _check_sizes(shape: tuple[int, ...], first: tuple[int, ...], dim: int, number: int) -> None:
     for d, (n, m) in enumerate(zip(shape, first, strict=True)):
         if d != dim and n != m:
             raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {dim}. Expected size {m} but got size {n} for "
-                f"tensor number {number} in the list."
+                f"Sizes of tensors must match except in dimension {dim}. Expected size {m} but got size {n} "
+                f"for tensor number {number} in the list."
             )
 
 
@@ -288,7 +297,7 @@ def _cuts(axis: int, sizes: Any) -> tuple[Any, ...]:
     return tuple(indexes)
 
 
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
     """Split along `dim` into views of one size (the last may be smaller), or of the sizes in a list.
 
     Examples
@@ -307,42 +316,36 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     length = tensor.array.shape[axis]
     if size == 0:
         if length:
-            raise RuntimeError(
-                f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
-            )
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
         return split_p(tensor, _cuts(axis, (0,)))
     count = max(-(-length // size), 1)
     sizes = [size] * (count - 1) + [length - size * (count - 1)]
     return split_p(tensor, _cuts(axis, sizes))
 
 
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
     """Split along `dim` into views of the given sizes."""
     if input.array.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = dim_in(dim, input.array.ndim)
     sizes = [int(n) for n in split_sizes]
     if any(n < 0 for n in sizes):
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}"
-        )
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}")
     length = input.array.shape[axis]
     if sum(sizes) != length:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {length} (input tensor's size at dimension "
-            f"{axis}), but got split_sizes={sizes}"
+            f"split_with_sizes expects split_sizes to sum exactly to {length} (input tensor's size at "
+            f"dimension {axis}), but got split_sizes={sizes}"
         )
     return split_with_sizes_p(input, _cuts(axis, sizes))
 
 
-def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
     """Split as `split` does; the pieces may be written to."""
-    return tuple(
-        slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim)
-    )
+    return tuple(slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim))
 
 
-def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     """Split as `chunk` does; the pieces may be written to."""
     return tuple(slice_p(input, index) for index in _cuts_of(chunk(input.detach(), chunks, dim), input, dim))
 
@@ -352,7 +355,7 @@ def _cuts_of(pieces: tuple[Tensor, ...], input: Tensor, dim: int) -> tuple[Any, 
     return _cuts(axis, [p.array.shape[axis] for p in pieces])
 
 
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     """Split along `dim` into at most `chunks` views of equal size, the last perhaps smaller.
 
     Examples
@@ -372,7 +375,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, size, axis)
 
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     """Split along `dim` into a number of views as equal as possible, or before each of some indices.
 
     Examples
@@ -381,9 +384,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     (tensor([0]), tensor([1, 2]), tensor([3, 4]))
     """
     if input.array.ndim == 0:
-        raise RuntimeError(
-            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
-        )
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis]
     given = indices_or_sections
@@ -401,16 +402,16 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         starts = [0]
         for i in range(sections):
             starts.append(starts[-1] + small + (i < larger))
-        items = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        items = [slice(a, b) for a, b in pairwise(starts)]
     return tuple(slice_p(input, (*lead, item, ...)) for item in items)
 
 
-def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> tuple[Tensor, ...]:
+def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> Any:
     shape = input.array.shape
     if len(shape) < least:
         raise RuntimeError(
-            f"torch.{op} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a tensor "
-            f"with {len(shape)} dimensions!"
+            f"torch.{op} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but "
+            f"got a tensor with {len(shape)} dimensions!"
         )
     if (
         hasattr(given, "__index__")
@@ -418,28 +419,28 @@ def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> t
         and (int(given) <= 0 or shape[axis] % int(given))
     ):
         raise RuntimeError(
-            f"torch.{op} attempted to split along dimension {axis}, but the size of the dimension {shape[axis]} is not "
-            f"divisible by the split_size {given}!"
+            f"torch.{op} attempted to split along dimension {axis}, but the size of the dimension "
+            f"{shape[axis]} is not divisible by the split_size {given}!"
         )
     return tensor_split(input, given, axis)
 
 
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, indices_or_sections: Any) -> Any:
     """Split into views side by side: along the only dimension of a vector, else along the second."""
     return _split_along(input, indices_or_sections, 0 if input.array.ndim == 1 else 1, "hsplit", 1)
 
 
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, indices_or_sections: Any) -> Any:
     """Split into views below each other."""
     return _split_along(input, indices_or_sections, 0, "vsplit", 2)
 
 
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, indices_or_sections: Any) -> Any:
     """Split into views along the third dimension."""
     return _split_along(input, indices_or_sections, 2, "dsplit", 3)
 
 
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+def unbind(input: Tensor, dim: int = 0) -> Any:
     """Return the views at every place along `dim`.
 
     Examples
@@ -457,7 +458,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 # --- Every combination ------------------------------------------------------------------------------
 
 
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     """Return one grid per vector: its value at every point of the grid they span."""
     if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
         tensors = tuple(tensors[0])

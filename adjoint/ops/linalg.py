@@ -85,13 +85,10 @@ def check_floating(x: Tensor, name: str, low: bool = False) -> None:
     d = x.array.dtype
     if of(d).category < 2:
         raise RuntimeError(
-            f"{name}: Expected a floating point or complex tensor as input. Got {title_of(d)}; convert "
-            "with .float()"
+            f"{name}: Expected a floating point or complex tensor as input. Got {title_of(d)}; convert with .float()"
         )
     if d.itemsize == 2 and not low:
-        raise RuntimeError(
-            f"{name}: Low precision dtypes not supported. Got {title_of(d)}; convert with .float()"
-        )
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {title_of(d)}; convert with .float()")
 
 
 def check_matrices(x: Tensor, name: str, letter: str = "A", low: bool = False) -> None:
@@ -99,8 +96,7 @@ def check_matrices(x: Tensor, name: str, letter: str = "A", low: bool = False) -
     require_tensor(x, letter, name)
     if x.array.ndim < 2:
         raise RuntimeError(
-            f"{name}: The input tensor {letter} must have at least 2 dimensions. Its shape is "
-            f"{list(x.array.shape)}"
+            f"{name}: The input tensor {letter} must have at least 2 dimensions. Its shape is {list(x.array.shape)}"
         )
     check_floating(x, name, low)
 
@@ -110,9 +106,7 @@ def check_square(x: Tensor, name: str, letter: str = "A") -> None:
     check_matrices(x, name, letter)
     m, n = x.array.shape[-2:]
     if m != n:
-        raise RuntimeError(
-            f"{name}: {letter} must be batches of square matrices, but they are {m} by {n} matrices"
-        )
+        raise RuntimeError(f"{name}: {letter} must be batches of square matrices, but they are {m} by {n} matrices")
 
 
 def check_same_dtype(a: Tensor, b: Tensor, name: str) -> None:
@@ -275,9 +269,7 @@ def _solve(a: Any, b: Any, check: Any) -> Any:
     raise singular(a, _SINGULAR)
 
 
-def _solve_back(
-    g: Any, a: Any, out: Any, a_shape: Any, b_shape: Any, check: Any, needs: tuple[bool, bool]
-) -> Any:
+def _solve_back(g: Any, a: Any, out: Any, a_shape: Any, b_shape: Any, check: Any, needs: tuple[bool, bool]) -> Any:
     gb = solve_p(mT(a), g, check)
     ga = sum_to_p(-(gb @ mT(out)), a_shape) if needs[0] else None
     return ga, sum_to_p(gb, b_shape)
@@ -474,9 +466,7 @@ def _by_matrix(x: Any) -> Any:
     return x
 
 
-cofactors_p = parametric(
-    _cofactors, x=_cofactors_x, batch="same", holomorphic=True, node_name="LinalgDetBackward0"
-)
+cofactors_p = parametric(_cofactors, x=_cofactors_x, batch="same", holomorphic=True, node_name="LinalgDetBackward0")
 
 
 def _spread_over(g: Any) -> Any:
@@ -499,8 +489,8 @@ def det(A: Tensor, *, out: Any = None) -> Tensor:
 
     Examples
     --------
-    >>> adjoint.linalg.det(adjoint.tensor([[1.0, 2.0], [3.0, 4.0]]))
-    tensor(-2.0000)
+    >>> adjoint.linalg.det(adjoint.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(8.)
     """
     check_square(A, "linalg.det")
     return into(out, det_p(A))
@@ -724,8 +714,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         )
     if a.ndim - b.ndim not in (0, 1) and b.ndim < a.ndim - 1:
         raise RuntimeError(
-            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - "
-            "other.dim()) <= 1"
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
         )
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
@@ -817,8 +806,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
     if of(x.array.dtype).category < 2 or of(y.array.dtype).category < 2:
         bad = x if of(x.array.dtype).category < 2 else y
         raise RuntimeError(
-            "linalg.vecdot: Expected a floating point or complex tensor as input. Got "
-            f"{title_of(bad.array.dtype)}"
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {title_of(bad.array.dtype)}"
         )
     product = conjugate(x) * y
     return into(out, product.sum(dim_in(dim, product.array.ndim)))
@@ -853,9 +841,7 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
     shape = found.array.shape
     return into(
         out,
-        reshape_p(found, (*(() if first else shape[:1]), *(() if last else shape[1:])))
-        if first or last
-        else found,
+        reshape_p(found, (*(() if first else shape[:1]), *(() if last else shape[1:]))) if first or last else found,
     )
 
 

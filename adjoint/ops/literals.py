@@ -263,7 +263,8 @@ def _from_mixed(data: Any, dtype: dtypes.dtype | None) -> Any:
     stripped = plain(data, True)
     if arrays:
         warnings.warn(
-            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the "
+            "list to a "
             "single numpy.ndarray with numpy.array() before converting to a tensor.",
             UserWarning,
             stacklevel=depth_outside(),

@@ -681,6 +681,13 @@ def linear_cross_entropy(
     `options`, torch's ways to save memory, change nothing here.
     """
     shape = tuple(linear_weight.array.shape)
+    if len(shape) > 2 and input.array.ndim == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, (N, {shape[-1]}), got "
+            f"unbatched input with shape {tuple(input.array.shape)}"
+        )
+    if linear_bias is not None and tuple(linear_bias.array.shape) != shape[:-1]:
+        raise RuntimeError(f"expected linear_bias shape {shape[:-1]}, got {tuple(linear_bias.array.shape)}")
     flat = linear_weight if len(shape) == 2 else reshape_p(linear_weight, (math.prod(shape[:-1]), shape[-1]))
     bias = linear_bias if linear_bias is None else reshape_p(linear_bias, (math.prod(shape[:-1]),))
     logits = linear(input, flat, bias)

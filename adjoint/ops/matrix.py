@@ -82,9 +82,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None
     """Solve ``A @ X = B`` from the Cholesky factor of A."""
     for name, x in (("b", B), ("u", L)):
         if x.array.ndim < 2:
-            raise RuntimeError(
-                f"{name} should have at least 2 dimensions, but has {x.array.ndim} dimensions instead"
-            )
+            raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.array.ndim} dimensions instead")
     check_square(L, "cholesky_solve", "A")
     check_matrices(B, "cholesky_solve", "B")
     if B.array.shape[-2] != L.array.shape[-1]:
@@ -183,6 +181,30 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     U, S, Vh = decomposition.svd_p(matmul(mH(Q), C), False)
     U = matmul(Q, U)
     return (U, S, mH(Vh)) if tall else (mH(Vh), S, U)
+
+
+def lobpcg(
+    A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: int | None = None,
+    iK: Tensor | None = None, niter: int | None = None, tol: float | None = None, largest: bool | None = None,
+    method: str | None = None, tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None,
+    ortho_bparams: Any = None,
+) -> Any:  # fmt: skip
+    """Find the `k` largest (or smallest) eigenvalues and their vectors of a symmetric positive-definite problem.
+
+    All of them are computed and most dropped: exact, and fast enough for matrices that fit into memory.
+    """
+    check_square(A, "lobpcg")
+    count = n if n is not None else k if k is not None else X.array.shape[-1] if X is not None else 1
+    factor = None if B is None else decomposition.cholesky(B)
+    if factor is not None:
+        half = solve_triangular_p(factor, A, False, False)
+        A = solve_triangular_p(factor, mH(half), False, False)
+    values, vectors = decomposition.eigh_p(A, "L")
+    if factor is not None:
+        vectors = solve_triangular_p(mH(factor), vectors, True, False)
+    if largest is None or largest:
+        values, vectors = values.flip(-1), vectors.flip(-1)
+    return values[..., :count], vectors[..., :count]
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:

@@ -21,7 +21,10 @@ from .shape import cast_p, conj_p, expand_p, reshape_p
 Tensor = Any
 Dims = Any
 
-__all__ = ["cdist", "corrcoef", "cov", "dist", "norm", "pdist", "renorm"]
+__all__ = [
+    "cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "norm_except_dim", "nuclear_norm", "pdist",
+    "renorm",
+]  # fmt: skip
 
 inf = math.inf
 
@@ -153,8 +156,7 @@ def matrix_norm(
     a = A.array
     if of(a.dtype).category < 2:
         raise RuntimeError(
-            "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "
-            f"{title_of(a.dtype)}"
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {title_of(a.dtype)}"
         )
     if a.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
@@ -198,15 +200,13 @@ def linalg_norm(
         if dim is None:
             if A.array.ndim != 2:
                 raise RuntimeError(
-                    "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
-                    f"Got {A.array.ndim}D."
+                    f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.array.ndim}D."
                 )
             dim = (0, 1)
         return matrix_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
     if ord is not None and dim is None and A.array.ndim > 2:
         raise RuntimeError(
-            "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-            f"{A.array.ndim}D."
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.array.ndim}D."
         )
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
@@ -236,6 +236,24 @@ def norm(
             input, p, tuple(range(input.array.ndim)) if dim is None else dim, keepdim, dtype=dtype, out=out
         )
     return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype, out=out)
+
+
+def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """Measure the length of all elements, or of those along `dim`."""
+    return vector_norm(input, 2, dim, keepdim, out=out)
+
+
+def nuclear_norm(input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """Add up the singular values of matrices."""
+    return matrix_norm(input, "nuc", dim, keepdim, out=out)
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """Measure the `pow`-norm of each part of `v` along `dim`; of the whole where `dim` is -1."""
+    if dim == -1:
+        return norm(v, pow)
+    axis = dim_in(dim, v.array.ndim)
+    return norm(v, pow, tuple(i for i in range(v.array.ndim) if i != axis), True)
 
 
 # --- Distances ----------------------------------------------------------------------------------------------
@@ -291,9 +309,7 @@ def cdist(
         which, rank = ("X1", a.ndim) if a.ndim < 2 else ("X2", b.ndim)
         raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {rank}D")
     if a.shape[-1] != b.shape[-1]:
-        raise RuntimeError(
-            f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}"
-        )
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}")
     if of(a.dtype).category != 2 or of(b.dtype).category != 2:
         bad = a if of(a.dtype).category != 2 else b
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {title_of(bad.dtype)}")
@@ -305,9 +321,7 @@ def cdist(
         wide = promote_types(of(a.dtype), of(b.dtype)).np
         x1, x2 = (x if x.array.dtype == wide else cast_p(x, wide) for x in (x1, x2))
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    x1, x2 = (
-        x if x.array.shape[:-2] == lead else expand_p(x, (*lead, *x.array.shape[-2:])) for x in (x1, x2)
-    )
+    x1, x2 = (x if x.array.shape[:-2] == lead else expand_p(x, (*lead, *x.array.shape[-2:])) for x in (x1, x2))
     if p == 2 and not is_half(a.dtype):
         large = a.shape[-2] > 25 or b.shape[-2] > 25
         mode = compute_mode or "use_mm_for_euclid_dist_if_necessary"
@@ -422,14 +436,12 @@ def _observation_weights(x: Tensor, fweights: Any, aweights: Any, count: int) ->
             continue
         if w.array.ndim > 1:
             raise RuntimeError(
-                f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
-                f"{w.array.ndim} dimensions"
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.array.ndim} dimensions"
             )
         if of(w.array.dtype).category not in kinds:
             wanted = "integral" if kinds == (1,) else "floating point"
             raise RuntimeError(
-                f"cov(): expected {name} to have {wanted} dtype but got {name} with "
-                f"{title_of(w.array.dtype)} dtype"
+                f"cov(): expected {name} to have {wanted} dtype but got {name} with {title_of(w.array.dtype)} dtype"
             )
         if w.array.size != count:
             raise RuntimeError(

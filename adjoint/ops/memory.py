@@ -16,7 +16,7 @@ from .arguments import shape_from
 
 Tensor = Any
 
-__all__ = ["TypedStorage", "UntypedStorage", "is_set_to", "resize_as_"]
+__all__ = ["TypedStorage", "UntypedStorage", "detach", "detach_", "resize_as_"]
 
 
 def address_of(array: Any) -> int:
@@ -260,12 +260,23 @@ def typed_storage(input: Tensor) -> TypedStorage:
 def storage(input: Tensor) -> TypedStorage:
     """Return the memory behind `input` as elements; `untyped_storage` is the modern form."""
     warnings.warn(
-        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class; "
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only "
+        "storage class; "
         "use tensor.untyped_storage() instead of tensor.storage()",
         UserWarning,
         stacklevel=2,
     )
     return typed_storage(input)
+
+
+def detach(input: Tensor) -> Tensor:
+    """Return a tensor that shares the memory of `input` but not its history."""
+    return input.detach()
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Make `input` forget its history."""
+    return input.detach_()
 
 
 # --- Looking elsewhere ------------------------------------------------------------------------------
@@ -311,9 +322,7 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
     return resize_(input, tuple(the_template.array.shape), memory_format=memory_format)
 
 
-def set_(
-    input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
-) -> Tensor:
+def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at the memory of `source`, a tensor or a storage, from now on."""
     if source is None:
         _look_at(input, devices.module_of(input.array).empty((0,), input.array.dtype), None)

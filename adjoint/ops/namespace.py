@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import questions, ranges, interop, activation, arrange, compare, contraction, conv, einsum, convert, copied, create, elementwise, extremes, decomposition, embedding, gather, index, join, linalg, matrix, measure, native, parts, piecewise, power, pooling, random, reduce, scan, shape, sorting, special
+from . import memory, questions, ranges, interop, activation, arrange, compare, contraction, conv, einsum, convert, copied, create, elementwise, extremes, decomposition, embedding, gather, index, join, linalg, matrix, measure, native, parts, piecewise, power, pooling, grid, resample, random, reduce, scan, shape, signal, sorting, special
 
-_ROOMS = (create, ranges, random, questions, interop, elementwise, power, piecewise, compare, activation, special, reduce, extremes, scan, measure, shape, index, join, arrange, gather, embedding, sorting, parts, copied, contraction, conv, pooling, einsum, decomposition, matrix, native)
+_ROOMS = (create, ranges, random, memory, questions, interop, elementwise, power, piecewise, compare, activation, special, reduce, extremes, scan, measure, shape, index, join, arrange, gather, embedding, sorting, parts, copied, contraction, conv, pooling, resample, grid, einsum, decomposition, matrix, signal, native)
 
 
 def _is_public(room: Any, name: str) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.primitive import wrap
 from . import bags, ctc, loss, norm
+from .create import into
 from .dropout import drop, drop_alpha, kept
 from .elementwise import mul_p, sub_p
 from .measure import pdist
@@ -126,6 +127,7 @@ def instance_norm(
 
 
 def _moments(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
+    """Return the means and inverse deviations along `axes`, which are left at size 1."""
     mean = mean_p(x, axes, True)
     away = sub_p(x, mean)
     return mean, (mean_p(mul_p(away, away), axes, True) + eps).rsqrt()
@@ -137,7 +139,7 @@ def native_layer_norm(
     """Return the result of `layer_norm`, the means, and the inverse deviations."""
     out = norm.layer_norm(input, normalized_shape, weight, bias, eps)
     rank = input.array.ndim
-    return out, *_moments(input, tuple(range(rank - len(normalized_shape), rank)), eps)
+    return out, *_moments(input.detach(), tuple(range(rank - len(normalized_shape), rank)), eps)
 
 
 def native_group_norm(
@@ -154,12 +156,15 @@ def native_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float, *, out: Any = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
-    result, _, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    result, found, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         empty = wrap(np.zeros(0, input.array.dtype))
-        return result, empty, empty.clone()
-    mean, rstd = (reshape_p(x, (math.prod(x.array.shape),)) for x in _moments(input, axes, eps))
-    return result, mean, rstd
+        results = (result, empty, empty.clone())
+    else:
+        pair = (wrap(found.mean), wrap(found.rstd)) if found.rstd is not None else _moments(input.detach(), axes, eps)
+        mean, rstd = (reshape_p(x, (math.prod(x.array.shape),)) for x in pair)
+        results = (result, mean, rstd)
+    return results if out is None else tuple(into(o, r) for o, r in zip(out, results, strict=True))  # type: ignore[return-value]
 
 
 # --- Losses -----------------------------------------------------------------------------------------

@@ -328,6 +328,9 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     shape, axes = _check_last(input, normalized_shape, weight, None)
     if eps is None:
         eps = finfo(of(f32 if is_half(input.array.dtype) else input.array.dtype)).eps
+    if input.array.dtype.kind == "c":
+        out = mul_p(input, (mean_p(mul_p(input, input), axes, True) + eps).rsqrt())
+        return out if weight is None else mul_p(out, weight)
     return _normed(rms_norm_p, input, weight, None, axes, shape, eps, centered=False)
 
 

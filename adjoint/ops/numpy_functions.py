@@ -374,7 +374,7 @@ def _rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 @implements(np.tile)
-def _tile(A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+def _tile(A: Any, reps: Any) -> Any:
     return ops.tile(_tensor(A), (reps,) if isinstance(reps, int) else tuple(reps))
 
 
@@ -430,9 +430,7 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> A
 
 
 @implements(np.concatenate)
-def _concatenate(
-    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
-) -> Any:
+def _concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
     xs = _tensors(arrays)
     if axis is None:
         xs, axis = [x.reshape(-1) for x in xs], 0

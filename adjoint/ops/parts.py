@@ -17,6 +17,12 @@ from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
 from .shape import become, reshape, reshape_p, unsqueeze_p
 
+# What is a function of adjoint too; the rest are methods only, or for other rooms.
+__all__ = [
+    "as_strided", "as_strided_", "diag", "diag_embed", "diagflat", "diagonal", "narrow", "narrow_copy",
+    "select", "select_scatter", "slice_scatter", "trace",
+]  # fmt: skip
+
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
@@ -64,9 +70,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= first <= size:
-        raise IndexError(
-            f"start out of range (expected to be in range of [{-size}, {size}], but got {first})"
-        )
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {first})")
     first = first + size if first < 0 else first
     if first + length > size:
         raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
@@ -100,8 +104,8 @@ def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
     require_tensor(src, "src", op)
     if part.array.shape != src.array.shape:
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, slice size "
-            f"= {list(part.array.shape)}"
+            f"expected src to have a size equal to the slice of self. src size = {list(src.array.shape)}, "
+            f"slice size = {list(part.array.shape)}"
         )
 
 
@@ -134,9 +138,7 @@ undiagonal_p: Primitive = parametric(
     _undiagonal,
     x=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
     jvp="linear",
-    batch=lambda x, shape, offset, axis1, axis2: undiagonal_p(
-        x, (x.shape[0], *shape), offset, axis1 + 1, axis2 + 1
-    ),
+    batch=lambda x, shape, offset, axis1, axis2: undiagonal_p(x, (x.shape[0], *shape), offset, axis1 + 1, axis2 + 1),
     node_name="DiagEmbedBackward0",
 )
 
@@ -372,19 +374,20 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         # Inside a transform only a base has memory to speak of, and that is contiguous.
         if input.lineage is not None:
             raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
-        own, here = _contiguous_strides(array.shape), 0
+        own, here = _contiguous_strides(input.array.shape), 0
     else:
         own, here = tuple(s // array.itemsize for s in array.strides), input.storage_offset()
     offset = here if storage_offset is None else int(storage_offset)
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
-    if type(array) is ndarray and math.prod(shape):
+    if type(array) is ndarray and 0 not in shape:
         need = (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * array.itemsize
         have = input.untyped_storage().nbytes()
         if need > have:
             raise RuntimeError(
-                f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize "
-                f"{array.itemsize} requiring a storage size of {need} are out of bounds for storage of size {have}"
+                f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and "
+                f"itemsize {array.itemsize} requiring a storage size of {need} are out of bounds for "
+                f"storage of size {have}"
             )
     return as_strided_p(input, shape, strides, offset - here, own)
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc, wrap
-from ..core.promotion import number_array, result_type
+from ..core.promotion import number_like, result_type
 from ..core.recorders import binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import selection
@@ -59,13 +60,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     if kind is not _BOOL:
         if kind != np.uint8:
             raise RuntimeError(
-                "where expected condition to be a boolean tensor, but got a tensor with dtype "
-                f"{dtypes.of(kind).name}"
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtypes.of(kind).name}"
             )
         condition = cast_p(condition, np.dtype(np.bool_))
     if not isinstance(other, TensorBase) and not isinstance(input, TensorBase):
         wanted = result_type((input, other)).np
-        input, other = wrap(np.asarray(input, wanted)), wrap(np.asarray(other, wanted))
+        xp = module_of(condition.array)
+        input, other = wrap(xp.asarray(input, wanted)), wrap(xp.asarray(other, wanted))
     return where_p(condition, input, other, out=out)
 
 
@@ -110,15 +111,11 @@ def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
         given = dtypes.of(value.array.dtype)
     else:
         given = dtypes.of_number(value)
-    if given.category == 3 > wanted.category or (
-        given.category == 2 and wanted.category < 2 and name != "masked_fill"
-    ):
-        raise RuntimeError(
-            f"value cannot be converted to type {wanted.name} without overflow: {name} keeps the dtype"
-        )
+    if given.category == 3 > wanted.category or (given.category == 2 and wanted.category < 2 and name != "masked_fill"):
+        raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow: {name} keeps the dtype")
     if isinstance(value, TensorBase):
         return value if value.array.dtype == wanted.np else cast_p(value, wanted.np)
-    return number_array(value, wanted)
+    return number_like(value, input.array)
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
@@ -170,12 +167,8 @@ share_p: Callable[..., Any] = nary(
     jvp=_share_jvp,
     batch="elementwise",
 )
-maximum_p = binary(
-    _of_reals(np.maximum), x=lambda g, x, y: share_p(g, x, y), y=lambda g, x, y: share_p(g, y, x)
-)
-minimum_p = binary(
-    _of_reals(np.minimum), x=lambda g, x, y: share_p(g, y, x), y=lambda g, x, y: share_p(g, x, y)
-)
+maximum_p = binary(_of_reals(np.maximum), x=lambda g, x, y: share_p(g, x, y), y=lambda g, x, y: share_p(g, y, x))
+minimum_p = binary(_of_reals(np.minimum), x=lambda g, x, y: share_p(g, y, x), y=lambda g, x, y: share_p(g, x, y))
 fmax_p = binary(
     _of_reals(np.fmax),
     x=lambda g, x, y: where_p((x >= y) | np.isnan(y), g, 0),
@@ -222,7 +215,7 @@ def _clamp(x: Any, min: Any, max: Any) -> Any:
 
 
 def _bound(value: Any, x: Any) -> Any:
-    return None if value is None else number_array(value, dtypes.of(x.dtype))
+    return None if value is None else number_like(value, x)
 
 
 def _clamp_x(g: Any, x: Any, min: Any, max: Any) -> Any:

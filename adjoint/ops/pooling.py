@@ -23,6 +23,7 @@ from ..kernels.taps import Taps, largest, mix, where_largest
 from . import random
 from .activation import relu
 from .arguments import require_tensor
+from .create import into
 from .gather import gather_p, scatter_p, ungather_p
 from .piecewise import sign
 from .shape import reshape_p
@@ -252,18 +253,24 @@ def avg_pool1d(
 
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last two dimensions."""
-    return _average(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return into(
+        out,
+        _average(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+    )
 
 
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
 ) -> Tensor:  # fmt: skip
     """Average over windows of the last three dimensions."""
-    return _average(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return into(
+        out,
+        _average(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+    )
 
 
 def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
@@ -502,8 +509,9 @@ def _where_largest_at(x: Any, samples: Any, kernel: Any, size: Any) -> Any:
         shape[axis], shape[rank + axis] = m, k
         place = place * n + index.reshape((*x.shape[:-rank], *shape))
     flat = place.reshape((*x.shape[:-rank], math.prod(size), math.prod(kernel)))
-    rows = math.prod(x.shape[:-rank])
-    values = xp.take_along_axis(x.reshape(rows, -1), flat.reshape(rows, -1), 1).reshape(flat.shape)
+    rows, wide = math.prod(x.shape[:-rank]), math.prod(flat.shape[-2:])
+    picked = xp.take_along_axis(x.reshape(rows, math.prod(x.shape[-rank:])), flat.reshape(rows, wide), 1)
+    values = picked.reshape(flat.shape)
     best = values.argmax(-1)[..., None]
     return xp.take_along_axis(flat, best, -1).reshape((*x.shape[:-rank], *size))
 

@@ -13,7 +13,7 @@ from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
-from ..core.promotion import number_array, result_type
+from ..core.promotion import number_like, result_type
 from ..core.recorders import binary, parametric, public, unary
 from ..core.tensor import TensorBase
 from .arguments import dtype_of, require_any
@@ -76,7 +76,7 @@ def _power_of(x: Any, exponent: Any) -> Any:
         return 1 / np.sqrt(x)
     if exponent == -2:
         return 1 / (x * x)
-    return np.power(x, number_array(exponent, dtypes.of(x.dtype)))
+    return np.power(x, number_like(exponent, x))
 
 
 def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
@@ -94,7 +94,7 @@ power_p: Callable[..., Any] = parametric(
 
 
 def _power_from(x: Any, base: Any) -> Any:
-    return _power(number_array(base, dtypes.of(x.dtype)), x)
+    return _power(number_like(base, x), x)
 
 
 def _power_from_x(g: Any, x: Any, out: Any, base: Any) -> Any:
@@ -158,8 +158,7 @@ def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
     dtype = result_type((input, exponent))
     if dtype.np != input.array.dtype:
         raise RuntimeError(
-            f"result type {dtype.name} can't be cast to the desired output type "
-            f"{dtypes.of(input.array.dtype).name}"
+            f"result type {dtype.name} can't be cast to the desired output type {dtypes.of(input.array.dtype).name}"
         )
     return _power_(input, exponent)
 

@@ -177,7 +177,9 @@ def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, generator: Any, *param
 def _floating(dtype: Any, kind: str) -> dtypes.dtype:
     wanted = default() if dtype is None else as_dtype(dtype)
     if wanted.category < 2:
-        raise NotImplementedError(f"\"{kind}_cpu\" not implemented for '{wanted.title}': it draws floating-point numbers")
+        raise NotImplementedError(
+            f"\"{kind}_cpu\" not implemented for '{wanted.title}': it draws floating-point numbers"
+        )
     return wanted
 
 
@@ -378,7 +380,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
 
 def _check_probability(p: Any) -> None:
     if not bool(np.all((p >= 0) & (p <= 1))):
-        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: a probability lies outside [0, 1]")
+        raise RuntimeError(
+            "Expected p_in >= 0 && p_in <= 1 to be true, but got false: a probability lies outside [0, 1]"
+        )
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
@@ -423,7 +427,9 @@ def normal(
     of_mean, of_std = isinstance(mean, TensorBase), isinstance(std, TensorBase)
     if not of_mean and not of_std:
         if size is None:
-            raise TypeError("normal() received an invalid combination of arguments: give size=, or mean or std as a Tensor")
+            raise TypeError(
+                "normal() received an invalid combination of arguments: give size=, or mean or std as a Tensor"
+            )
         _check_std(std)
         values = _drawn("normal", shape_from((size,)), _dtype_of(out, dtype), generator, float(mean), float(std))
         return _made(values, device, requires_grad, out)
@@ -493,18 +499,14 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     return _filled(input, "normal", generator, mean, std)
 
 
-def log_normal_(
-    input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
-) -> Tensor:
+def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithm is normal."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return _filled(input, "log_normal", generator, mean, std)
 
 
-def cauchy_(
-    input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
-) -> Tensor:
+def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers from a Cauchy distribution."""
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")

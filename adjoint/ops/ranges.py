@@ -57,7 +57,8 @@ def arange(
 def _noted(out: Any, count: int) -> Any:
     if out is not None and out.array.size not in (0, count):
         warnings.warn(
-            f"The number of elements in the out tensor of shape {list(out.array.shape)} is {out.array.size} which does not "
+            f"The number of elements in the out tensor of shape {list(out.array.shape)} is {out.array.size} "
+            "which does not "
             f"match the computed number of elements {count}. The out tensor will be resized.",
             UserWarning,
             stacklevel=depth_outside(),
@@ -78,7 +79,8 @@ def _bounds(args: tuple[Any, ...], start: Any, end: Any, step: Any) -> tuple[Any
         raise TypeError("arange() received an invalid combination of arguments: expected (end) or (start, end, step)")
     names = ("start", "end", "step")
     begin, stop, by = (
-        scalar_of(fallback if v is None else v, n, "arange") for v, n, fallback in zip(given, names, (0, 0, 1), strict=True)
+        scalar_of(fallback if v is None else v, n, "arange")
+        for v, n, fallback in zip(given, names, (0, 0, 1), strict=True)
     )
     for value in (begin, stop, by):
         if isinstance(value, complex):
@@ -129,7 +131,8 @@ def range(
 def _end_of(value: Any, name: str, op: str) -> Any:
     if isinstance(value, TensorBase) and value.array.ndim:
         raise RuntimeError(
-            f"{op} only supports 0-dimensional start and end tensors, but got {name} with {value.array.ndim} dimension(s)."
+            f"{op} only supports 0-dimensional start and end tensors, but got {name} with {value.array.ndim} "
+            "dimension(s)."
         )
     return scalar_of(value, name, op)
 

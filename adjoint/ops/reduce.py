@@ -10,11 +10,11 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import parametric
-from .arguments import dim_in, dims_in, dtype_of
+from .arguments import dim_in, dims_in, dtype_of, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
-from .shape import cast_p, expand_p, permute_p, reshape_p
+from .shape import cast_p, expand_p, permute_p, reshape_p, sum_to_p
 
 Tensor = Any
 Dims = Any
@@ -129,9 +129,7 @@ def _large_sum(x: Any, axes: Any, keepdims: Any) -> Any:
         out = ones @ x.reshape(n, -1)
     else:
         return None
-    return out.reshape(
-        kept_shape(x.shape, axes) if keepdims else [m for i, m in enumerate(x.shape) if i not in axes]
-    )
+    return out.reshape(kept_shape(x.shape, axes) if keepdims else [m for i, m in enumerate(x.shape) if i not in axes])
 
 
 def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
@@ -207,6 +205,18 @@ def sum(
     return result if out is None else into(out, result)
 
 
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Add up the dims that broadcasting from `size` would have repeated."""
+    wanted = shape_from(size)
+    have = tuple(input.array.shape)
+    lead = len(have) - len(wanted)
+    if lead < 0 or [m for n, m in zip(wanted, have[lead:]) if n not in (1, m)]:
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(have)}}}.")
+    if wanted == have:
+        return input if have else input.clone()
+    return sum_to_p(input, wanted)
+
+
 def _nansum(x: Any, axes: Any, keepdims: Any) -> Any:
     return _sum(module_of(x).where(x == x, x, x.dtype.type(0)), axes, keepdims)
 
@@ -228,9 +238,7 @@ def nansum(
     if input.array.dtype.kind in "biu":
         return sum(input, dim, keepdim, out=out, axis=axis, keepdims=keepdims)
     if input.array.dtype.kind == "c":
-        raise RuntimeError(
-            "nansum does not support complex inputs; take nansum of the real and imaginary parts"
-        )
+        raise RuntimeError("nansum does not support complex inputs; take nansum of the real and imaginary parts")
     axes = dims_in(axis if dim is None else dim, input.array.ndim)
     return into(out, nansum_p(input, axes, keepdim or keepdims))
 
@@ -314,8 +322,7 @@ def nanmean(
     input = as_given(input, dtype)
     if of(input.array.dtype).category < 2:
         raise RuntimeError(
-            "nanmean(): expected input to have floating point or complex dtype but got "
-            f"{title_of(input.array.dtype)}"
+            f"nanmean(): expected input to have floating point or complex dtype but got {title_of(input.array.dtype)}"
         )
     dim, keep = axis if dim is None else dim, keepdim or keepdims
     there = (input == input).sum(dim, keep)
@@ -456,9 +463,7 @@ def _away(x: Any, axes: Any, correction: Any) -> Any:
 def _var_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     (x,), (axes, correction, keepdims) = inputs, params
     product = (
-        _away(x, axes, correction) * tangents[0].conj()
-        if _is_complex(x)
-        else _away(x, axes, correction) * tangents[0]
+        _away(x, axes, correction) * tangents[0].conj() if _is_complex(x) else _away(x, axes, correction) * tangents[0]
     )
     return sum_p(np.real(product) if _is_complex(x) else product, axes, keepdims)
 
@@ -491,9 +496,7 @@ std_p: Any = parametric(
     x=lambda g, x, out, axes, correction, keepdims: (
         kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
     ),
-    jvp=lambda tangents, inputs, out, params: (
-        _var_tangent(tangents, inputs, out, params) * _half_inverse(out)
-    ),
+    jvp=lambda tangents, inputs, out, params: _var_tangent(tangents, inputs, out, params) * _half_inverse(out),
     batch=lambda x, axes, correction, keepdims: std_p(x, shifted(axes), correction, keepdims),
     saved={"axes": "dim", "keepdims": "keepdim"},
 )
@@ -526,9 +529,7 @@ def var(
     >>> adjoint.tensor([1.0, 2.0, 3.0, 4.0]).var()
     tensor(1.6667)
     """
-    return into(
-        out, var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
-    )
+    return into(out, var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
 
 
 def std(
@@ -536,9 +537,7 @@ def std(
     out: Any = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Take the square root of the variance."""
-    return into(
-        out, std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
-    )
+    return into(out, std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
 
 
 def var_mean(
@@ -590,15 +589,13 @@ logsumexp_p: Any = parametric(
 )
 
 
-def logsumexp(
-    input: Tensor, dim: Dims, keepdim: bool = False, *, out: Any = None, keepdims: bool = False
-) -> Tensor:
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Any = None, keepdims: bool = False) -> Tensor:
     """Log of the sum of exponentials along `dim`, without overflow.
 
     Examples
     --------
     >>> adjoint.logsumexp(adjoint.tensor([1000.0, 1000.0]), dim=0)
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
     if of(input.array.dtype).category < 2:
         input = cast_p(input, default().np)
@@ -611,13 +608,17 @@ def _softmax(x: Any, axis: Any) -> Any:
         return _softmax(x.astype(f32), axis).astype(d)
     if x.size == 0:
         return x.copy()
-    e = x - _maximum(x, axis, None, None, True)
+    e = x - _top(x, axis)
     np.exp(e, out=e)
     e /= _sum(e, (axis,), True)
     return e
 
 
 _maximum: Any = np.maximum.reduce
+
+
+def _top(x: Any, axis: int) -> Any:
+    return _maximum(x, axis, None, None, True) if type(x) is ndarray else x.max(axis=axis, keepdims=True)
 
 
 def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
@@ -648,7 +649,7 @@ def _log_softmax(x: Any, axis: Any) -> Any:
         return _log_softmax(x.astype(f32), axis).astype(d)
     if x.size == 0:
         return x.copy()
-    away = x - _maximum(x, axis, None, None, True)
+    away = x - _top(x, axis)
     away -= np.log(_sum(np.exp(away), (axis,), True))
     return away
 

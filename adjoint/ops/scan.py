@@ -17,6 +17,7 @@ from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .arrange import flip_p
 from .create import finish, into
+from .extremes import running
 from .gather import gather_p, ungather_p
 from .piecewise import where_p
 from .reduce import as_given, f32, is_half, part, title_of, widened
@@ -25,7 +26,8 @@ from .shape import reshape_p
 Tensor = Any
 
 __all__ = [
-    "bincount", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff", "histc", "histogram",
+    "bincount", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff",
+    "gradient", "histc", "histogram",
     "histogramdd", "logcumsumexp", "trapezoid", "trapz",
 ]  # fmt: skip
 
@@ -234,31 +236,28 @@ def cumprod_(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
     """Log of the partial sums of exponentials along `dim`, without overflow."""
     if of(input.array.dtype).category < 2:
-        raise NotImplementedError(
-            f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'"
-        )
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'")
     return into(out, _scanned(logcumsumexp_p, input, dim))
 
 
 # --- Running extremes -----------------------------------------------------------------------------
 
 
-def _running(x: Any, axis: int, accumulate: Any) -> Any:
+def _running(x: Any, axis: int, ufunc: Any) -> Any:
     xp = module_of(x)
-    values = (
-        accumulate(x.astype(f32), axis=axis).astype(x.dtype) if is_half(x.dtype) else accumulate(x, axis=axis)
-    )
+    wide = x.astype(f32) if is_half(x.dtype) else x
+    values = running(ufunc, wide, axis).astype(x.dtype, copy=False)
     places = xp.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     reached = (x == values) | (x != x)
-    return values, xp.maximum.accumulate(xp.where(reached, places, 0), axis=axis)
+    return values, running(np.maximum, xp.where(reached, places, 0), axis)
 
 
 def _cummax(x: Any, axis: Any) -> Any:
-    return _running(x, axis, np.maximum.accumulate)
+    return _running(x, axis, np.maximum)
 
 
 def _cummin(x: Any, axis: Any) -> Any:
-    return _running(x, axis, np.minimum.accumulate)
+    return _running(x, axis, np.minimum)
 
 
 def _running_x(g: Any, x_shape: Any, out: Any, axis: Any) -> Any:
@@ -340,6 +339,77 @@ def diff(
         after, before = part(x, axis, 1, length), part(x, axis, 0, length)
         x = after ^ before if x.array.dtype.kind == "b" else after - before
     return into(out, x)
+
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    """Estimate the derivative along each dim from neighbours on both sides; at the ends, from one side.
+
+    `spacing` is the distance of the points, or a list with one for each dim: a number, or coordinates.
+
+    Examples
+    --------
+    >>> adjoint.gradient(adjoint.tensor([0.0, 1.0, 4.0, 9.0]))
+    (tensor([1., 2., 4., 5.]),)
+    """
+    rank = input.array.ndim
+    dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    axes = [dim_in(d, rank) for d in dims]
+    if len(set(axes)) != len(axes):
+        raise RuntimeError("dim appears multiple times in the list of dims of torch.gradient")
+    spacing = 1 if spacing is None else spacing
+    steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(axes)
+    if len(steps) != len(axes):
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
+            f"'self.dim() = {rank}' or to dim, but got a list of length {len(steps)}"
+        )
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if any(input.array.shape[axis] <= edge_order for axis in axes):
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    return tuple(_slopes(input, axis, step, edge_order) for axis, step in zip(axes, steps))
+
+
+def _slopes(x: Tensor, axis: int, step: Any, order: int) -> Tensor:
+    from .join import cat
+
+    n = x.array.shape[axis]
+    if isinstance(step, TensorBase) and step.array.ndim:
+        if tuple(step.array.shape) != (n,):
+            raise RuntimeError(
+                f"torch.gradient expected each coordinate tensor to be a vector of the size of its dim, {n}, but got "
+                f"{list(step.array.shape)}"
+            )
+        gaps: Any = reshape_p(diff(step), tuple(n - 1 if i == axis else 1 for i in range(x.array.ndim)))
+    else:
+        gaps = None
+
+    def at(start: int, count: int) -> Tensor:
+        return part(x, axis, start, count)
+
+    def gap(start: int, count: int) -> Any:
+        return step if gaps is None else part(gaps, axis, start, count)
+
+    def ends(first: int, second: int, distance: int) -> Tensor:
+        return (at(second, 1) - at(first, 1)) / gap(distance, 1)
+
+    inner = []
+    if n > 2 and gaps is None:
+        inner = [(at(2, n - 2) - at(0, n - 2)) / (2 * step)]
+    elif n > 2:
+        h, k = gap(0, n - 2), gap(1, n - 2)
+        inner = [(at(2, n - 2) * h * h - at(0, n - 2) * k * k + at(1, n - 2) * (k * k - h * h)) / (h * k * (h + k))]
+    if order == 1:
+        return cat([ends(0, 1, 0), *inner, ends(n - 2, n - 1, n - 2)], axis)
+    h, k = gap(0, 1), gap(1, 1)
+    left = at(1, 1) * ((h + k) / (h * k)) - at(0, 1) * ((2 * h + k) / (h * (h + k))) - at(2, 1) * (h / (k * (h + k)))
+    k, h = gap(n - 3, 1), gap(n - 2, 1)
+    right = (
+        at(n - 1, 1) * ((2 * h + k) / (h * (h + k)))
+        - at(n - 2, 1) * ((h + k) / (h * k))
+        + at(n - 3, 1) * (h / (k * (h + k)))
+    )
+    return cat([left, *inner, right], axis)
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
@@ -475,8 +545,7 @@ def histogramdd(
     require_tensor(input, "input", "histogramdd")
     if input.array.ndim < 2:
         raise RuntimeError(
-            "torch.histogramdd: input tensor should have at least 2 dimensions, one of points, one of "
-            "coordinates"
+            "torch.histogramdd: input tensor should have at least 2 dimensions, one of points, one of coordinates"
         )
     n = input.array.shape[-1]
     flat = reshape_p(input, (-1, n))
@@ -494,9 +563,7 @@ def _histogram(
     a = points.array
     if of(a.dtype).category != 2:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{title_of(a.dtype)}'")
-    limits = (
-        None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
-    )
+    limits = None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
     edges = []
     for i, b in enumerate(bins):
         if isinstance(b, TensorBase):
@@ -504,9 +571,7 @@ def _histogram(
             continue
         if b <= 0:
             raise RuntimeError(f"torch.{name}(): bins must be > 0")
-        low, high = (
-            limits[i] if limits else (float(a[:, i].min()), float(a[:, i].max())) if a.size else (0.0, 1.0)
-        )
+        low, high = limits[i] if limits else (float(a[:, i].min()), float(a[:, i].max())) if a.size else (0.0, 1.0)
         if low > high:
             raise RuntimeError(f"torch.{name}(): min should not exceed max")
         if low == high:

@@ -12,13 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from ..core import modes, primitive
+from ..core import layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, dtype, of
 from ..core.inplace import check_writable
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
 from .arguments import dim_in, dims_in, shape_from
+
+# What is a function of adjoint too; the rest are methods only, or for other rooms.
+__all__ = [
+    "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors",
+    "broadcast_to", "clone", "conj", "conj_physical", "flatten", "imag", "moveaxis", "movedim", "permute",
+    "ravel", "real", "reshape", "resolve_conj", "resolve_neg", "squeeze", "swapaxes", "swapdims", "t",
+    "transpose", "unflatten", "unsqueeze", "view_as_complex", "view_as_real",
+]  # fmt: skip
 
 Tensor = Any
 ndarray = np.ndarray
@@ -30,9 +38,7 @@ _ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradien
 
 def _sum_to(x: Any, shape: Any) -> Any:
     lead = x.ndim - len(shape)
-    axes = tuple(range(lead)) + tuple(
-        lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1
-    )
+    axes = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1)
     return x.sum(axis=axes, keepdims=True).reshape(shape) if axes else x.reshape(shape)
 
 
@@ -50,6 +56,8 @@ sum_to_p: Primitive = parametric(
 def _cast(x: Any, dtype: Any) -> Any:
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
+    if 0 in x.strides and not x.flags.c_contiguous:
+        x = layout.laid_out(x, None)
     return x.astype(dtype)
 
 
@@ -88,13 +96,28 @@ primitive.cast = cast_p
 # --- Copies -----------------------------------------------------------------------------------------
 
 clone_p: Primitive = unary(
-    lambda x: x.copy(order="K"), x=lambda g: g, name="clone", holomorphic=False, jvp="linear", batch="same"
+    lambda x: layout.laid_out(x, None), x=lambda g: g, name="clone", holomorphic=False, jvp="linear", batch="same"
+)
+
+ordered_p: Primitive = parametric(
+    layout.laid_out,
+    x=lambda g: g,
+    name="clone_ordered",
+    node_name="CloneBackward0",
+    jvp="linear",
+    batch=lambda x, order: ordered_p(x, (0, *(dim + 1 for dim in order))),
 )
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Copy `input`; gradients flow through the copy."""
-    return clone_p(input)
+    """Copy `input`; gradients flow through the copy.
+
+    The copy's dimensions lie in memory as those of `input` do, unless `memory_format` says otherwise.
+    """
+    if memory_format is None or memory_format is layout.preserve_format:
+        return clone_p(input)
+    order = layout.order_of(memory_format, input.array.ndim)
+    return contiguous_p(input) if order is None else ordered_p(input, order)
 
 
 contiguous_p: Primitive = unary(
@@ -109,8 +132,14 @@ contiguous_p: Primitive = unary(
 
 
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
-    """Return `input` in row-major memory: itself if it already is."""
-    return input if input.array.flags.c_contiguous else contiguous_p(input)
+    """Return `input` in row-major memory, or in that of a memory format: itself if it already is."""
+    if memory_format is None or memory_format is layout.contiguous_format:
+        return input if input.array.flags.c_contiguous else contiguous_p(input)
+    if memory_format is layout.preserve_format:
+        if input.array.flags.c_contiguous:
+            return input
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return input if layout.is_contiguous(input.array, memory_format) else clone(input, memory_format=memory_format)
 
 
 conj_p: Primitive = unary(
@@ -148,9 +177,7 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 # --- The same memory in another shape ---------------------------------------------------------------
 
-alias_p: Primitive = parametric(
-    lambda x: x[...], x=lambda g: g, view=True, name="alias", jvp="linear", batch="same"
-)
+alias_p: Primitive = parametric(lambda x: x[...], x=lambda g: g, view=True, name="alias", jvp="linear", batch="same")
 
 
 def alias(input: Tensor) -> Tensor:
@@ -184,6 +211,17 @@ unsafe_view_p: Primitive = parametric(
     batch=_reshape_batch,
     saved={"x_shape": "self_sym_sizes"},
 )
+
+
+def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:
+    try:
+        _resolved(shape_from((shape,)), x.size)
+    except (RuntimeError, TypeError) as better:
+        return better
+    return None
+
+
+reshape_p.op.explain = _explain_reshape  # type: ignore[attr-defined]
 
 
 def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -254,15 +292,18 @@ def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
     tensor([[1., 0., 0.],
             [0., 0., 0.]])
     """
+    array = input.array
+    if shape and type(shape[0]) is int and not modes.unusual and array.flags.c_contiguous:
+        return reshape_p(input, shape)
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], _dtype_type)):
         return view_dtype(input, shape[0] if dtype is None else dtype)
-    array = input.array
     wanted = _resolved(_sizes(shape, size), array.size)
     if not _lies_as(array, wanted):
         raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
-            f"two contiguous subspaces). Use .reshape(...) instead: a tensor of shape {list(array.shape)} and stride "
-            f"{tuple(s // array.itemsize for s in array.strides)} cannot be seen as {list(wanted)} without a copy."
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+            "across two contiguous subspaces). Use .reshape(...) instead: a tensor of shape "
+            f"{list(array.shape)} and stride {tuple(s // array.itemsize for s in array.strides)} cannot be "
+            f"seen as {list(wanted)} without a copy."
         )
     return reshape_p(input, wanted)
 
@@ -280,6 +321,8 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
             [2, 3]])
     """
     array = input.array
+    if args and type(args[0]) is int and not modes.unusual and array.flags.c_contiguous:
+        return reshape_p(input, args)
     wanted = _resolved(_sizes(args, shape), array.size)
     return (reshape_p if _lies_as(array, wanted) else unsafe_view_p)(input, wanted)
 
@@ -302,8 +345,11 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> adjoint.zeros(2, 3, 4).flatten(1).shape
     adjoint.Size([2, 12])
     """
-    shape = input.array.shape
+    array = input.array
+    shape = array.shape
     rank = len(shape)
+    if start_dim == 0 and end_dim == -1 and rank > 1 and array.flags.c_contiguous:
+        return reshape_p(input, (array.size,))
     start, end = dim_in(start_dim, rank), dim_in(end_dim, rank)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -330,8 +376,8 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     fits = known == shape[d] if -1 not in wanted else known and shape[d] % known == 0
     if not fits:
         raise RuntimeError(
-            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
-            "input tensor"
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {d} "
+            f"({shape[d]}) in the input tensor"
         )
     return view(input, (*shape[:d], *_resolved(wanted, shape[d]), *shape[d + 1 :]))
 
@@ -353,7 +399,7 @@ _squeezes = [
     )
     for form in range(3)
 ]
-squeeze_p = _squeezes[1]
+squeeze_p: Primitive = _squeezes[1]
 
 
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
@@ -462,8 +508,9 @@ def _expand_error(shape: Any, existing: Any) -> RuntimeError:
     lead = len(shape) - len(existing)
     at = max(lead + i for i, n in enumerate(existing) if n not in (1, shape[lead + i]))
     return RuntimeError(
-        f"The expanded size of the tensor ({shape[at]}) must match the existing size ({existing[at - lead]}) at "
-        f"non-singleton dimension {at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(existing)}"
+        f"The expanded size of the tensor ({shape[at]}) must match the existing size "
+        f"({existing[at - lead]}) at non-singleton dimension {at}.  Target sizes: {list(shape)}.  Tensor "
+        f"sizes: {list(existing)}"
     )
 
 
@@ -498,8 +545,9 @@ def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) 
     lead = len(wanted) - len(existing)
     if lead < 0:
         raise RuntimeError(
-            f"expand(Tensor{{{list(existing)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) "
-            f"must be greater or equal to the number of dimensions in the tensor ({len(existing)})"
+            f"expand(Tensor{{{list(existing)}}}, size={list(wanted)}): the number of sizes provided "
+            f"({len(wanted)}) must be greater or equal to the number of dimensions in the tensor "
+            f"({len(existing)})"
         )
     if wanted and min(wanted) < 0:
         for i in range(lead):
@@ -541,9 +589,7 @@ def broadcast_shapes(*shapes: Any) -> Any:
     out: list[int] = []
     for shape in full:
         if any(n < 0 for n in shape):
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension ({min(shape)}): {list(shape)}"
-            )
+            raise RuntimeError(f"Trying to create tensor with negative dimension ({min(shape)}): {list(shape)}")
         out = [1] * (len(shape) - len(out)) + out
         for i in range(1, len(shape) + 1):
             if shape[-i] != 1 and out[-i] not in (1, shape[-i]):
@@ -603,12 +649,12 @@ def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     >>> adjoint.zeros(2, 3, 4).permute(2, 0, 1).shape
     adjoint.Size([4, 2, 3])
     """
-    wanted = _sizes(args, dims)
     rank = input.array.ndim
+    wanted = _sizes(args, dims)
     if len(wanted) != rank:
         raise RuntimeError(
-            "permute: number of dimensions in the tensor input does not match the length of the desired ordering of "
-            f"dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(wanted)}"
+            "permute: number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(wanted)}"
         )
     axes = tuple(dim_in(d, rank) for d in wanted)
     if len(set(axes)) != rank:
@@ -685,9 +731,7 @@ def matrix_transpose(input: Tensor) -> Tensor:
     """Exchange the last two dimensions, as the property ``.mT``."""
     rank = input.array.ndim
     if rank < 2:
-        raise RuntimeError(
-            f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor."
-        )
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {rank}-D tensor.")
     return transpose_p(input, rank - 2, rank - 1)
 
 
@@ -724,8 +768,8 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     destinations = (destination,) if hasattr(destination, "__index__") else tuple(destination)
     if len(sources) != len(destinations):
         raise RuntimeError(
-            "movedim: Invalid source or destination dims: source and destination must have the same number of "
-            f"elements, got {len(sources)} and {len(destinations)}"
+            "movedim: Invalid source or destination dims: source and destination must have the same number "
+            f"of elements, got {len(sources)} and {len(destinations)}"
         )
     start, end = [dim_in(d, rank) for d in sources], [dim_in(d, rank) for d in destinations]
     for name, dims in (("source", start), ("destination", end)):
@@ -787,8 +831,8 @@ def view_as_complex(input: Tensor) -> Tensor:
     array = input.array
     if of(array.dtype).name not in ("float32", "float64"):
         raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
-            f"{of(array.dtype).name}"
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+            f"scalar type: {of(array.dtype).name}"
         )
     if array.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")
@@ -799,9 +843,7 @@ def view_as_complex(input: Tensor) -> Tensor:
             raise RuntimeError("Tensor must have a last dimension with stride 1")
         for i, (s, n) in enumerate(zip(array.strides[:-1], array.shape[:-1], strict=True)):
             if n > 1 and s % (2 * array.itemsize):
-                raise RuntimeError(
-                    f"Tensor must have a stride divisible by 2 for all but last dimension, not dim {i}"
-                )
+                raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, not dim {i}")
     return view_as_complex_p(input)
 
 
@@ -849,13 +891,13 @@ def view_dtype(input: Tensor, dtype: Any) -> Tensor:
         ratio = new // old
         if array.shape[-1] % ratio:
             raise RuntimeError(
-                f"self.size(-1) must be divisible by {ratio} to view {of(array.dtype).name} as {of(wanted).name} "
-                f"(different element sizes), but got {array.shape[-1]}"
+                f"self.size(-1) must be divisible by {ratio} to view {of(array.dtype).name} as "
+                f"{of(wanted).name} (different element sizes), but got {array.shape[-1]}"
             )
         if type(array) is ndarray and array.strides[-1] != old and array.shape[-1] > 1:
             raise RuntimeError(
-                f"self.stride(-1) must be 1 to view {of(array.dtype).name} as {of(wanted).name} (different element "
-                f"sizes), but got {array.strides[-1] // old}"
+                f"self.stride(-1) must be 1 to view {of(array.dtype).name} as {of(wanted).name} (different "
+                f"element sizes), but got {array.strides[-1] // old}"
             )
     return view_dtype_p(input, wanted)
 

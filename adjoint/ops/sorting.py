@@ -84,9 +84,7 @@ best_p: Primitive = parametric(
 sort_p, topk_p, kthvalue_p = gathering("sort"), gathering("topk"), gathering("kthvalue")
 
 
-def sort(
-    input: Tensor, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None
-) -> Any:
+def sort(input: Tensor, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
     """Sort along `dim`; return values and the indices they came from. Equal elements keep their order.
 
     Examples
@@ -117,9 +115,7 @@ def msort(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, sort(input, 0)[0])
 
 
-def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
-) -> Any:
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """Return the `k` largest (or smallest) elements along `dim`, best first, and their indices.
 
     Examples
@@ -152,9 +148,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     axis = dim_in(dim, rank)
     length = input.array.shape[axis] if rank else 1
     if not 1 <= k <= length:
-        raise RuntimeError(
-            f"kthvalue(): selected number k out of range for dimension {axis}: {k} of {length}"
-        )
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: {k} of {length}")
     order = argsort_p(input, axis, False)
     place = order[(*(_ALL,) * axis, slice(k - 1, k))] if rank else order
     values = kthvalue_p(input, place, axis)
@@ -224,9 +218,9 @@ def searchsorted(
     want = value.array.shape
     if len(have) != 1 and (len(have) != len(want) or have[:-1] != want[:-1]):
         raise RuntimeError(
-            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor "
-            f"and input value tensor must match, but we got boundaries tensor {list(have)} and input value tensor "
-            f"{list(want)}"
+            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            "boundaries tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(have)} and input value tensor {list(want)}"
         )
     dtype = np.dtype(np.int32 if out_int32 else np.int64)
     return into(out, searchsorted_p(sorted_sequence, value, right or side == "right", dtype))
@@ -264,9 +258,7 @@ def unique(
     """
     array = concrete(input, "unique()")
     axis = None if dim is None else dim_in(dim, array.ndim)
-    values, inverse, counts = np.unique(
-        array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
-    )
+    values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
     inverse = inverse.reshape(-1) if axis is not None else inverse.reshape(array.shape)
     place = device_of(input.array)
     return _results([place_array(v, place) for v in (values, inverse, counts)], return_inverse, return_counts)

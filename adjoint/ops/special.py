@@ -46,9 +46,7 @@ erf_p = unary(
     floating=True,
     holomorphic=False,
 )
-erfc_p = unary(
-    special("erfc"), x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False
-)
+erfc_p = unary(special("erfc"), x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False)
 erfinv_p = unary(
     special("erfinv"),
     x=lambda g, out: g * (_SQRT_PI / 2 * np.exp(out * out)),
@@ -141,7 +139,7 @@ def _polygamma(x: Any, n: Any) -> Any:
     if n == 0:
         return _digamma(x)
     sign = (-1.0) ** (n + 1) * math.factorial(n)
-    return x.dtype.type(sign) * _zeta(np.asarray(n + 1, x.dtype), x)
+    return x.dtype.type(sign) * _zeta(x.dtype.type(n + 1), x)
 
 
 _zeta = special("zeta")
@@ -282,9 +280,7 @@ def _i1e_x(g: Any, x: Any, out: Any) -> Any:
     return g * (i0e_p(x) - out * np.sign(x) - _ratio(out, x, 0.5))
 
 
-i0_p: Callable[..., Any] = unary(
-    special("i0"), x=lambda g, x: g * i1_p(x), floating=True, name="i0", holomorphic=False
-)
+i0_p: Callable[..., Any] = unary(special("i0"), x=lambda g, x: g * i1_p(x), floating=True, name="i0", holomorphic=False)
 i0e_p: Callable[..., Any] = unary(
     special("i0e"), x=lambda g, x, out: g * (i1e_p(x) - np.sign(x) * out), floating=True, holomorphic=False,
     node_name="SpecialI0EBackward0",
@@ -494,9 +490,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 @in_single
 def _entr(x: Any) -> Any:
     positive = np.where(x > 0, x, x.dtype.type(1))
-    return np.where(
-        x > 0, -x * np.log(positive), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, -np.inf))
-    )
+    return np.where(x > 0, -x * np.log(positive), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, -np.inf)))
 
 
 entr_p = unary(
@@ -565,9 +559,7 @@ def _require_floats(x: Any, name: str) -> None:
         raise not_implemented(name, x)
 
 
-logaddexp_p = binary(
-    _logaddexp, x=lambda g, x, y: g / (1 + np.exp(y - x)), y=lambda g, x, y: g / (1 + np.exp(x - y))
-)
+logaddexp_p = binary(_logaddexp, x=lambda g, x, y: g / (1 + np.exp(y - x)), y=lambda g, x, y: g / (1 + np.exp(x - y)))
 logaddexp2_p = binary(
     _logaddexp2, x=lambda g, x, y: g / (1 + np.exp2(y - x)), y=lambda g, x, y: g / (1 + np.exp2(x - y))
 )
@@ -680,9 +672,7 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
 # --- Orthogonal polynomials ---------------------------------------------------------------------------
 
 
-def _recurrent(
-    first: Callable[[Any], Any], step: Callable[..., Any], shift: bool = False
-) -> Callable[..., Any]:
+def _recurrent(first: Callable[[Any], Any], step: Callable[..., Any], shift: bool = False) -> Callable[..., Any]:
     """Return the kernel of a family of polynomials: degree 0 is 1, degree 1 `first`, the others by `step`."""
 
     def kernel(x: Any, y: Any) -> Any:

@@ -42,6 +42,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _dual(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int) -> Any:
+    # Custom functions stand below payloads, which run them level by level.
     from ..autograd.function import Function, _apply
 
     duals = [_at(a, Dual, level) for a in args]

@@ -75,6 +75,8 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
         return slice(*(to_adjoint(v, memo) for v in (value.start, value.stop, value.step)))
     if isinstance(value, np.ndarray | np.generic):
         return value
+    if isinstance(value, torch.nn.PairwiseDistance):
+        return lambda x1, x2: adjoint.pairwise_distance(x1, x2, value.norm, value.eps, value.keepdim)
     return swap(value)
 
 

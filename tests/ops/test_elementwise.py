@@ -75,9 +75,7 @@ def gradients(module: Any, function: Callable[..., Any], *values: Any, dtype: st
     results += [g + 0 for g in first if g is not None]  # torch's may be a mere promise of zeros
     recorded = [g for g in first if g is not None and g.requires_grad]
     if recorded:
-        total = sum(
-            ((g * (g.detach() + 1).conj()).real if g.is_complex() else g * g.detach()).sum() for g in recorded
-        )
+        total = sum(((g * (g.detach() + 1).conj()).real if g.is_complex() else g * g.detach()).sum() for g in recorded)
         if total.requires_grad:
             second = module.autograd.grad(total, xs, allow_unused=True)
             results += [g + 0 for g in second if g is not None and ((g.detach() + 0).abs() > 1e-12).any()]
@@ -303,9 +301,7 @@ def test_power_grad_fn() -> None:
 @needs_torch
 @pytest.mark.parametrize("mode", [None, "trunc", "floor"])
 def test_division_rounding(mode: str | None) -> None:
-    same(
-        lambda m: m.div(m.tensor([7.0, -7.0, 7.5, -0.5]), m.tensor([2.0, 2.0, -2.0, 3.0]), rounding_mode=mode)
-    )
+    same(lambda m: m.div(m.tensor([7.0, -7.0, 7.5, -0.5]), m.tensor([2.0, 2.0, -2.0, 3.0]), rounding_mode=mode))
     same(lambda m: m.div(m.tensor([7, -7, 7, -1]), m.tensor([2, 2, -2, 3]), rounding_mode=mode))
     same(lambda m: m.tensor([7.0, -7.0]).div_(2, rounding_mode=mode))
     same(lambda m: m.div(m.tensor([1, 2]), 0, rounding_mode=mode))
@@ -317,11 +313,7 @@ def test_division_rounding(mode: str | None) -> None:
 @needs_torch
 def test_alpha() -> None:
     for name in ("add", "sub", "rsub"):
-        same(
-            lambda m, n=name: gradients(
-                m, lambda m, x, y: getattr(m, n)(x, y, alpha=3), [1.0, 2.0], [0.5, 4.0]
-            )
-        )
+        same(lambda m, n=name: gradients(m, lambda m, x, y: getattr(m, n)(x, y, alpha=3), [1.0, 2.0], [0.5, 4.0]))
         same(lambda m, n=name: getattr(m, n)(m.tensor([1, 2]), 3, alpha=2))
     same(lambda m: m.ones(2).add_(m.ones(2), alpha=0.5).sub_(1, alpha=2))
 
@@ -355,11 +347,7 @@ def test_clamp_with_tensor_bounds() -> None:
 @needs_torch
 def test_where() -> None:
     c = [[True, False], [False, True]]
-    same(
-        lambda m: gradients(
-            m, lambda m, x, y: m.where(m.tensor(c), x, y), [[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0]
-        )
-    )
+    same(lambda m: gradients(m, lambda m, x, y: m.where(m.tensor(c), x, y), [[1.0, 2.0], [3.0, 4.0]], [5.0, 6.0]))
     same(lambda m: gradients(m, lambda m, x: m.where(m.tensor(c), x, 0), [1.0, 2.0]))
     same(lambda m: gradients(m, lambda m, x: m.where(m.tensor(c), -1.5, x), 3.0))
     same(lambda m: m.where(m.tensor(c), m.tensor([1, 2]), m.tensor([1.5, 2.5])))
@@ -396,11 +384,7 @@ def test_masked_fill() -> None:
     mask = [[True, False], [False, False]]
     same(lambda m: gradients(m, lambda m, x: x.masked_fill(m.tensor(mask), 9.0), [[1.0, 2.0], [3.0, 4.0]]))
     same(lambda m: gradients(m, lambda m, x: x.masked_fill(m.tensor(mask), 9.0), [1.0, 2.0]))
-    same(
-        lambda m: gradients(
-            m, lambda m, x, v: x.masked_fill(m.tensor(mask), v), [[1.0, 2.0], [3.0, 4.0]], 7.0
-        )
-    )
+    same(lambda m: gradients(m, lambda m, x, v: x.masked_fill(m.tensor(mask), v), [[1.0, 2.0], [3.0, 4.0]], 7.0))
     same(lambda m: m.zeros(2, 2, dtype=m.int64).masked_fill_(m.tensor(mask), 3))
     same(lambda m: m.zeros(2, 2, dtype=m.int64).masked_fill(m.tensor(mask), 3.5))
     same(lambda m: m.zeros(2, 2).masked_fill(m.tensor(mask), -INF))
@@ -532,14 +516,54 @@ def test_layouts() -> None:
     same(program)
 
 
+@needs_torch
+def test_python_functions_of_elements() -> None:
+    same(lambda m: m.tensor([1.0, 2.0]).apply_(lambda v: v * 3))
+    same(lambda m: m.tensor([1.0, 2.0]).map_(m.tensor([3.0, 4.0]), lambda a, b: a + b))
+    same(lambda m: m.tensor([1.0, 2.0], requires_grad=True).apply_(lambda v: v))
+
+
+class Answering:
+    """Something that is neither a tensor nor a number, but knows what to do beside a tensor."""
+
+    def __radd__(self, other: Any) -> str:
+        return "added"
+
+    def __rpow__(self, other: Any) -> str:
+        return "raised"
+
+    def __gt__(self, other: Any) -> str:
+        return "compared"
+
+
+@needs_torch
+def test_operands_that_answer_for_themselves() -> None:
+    same(lambda m: [m.ones(2) + Answering(), m.ones(2) ** Answering(), m.ones(2) < Answering()])
+    same(lambda m: m.ones(2) * Answering())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_stays(dtype: str) -> None:
+    kind = getattr(adjoint, dtype)
+    for name in ("rsqrt", "sigmoid", "relu", "sqrt", "log1p", "sinc", "erf", "deg2rad", "tanh", "round", "sign"):
+        x = adjoint.tensor([0.5, 2.0], dtype=kind, requires_grad=True)
+        out = getattr(adjoint, name)(x)
+        assert out.dtype is kind, name
+        out.sum().backward()
+        assert x.grad is not None and x.grad.dtype is kind, name
+        (g,) = adjoint.autograd.grad(getattr(adjoint, name)(x).sum(), x)
+        assert g.dtype is kind, name
+    y = adjoint.tensor([0.5, 2.0], dtype=kind)
+    for out in (y**1.5, 2.5**y, 1 - y, y.clamp(0.1, 0.7), adjoint.lerp(y, y, 0.3), y.masked_fill(y > 1, 0.25)):
+        assert out.dtype is kind
+
+
 def test_frozen_values() -> None:
     x = adjoint.tensor([0.5, -1.0, 2.0], requires_grad=True)
     y = (x.exp() - x.sigmoid() * 2 + x.abs().sqrt()).sum()
     y.backward()
     assert x.grad is not None
-    expected = (
-        np.exp([0.5, -1, 2]) - 2 * np.array([0.2350037, 0.1966119, 0.1049936]) + [0.7071068, -0.5, 0.3535534]
-    )
+    expected = np.exp([0.5, -1, 2]) - 2 * np.array([0.2350037, 0.1966119, 0.1049936]) + [0.7071068, -0.5, 0.3535534]
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-5)
     assert adjoint.tensor([7, -7]).div(2, rounding_mode="trunc").tolist() == [3, -3]
     assert (adjoint.tensor([7, -7]) % 3).tolist() == [1, 2]

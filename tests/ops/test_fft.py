@@ -45,6 +45,24 @@ for _name in ("rfft2", "ihfft2"):
 PROGRAMS["fftshift"] = (lambda m, x: m.fft.fftshift(x), REAL)
 PROGRAMS["ifftshift"] = (lambda m, x: m.fft.ifftshift(x, dim=(0, 2)), COMPLEX)
 
+SIGNAL = np.sin(np.arange(24.0)).reshape(2, 12)
+PROGRAMS["stft"] = (lambda m, x: m.stft(x, 4, return_complex=True), SIGNAL)
+PROGRAMS["stft with a window"] = (
+    lambda m, x: m.stft(x, 6, 2, 4, m.hann_window(4, dtype=m.float64), False, normalized=True, return_complex=True),
+    SIGNAL,
+)
+PROGRAMS["stft both sides"] = (
+    lambda m, x: x.stft(4, 1, onesided=False, pad_mode="constant", return_complex=True),
+    SIGNAL,
+)
+PROGRAMS["istft"] = (
+    lambda m, x: m.istft(
+        m.stft(x, 4, window=m.hann_window(4).double(), return_complex=True), 4, window=m.hann_window(4).double()
+    ),
+    SIGNAL,
+)
+PROGRAMS["istft length"] = (lambda m, x: m.istft(x[:, :3], 4, 2, length=7), COMPLEX)
+
 
 @needs_torch
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -74,8 +92,16 @@ VALUES: dict[str, Any] = {
     "float32 and back": lambda m: m.fft.irfft(m.fft.rfft(m.ones(5)), 5),
     "ints": lambda m: m.fft.rfft(m.arange(4)),
     "fftfreq": lambda m: [m.fft.fftfreq(5, 0.5), m.fft.fftfreq(4), m.fft.rfftfreq(5, dtype=m.float64)],
+    "windows": lambda m: [
+        getattr(m.signal.windows, n)(5, sym=s)
+        for n in ("bartlett", "blackman", "cosine", "exponential", "gaussian", "hamming", "hann", "kaiser", "nuttall")
+        for s in (True, False)
+    ],
+    "general windows": lambda m: [
+        m.signal.windows.general_cosine(6, a=[0.5, 0.3, 0.2]),
+        m.signal.windows.general_hamming(1, alpha=0.6, dtype=m.float64),
+    ],
     "no dims": lambda m: m.fft.fftn(m.ones(3), dim=()),
-    "empty batch": lambda m: m.fft.fft(m.ones(0, 4)),
 }
 REFUSALS: dict[str, Any] = {
     "rfft of complex": lambda m: m.fft.rfft(m.ones(4, dtype=m.complex64)),
@@ -88,6 +114,12 @@ REFUSALS: dict[str, Any] = {
     "dims twice": lambda m: m.fft.fftn(m.ones(2, 2), dim=(0, 0)),
     "lengths": lambda m: m.fft.fftn(m.ones(2, 2), s=(1, 2), dim=(0,)),
     "too many": lambda m: m.fft.fftn(m.ones(2), s=(1, 2)),
+    "stft of ints": lambda m: m.stft(m.ones(10).int(), 4, return_complex=True),
+    "stft hop": lambda m: m.stft(m.ones(10), 4, hop_length=0, return_complex=True),
+    "stft window": lambda m: m.stft(m.ones(10), 4, window=m.ones(3), return_complex=True),
+    "stft says what it returns": lambda m: m.stft(m.ones(10), 4),
+    "istft of reals": lambda m: m.istft(m.ones(3, 5), 4),
+    "window length": lambda m: m.signal.windows.hann(-1),
     "nothing to transform": lambda m: m.fft.rfftn(m.ones(2, 2), dim=()),
 }
 

@@ -142,9 +142,7 @@ def test_in_place(name: str, through: str) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize(
-    "name", ["gather", "index_select", "take", "sort", "topk", "kthvalue", "masked_select"]
-)
+@pytest.mark.parametrize("name", ["gather", "index_select", "take", "sort", "topk", "kthvalue", "masked_select"])
 def test_out(name: str) -> None:
     arguments = {
         "gather": lambda m, x: m.gather(x, 1, m.tensor([[0], [1]]), out=m.empty(2, 1)),

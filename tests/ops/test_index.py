@@ -82,9 +82,7 @@ def test_forward_matches_reverse(expression: str) -> None:
             checks.forward_matches_reverse(program, X)
 
 
-@pytest.mark.parametrize(
-    "expression", [e for e in expressions(BASIC + ADVANCED) if "x >" not in e and "0] >" not in e]
-)
+@pytest.mark.parametrize("expression", [e for e in expressions(BASIC + ADVANCED) if "x >" not in e and "0] >" not in e])
 def test_batched_matches_loop(expression: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

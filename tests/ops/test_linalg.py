@@ -170,8 +170,8 @@ DECOMPOSITIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ormqr": (lambda m, x, t, y: m.ormqr(x, t, y, transpose=True), (T4, noise(3), noise(4, 2))),
 }
 ALL = PRODUCTS | SYSTEMS | DECOMPOSITIONS
-# torch differentiates the first two only once, and the third badly: its second gradient is off by a tenth.
-ONCE = {"ormqr", "cond 1", "matrix_exp large"}
+# torch differentiates the first only once, and the second badly: its second gradient is off by a tenth.
+ONCE = {"ormqr", "matrix_exp large"}
 
 
 @needs_torch
@@ -179,7 +179,9 @@ ONCE = {"ormqr", "cond 1", "matrix_exp large"}
 def test_values_and_gradients(name: str) -> None:
     f, values = ALL[name]
     same(lambda m: f(m, *checks.tensors(m, list(values))))
-    if name in ONCE:
+    if name == "cond 1":  # torch cannot differentiate it at all
+        pass
+    elif name in ONCE:
         same(lambda m: m.autograd.grad(checks.weighted(m, f(m, *(xs := checks.tensors(m, list(values))))), xs), 1e-6)
     else:
         same(lambda m: checks.gradients(m, f, list(values)), 1e-6)
@@ -193,7 +195,7 @@ def test_forward_matches_reverse(name: str) -> None:
     f, values = REAL[name]
     if name.startswith(("eigh", "eigvalsh")):  # the matrix must be symmetric, and its tangent too
         g = f
-        f = lambda m, x: g(m, hermitian(m, x))  # noqa: E731
+        f = lambda m, x: g(m, hermitian(m, x))
     checks.forward_matches_reverse(f, *values)
 
 
@@ -359,6 +361,7 @@ def test_equal_values_have_finite_gradients(function: Any) -> None:
 def test_second_gradients_that_torch_has_not() -> None:
     for f, values in (SYSTEMS["cond 1"], DECOMPOSITIONS["ormqr"]):
         xs = checks.tensors(adjoint, list(values))
+        assert adjoint.autograd.gradcheck(lambda *xs, f=f: f(adjoint, *xs), xs)
         assert adjoint.autograd.gradgradcheck(lambda *xs, f=f: f(adjoint, *xs), xs)
 
 
@@ -427,5 +430,3 @@ def test_matmul_of_any_ranks(data: Any) -> None:
         return [out, a.grad, b.grad]
 
     same(program)
-
-

@@ -84,6 +84,12 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "logcumsumexp": (lambda m, x: x.logcumsumexp(1), (A,)),
     "diff": (lambda m, x: x.diff(2, dim=1), (B,)),
     "diff with ends": (lambda m, x, y: x.diff(prepend=y, append=y), ((3, 4), (3, 2))),
+    "gradient": (lambda m, x: m.gradient(x, dim=(0, 2)), ((3, 2, 4),)),
+    "gradient at points": (
+        lambda m, x, t: m.gradient(x, spacing=[t], dim=1, edge_order=2),
+        ((2, 5), np.array([0.0, 1.0, 1.5, 3.0, 4.0])),
+    ),
+    "sum_to_size": (lambda m, x: x.sum_to_size(3, 1), (A,)),
     "trapezoid": (lambda m, x: m.trapezoid(x, dx=0.5), (B,)),
     "trapezoid points": (lambda m, x, y: m.trapezoid(x, y, dim=0), (B, (3,))),
     "cumulative_trapezoid": (lambda m, x, y: m.cumulative_trapezoid(x, y), (B, (4,))),
@@ -285,7 +291,13 @@ def test_large_sums_are_as_exact_as_numpys() -> None:
         exact = values.astype(np.float64)
         x = adjoint.tensor(values)
         rank = len(shape)
-        for dims in (tuple(range(rank)), (rank - 1,), (0,), tuple(range(rank - 1)) or (0,), tuple(range(1, rank)) or (0,)):
+        for dims in (
+            tuple(range(rank)),
+            (rank - 1,),
+            (0,),
+            tuple(range(rank - 1)) or (0,),
+            tuple(range(1, rank)) or (0,),
+        ):
             for keep in (False, True):
                 found, wanted = x.sum(dims, keep).numpy(), exact.sum(dims, keepdims=keep)
                 assert found.dtype == np.float32 and found.shape == wanted.shape

@@ -402,9 +402,7 @@ def pipelines(draw: Any) -> tuple[tuple[int, ...], list[tuple[Any, ...]]]:
     steps = []
     for _ in range(draw(st.integers(1, 4))):
         kind = draw(
-            st.sampled_from(
-                ["permute", "slice", "unsqueeze", "squeeze", "select", "expand", "reshape", "view"]
-            )
+            st.sampled_from(["permute", "slice", "unsqueeze", "squeeze", "select", "expand", "reshape", "view"])
         )
         rank = x.ndim
         if kind == "permute":

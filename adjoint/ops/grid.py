@@ -1,0 +1,256 @@
+"""Reading images at places that a tensor names: `grid_sample`, and the grids to read at."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.primitive import wrap
+from .arguments import require_tensor
+from .contraction import check_dtypes
+from .gather import gather_p
+from .piecewise import floor_p, round_p, where_p
+from .resample import cubic_weights
+from .shape import cast_p, expand_p, reshape_p
+
+__all__ = ["affine_grid_generator", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]
+
+Tensor = Any
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+_INTEGER = np.dtype(np.int64)
+
+# --- Coordinates ------------------------------------------------------------------------------------
+# Along each dimension, a place between -1 and 1 becomes one between pixels; then, by the padding mode, one
+# within the image; then the pixels around it, each with a weight.
+
+
+def _in_pixels(c: Tensor, n: int, align_corners: bool) -> Tensor:
+    return (c + 1) * ((n - 1) / 2) if align_corners else ((c + 1) * n - 1) * 0.5
+
+
+def _clipped(c: Tensor, n: int) -> Tensor:
+    """Return coordinates moved to the edge; what is moved, or is on the edge already, has no gradient."""
+    return where_p(c <= 0, c * 0, where_p(c >= n - 1, c * 0 + (n - 1), c))
+
+
+def _reflected(c: Tensor, n: int, align_corners: bool) -> Tensor:
+    low, span = (0.0, float(n - 1)) if align_corners else (-0.5, float(n))
+    if span == 0:
+        return c * 0
+    c = c - low
+    c = where_p(c < 0, -c, c)
+    turns = floor_p(c / span)
+    rest = c - turns * span
+    return where_p(turns - 2 * floor_p(turns / 2) == 0, rest + low, (span + low) - rest)
+
+
+def _contained(c: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
+    if padding_mode == "zeros":
+        return c
+    return _clipped(c if padding_mode == "border" else _reflected(c, n, align_corners), n)
+
+
+Neighbour = tuple[Any, Any]  # where a pixel is along a dimension, and its weight
+
+
+def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> list[Neighbour]:
+    c = _in_pixels(c, n, align_corners)
+    if mode == "bicubic":
+        low = floor_p(c)
+        weights = cubic_weights(c - low)
+        places = [_contained(low + (i - 1), n, padding_mode, align_corners) for i in range(4)]
+        return [_bounded(p, w, n) for p, w in zip(places, weights, strict=True)]
+    c = _contained(c, n, padding_mode, align_corners)
+    if mode == "nearest":
+        near = round_p(c)
+        return [_bounded(near, near * 0 + 1, n)]
+    low = floor_p(c)
+    t = c - low
+    return [_bounded(low, 1 - t, n), _bounded(low + 1, t, n)]
+
+
+def _bounded(place: Tensor, weight: Tensor, n: int) -> Neighbour:
+    """Return a pixel's index and weight; what lies outside of the image weighs nothing."""
+    inside = (place >= 0) & (place <= n - 1)
+    return cast_p(where_p(inside, place, place * 0), _INTEGER), where_p(inside, weight, weight * 0)
+
+
+# --- Reading ----------------------------------------------------------------------------------------
+
+
+def _sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
+    count, channels, *size = input.array.shape
+    shape = tuple(grid.array.shape[1:-1])
+    length = math.prod(shape)
+    rank = len(size)
+    # The grid has x first; dimensions have it last.
+    along = [
+        _neighbours(grid[..., rank - 1 - d], size[d], mode, padding_mode, align_corners) for d in range(rank)
+    ]
+    image = reshape_p(input, (count, channels, math.prod(size)))
+    total = None
+    for corner in itertools.product(*along):
+        place, weight = corner[0]
+        for n, (p, w) in zip(size[1:], corner[1:], strict=True):
+            place, weight = place * n + p, weight * w
+        place = expand_p(reshape_p(place, (count, 1, length)), (count, channels, length))
+        part = gather_p(image, place, 2) * reshape_p(weight, (count, 1, length))
+        total = part if total is None else total + part
+    return reshape_p(total, (count, channels, *shape))
+
+
+def _check(input: Tensor, grid: Tensor, mode: str) -> None:
+    x, g = input.array, grid.array
+    if x.ndim not in (4, 5) or x.ndim != g.ndim:
+        raise RuntimeError(
+            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{list(x.shape)} and grid with sizes {list(g.shape)}"
+        )
+    if x.shape[0] != g.shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(x.shape)} and grid with sizes {list(g.shape)}"
+        )
+    if g.shape[-1] != x.ndim - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {x.ndim - 2} in last dimension, but got grid with sizes "
+            f"{list(g.shape)}"
+        )
+    if 0 in x.shape[2:]:
+        raise RuntimeError(
+            f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(x.shape)}"
+        )
+    if mode == "bicubic" and x.ndim == 5:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    check_dtypes(x, g, "grid_sampler(): expected input and grid to have the same dtype, but got {} and {}")
+
+
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Read images (N, C, H, W) at the places that `grid` (N, H', W', 2) names as (x, y), from -1 to 1.
+
+    Volumes (N, C, D, H, W) are read at (x, y, z).
+
+    Examples
+    --------
+    >>> image, middle = adjoint.tensor([[[[0.0, 1.0], [2.0, 3.0]]]]), adjoint.zeros(1, 1, 1, 2)
+    >>> adjoint.nn.functional.grid_sample(image, middle, align_corners=True)
+    tensor([[[[1.5000]]]])
+    """
+    if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+            f"'{mode}'"
+        )
+    if padding_mode not in GRID_SAMPLE_PADDING_MODES:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'"
+        )
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
+            "specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for "
+            "details.",
+            stacklevel=2,
+        )
+        align_corners = False
+    require_tensor(input, "input", "grid_sample")
+    require_tensor(grid, "grid", "grid_sample")
+    _check(input, grid, mode)
+    return _sample(input, grid, mode, padding_mode, align_corners)
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Do what `grid_sample` does, with modes by number."""
+    mode = list(GRID_SAMPLE_INTERPOLATION_MODES)[interpolation_mode]
+    return grid_sample(input, grid, mode, list(GRID_SAMPLE_PADDING_MODES)[padding_mode], align_corners)
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Do what `grid_sample` does to images, with modes by number."""
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Do what `grid_sample` does to volumes, with modes by number."""
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+# --- Grids ------------------------------------------------------------------------------------------
+
+
+def _base(theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
+    """Return the places of all pixels as (x, y, 1), from -1 to 1."""
+    xp, dtype = module_of(theta), theta.dtype
+    lines = []
+    for n in size:
+        line = xp.linspace(-1, 1, n) if n > 1 else xp.zeros(1)
+        lines.append((line if align_corners else line * (n - 1) / n).astype(dtype))
+    places = xp.meshgrid(*lines, indexing="ij")[::-1]
+    return xp.stack([*places, xp.ones(size, dtype)], -1).reshape(-1, len(size) + 1)
+
+
+def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+    """Return the grid at which `grid_sample` reads an image moved by matrices `theta` (N, 2, 3) or (N, 3, 4).
+
+    `size` is that of the images to be read: (N, C, H, W) or (N, C, D, H, W).
+
+    Examples
+    --------
+    >>> still = adjoint.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> adjoint.nn.functional.affine_grid(still, (1, 1, 1, 2), align_corners=True)
+    tensor([[[[-1.,  0.],
+              [ 1.,  0.]]]])
+    """
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
+            "specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for "
+            "details.",
+            stacklevel=2,
+        )
+        align_corners = False
+    require_tensor(theta, "theta", "affine_grid")
+    sizes = tuple(operator.index(n) for n in size)
+    if theta.array.dtype.kind in "biu":
+        raise ValueError(
+            f"Expected theta to have floating point type, but got {of(theta.array.dtype)}; convert it with .float()"
+        )
+    rank = len(sizes) - 2
+    if rank not in (2, 3):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{list(sizes)}."
+        )
+    if tuple(theta.array.shape[1:]) != (rank, rank + 1) or theta.array.ndim != 3:
+        raise ValueError(
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {list(sizes)}. Got "
+            f"{tuple(theta.array.shape)}."
+        )
+    if min(sizes) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {list(sizes)}")
+    base = wrap(_base(theta.array, sizes[2:], align_corners))
+    return reshape_p(base @ theta.mT, (sizes[0], *sizes[2:], rank))
+
+
+def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
+    """Do what `affine_grid` does."""
+    return affine_grid(theta, size, align_corners)

@@ -1,0 +1,5 @@
+"""Signal processing: ``adjoint.signal``."""
+
+from . import windows
+
+__all__ = ["windows"]

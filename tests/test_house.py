@@ -1,0 +1,208 @@
+"""The house of STYLE.md: who may import whom, what the package never does, what every function has."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "adjoint"
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
+
+# From the cellar up. A file imports from its own room and from rooms that stand before it in this list.
+ROOMS = [
+    "_version", "_typing", "errors", "hooks", "printing", "kernels", "core", "return_types", "ops", "subclasses",
+    "tensor", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
+    "autograd", "func", "compile", "fft", "linalg", "special", "signal", "sparse", "masked", "testing", "cuda",
+    "mps", "backends", "nn", "optim", "amp", "data", "distributions", "serialization", "utils", "distributed",
+]  # fmt: skip
+RANK = {room: number for number, room in enumerate(ROOMS)}
+
+# Words that must not be spoken when adjoint is imported.
+HEAVY = ["numba", "cupy", "scipy", "triton", "torch", "mpi4py", "opt_einsum", "optree", "safetensors", "graphviz"]
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def imported_rooms(path: Path, node: ast.stmt) -> Iterator[str]:
+    """Yield the rooms that an import statement of a file names."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.name.split(".")[0] == "adjoint":
+                yield (alias.name.split(".") + [""])[1]
+        return
+    assert isinstance(node, ast.ImportFrom)
+    here = list(path.relative_to(PACKAGE).parent.parts)
+    if node.level == 0:
+        if node.module is None or node.module.split(".")[0] != "adjoint":
+            return
+        target = node.module.split(".")[1:]
+    else:
+        target = here[: len(here) - (node.level - 1)] + (node.module.split(".") if node.module else [])
+    if target == ["core", "device"] and room_of(path) == "kernels":
+        return  # whose arrays are these: that much a kernel may ask
+    if target:
+        yield target[0]
+    else:
+        for alias in node.names:
+            yield alias.name
+
+
+def is_for_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def top_level(module: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements that run when a module is imported, imports inside of try or if among them."""
+    stack: list[ast.stmt] = list(module.body)
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With) and not is_for_checkers(node):
+            for part in ("body", "orelse", "finalbody"):
+                stack += getattr(node, part, [])
+            for handler in getattr(node, "handlers", []):
+                stack += handler.body
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_imports_only_from_its_own_room_and_rooms_above(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert room in RANK, f"{room} has no place in the list of rooms"
+    for node in top_level(tree(path)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for target in imported_rooms(path, node):
+                assert target in RANK, f"{name_of(path)}:{node.lineno} imports {target}, which is no room"
+                assert RANK[target] <= RANK[room], f"{name_of(path)}:{node.lineno}: {room} stands before {target}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_an_import_against_the_direction_says_why(path: Path) -> None:
+    """Inside a function a file may import from a room below; a comment there, or right above, says why."""
+    lines, rank = path.read_text().splitlines(), RANK.get(room_of(path), len(ROOMS))
+    for function in ast.walk(tree(path)):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            if any(RANK[target] > rank for target in imported_rooms(path, node)):
+                before = node.lineno - 2
+                while before > function.lineno and lines[before].lstrip().startswith(("import ", "from ")):
+                    before -= 1
+                said = "#" in lines[node.lineno - 1] or lines[before].lstrip().startswith("#")
+                assert said, f"{name_of(path)}:{node.lineno}: {lines[node.lineno - 1].strip()}"
+
+
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_ATTRIBUTES = {
+    ("pickle", "load"),
+    ("pickle", "loads"),
+    ("pickle", "Unpickler"),
+    ("marshal", "loads"),
+    ("os", "system"),
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_file_runs_text_or_unpickles(path: Path) -> None:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call):
+            called = node.func
+            if isinstance(called, ast.Name):
+                assert called.id not in FORBIDDEN_CALLS, f"{name_of(path)}:{node.lineno} calls {called.id}"
+            if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+                spoken = (called.value.id, called.attr)
+                assert spoken not in FORBIDDEN_ATTRIBUTES, f"{name_of(path)}:{node.lineno} calls {'.'.join(spoken)}"
+
+
+def public_functions(path: Path) -> Iterator[ast.FunctionDef]:
+    """Yield the public functions of a module and the public methods of its public classes."""
+    for node in top_level(tree(path)):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for member in node.body:
+                if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
+                    yield member
+
+
+def is_repeated(function: ast.FunctionDef) -> bool:
+    """Return whether a function says again what was said where it is first defined: setters, overloads."""
+    marks = {ast.unparse(d).rpartition(".")[2] for d in function.decorator_list}
+    return bool(marks & {"setter", "deleter", "overload"})
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_public_function_says_what_it_does(path: Path) -> None:
+    inherited = {"apply", "concrete", "remove", "clone", "lifted", "verify", "kept_cells", "gradients"}
+    if room_of(path) == "kernels":
+        return
+    for function in public_functions(path):
+        if function.name in inherited or is_repeated(function):
+            continue
+        text = ast.get_docstring(function)
+        assert text, f"{name_of(path)}:{function.lineno} {function.name} has no docstring"
+        assert text.splitlines()[0].rstrip().endswith((".", ":", ")")), (
+            f"{name_of(path)}:{function.lineno} {function.name}"
+        )
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_function_is_annotated(path: Path) -> None:
+    for function in ast.walk(tree(path)):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        where = f"{name_of(path)}:{function.lineno} {function.name}"
+        assert function.returns is not None, f"{where} does not say what it returns"
+        args = function.args
+        named = [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
+        for number, arg in enumerate(named):
+            implied = number == 0 and arg.arg in ("self", "cls")
+            assert implied or arg.annotation is not None, f"{where}: {arg.arg} has no annotation"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_module_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(tree(path)), name_of(path)
+
+
+def test_import_is_light() -> None:
+    """Importing adjoint imports none of the heavy packages, and leaves the public functions as they are."""
+    program = (
+        "import sys, types, adjoint\n"
+        f"print([m for m in {HEAVY} if m in sys.modules])\n"
+        "print(type(adjoint.sin) is types.FunctionType and type(adjoint.cat) is types.FunctionType)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent, timeout=60, check=True
+    )
+    assert run.stdout.split("\n")[:2] == ["[]", "True"], run.stdout
+
+
+def test_asking_for_a_gpu_where_cupy_is_missing_imports_nothing() -> None:
+    program = (
+        "import sys, adjoint\nadjoint.cuda.is_available()\nprint('torch' in sys.modules, 'numba' in sys.modules)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent, timeout=60, check=True
+    )
+    assert run.stdout.strip() == "False False"
