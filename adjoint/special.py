@@ -5,6 +5,7 @@ from __future__ import annotations
 from .ops.elementwise import exp2, expm1, log1p
 from .ops.elementwise import sigmoid as expit
 from .ops.piecewise import round
+from .ops.reduce import log_softmax, logsumexp, softmax
 from .ops.special import (
     airy_ai,
     bessel_j0,
@@ -61,9 +62,9 @@ __all__ = [
     "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w", "digamma", "entr",
     "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
     "hermite_polynomial_h", "hermite_polynomial_he", "i0", "i0e", "i1", "i1e", "laguerre_polynomial_l",
-    "legendre_polynomial_p", "log1p", "log_ndtr", "logit", "modified_bessel_i0", "modified_bessel_i1",
+    "legendre_polynomial_p", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1",
     "modified_bessel_k0", "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
     "round", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "shifted_chebyshev_polynomial_t",
     "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w",
-    "sinc", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
+    "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip

@@ -43,7 +43,7 @@ from .ops import (
     special,
 )
 from .ops import arrange as arranging
-from .ops import copied, parts
+from .ops import copied, kinds, parts, places
 from .ops import gather as gathering
 from .ops import index as indexing
 from .ops import join as joining
@@ -503,6 +503,9 @@ class Tensor(TensorBase):
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
 
+    def __copy__(self) -> Tensor:
+        return copies.shallow_copy(self)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return copies.deep_copy(self, memo)
 
@@ -724,8 +727,8 @@ class Tensor(TensorBase):
     diagonal, diag_embed, diag = parts.diagonal, parts.diag_embed, parts.diag
     diagflat, trace = parts.diagflat, parts.trace
     unfold = parts.unfold
-    real = property(shapes.real)
-    imag = property(shapes.imag)
+    real = property(kinds.real)
+    imag = property(kinds.imag)
 
     # arranging
     repeat, tile, repeat_interleave = arranging.repeat, arranging.tile, arranging.repeat_interleave
@@ -738,6 +741,7 @@ class Tensor(TensorBase):
     # joining and splitting
     split, split_with_sizes, chunk = joining.split, joining.split_with_sizes, joining.chunk
     unsafe_split, unsafe_chunk = joining.unsafe_split, joining.unsafe_chunk
+    unsafe_split_with_sizes, fill_diagonal_ = places.unsafe_split_with_sizes, places.fill_diagonal_
     tensor_split = joining.tensor_split
     hsplit, vsplit, dsplit = joining.hsplit, joining.vsplit, joining.dsplit
     unbind = joining.unbind

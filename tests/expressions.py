@@ -26,6 +26,7 @@ def evaluate(expression: str, module: Any, names: Mapping[str, Any] = {}) -> See
     module.manual_seed(0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of overflow, which adjoint's own filter hides
         try:
             value = eval(expression, {"torch": module, "np": np, **names})
             text = f"{value!r} {getattr(value, 'dtype', '') if not isinstance(value, type) else ''}"

@@ -360,7 +360,7 @@ class Op:
         batch: Any = None,
         promotes: bool | tuple[int, ...] = False,
         floating: bool = False,
-        view: bool = False,
+        view: bool | str = False,
         outputs: bool = False,
         saved: dict[str, str] | None = None,
         joint: Callable[..., Any] | None = None,
@@ -1118,14 +1118,19 @@ def shares(a: Any, b: Any) -> bool:
     return a is b or (base is not None and (base is b or base is b.base or bool(np.may_share_memory(a, b))))
 
 
+_new: Callable[..., Any] = object.__new__
+
+
 def note_view(out: TensorBase, x: TensorBase, op: Op, params: tuple[Any, ...], kind: int) -> None:
     """Make `out` a view of `x`: shared storage, the way to replay it, a place in the ledger."""
     source = x.lineage
+    out.lineage = view = _new(View)  # without __init__: every view passes here
     if source is None:
-        out.lineage = View(x, ((op, params),), kind)
+        view.base, view.replay, view.kind = x, ((op, params),), kind
     else:
-        out.lineage = View(source.base, (*source.replay, (op, params)), max(kind, source.kind))
-    out.memory = storage = storage_of(x)
+        view.base, view.replay = source.base, (*source.replay, (op, params))
+        view.kind = kind if kind > source.kind else source.kind
+    out.memory = storage = x.memory or storage_of(x)
     ledger = storage.ledger or ledger_of(storage)
     fresh = ledger.fresh
     if len(fresh) > ledger.limit:

@@ -328,14 +328,19 @@ def _split_names(kernel: Any, inputs: int) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def parametric(
-    kernel: Any, x: Rule | None = None, *, name: str | None = None, view: bool = False, **options: Any
+    kernel: Any, x: Rule | None = None, *, name: str | None = None, view: bool | str = False, **options: Any
 ) -> Callable[..., Any]:
-    """Declare a primitive of one input and fixed parameters, all positional: ``sum_p(x, axes, keepdims)``."""
+    """Declare a primitive of one input and fixed parameters, all positional: ``sum_p(x, axes, keepdims)``.
+
+    With ``view=True`` the result is a view where the kernel's array looks at its input's memory; with
+    ``view="always"`` it always does, and nobody looks.
+    """
     _, params = _split_names(kernel, 1)
     op = Op(name or _name_of(kernel), kernel, ("x",), params, {"x": x} if x else {}, view=view, **options)
-    if op.outputs or x is None or op.floating:
+    if op.outputs or op.floating:
         return _publish(op, _named(op))
     pick, derived = op.pickers[0], op.derived
+    only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
 
     def call(x: Any, *params: Any) -> Any:
         if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
@@ -353,10 +358,10 @@ def parametric(
         out.array = c
         out._grad = out.lineage = out.memory = None
         recording = not off or local.grad
-        if view and _shares(c, a):
+        if view and (always or _shares(c, a)):
             note_view(out, x, op, params, View.NORMAL if recording else View.NO_GRAD)
         e = x.node
-        if e is None or not recording:
+        if e is None or not recording or not recorded:
             out.node = None
             return out
         if e is STALE:
@@ -368,7 +373,10 @@ def parametric(
         if pick is None:
             n.saved = None
         else:
-            env = (a, c, *params, *[getattr(a, w) for _, w in derived]) if derived else (a, c, *params)
+            if only_shape:
+                env: Any = (a, c, *params, a.shape)
+            else:
+                env = (a, c, *params, *[getattr(a, w) for _, w in derived]) if derived else (a, c, *params)
             n.saved = (pick(env),)
             if modes.inferred:
                 refuse_inference(n, (x,))

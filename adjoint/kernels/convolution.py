@@ -153,7 +153,8 @@ def _correlate_each(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, 
     xp, kernel = module_of(x), tuple(w.shape[2:])
     out = xp.empty((*x.shape[:2], *size), x.dtype)
     factors = w.reshape(len(w), -1).T.reshape((-1, len(w)) + (1,) * len(size))
-    total = scratch = None
+    total: Any = None
+    scratch: Any = None
     for n in range(len(x)):
         for k, part in enumerate(_planes(x[n], kernel, stride, before, dilation, size)):
             if total is None:
@@ -256,7 +257,7 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
 def _weigh_each(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, kernel: Ints) -> Any:
     xp, size, channels = module_of(x), tuple(g.shape[2:]), g.shape[1]
     out = xp.zeros((math.prod(kernel), channels), x.dtype)
-    wide = None
+    wide: Any = None
     for n in range(len(x)):
         for k, part in enumerate(_planes(x[n], kernel, stride, before, dilation, size)):
             if wide is None:

@@ -38,7 +38,7 @@ class Taps:
     is divided by `divide_in` first, and the result by `divide_out`; both are vectors or None.
     """
 
-    __slots__ = ("_first", "_transposed", "divide_in", "divide_out", "n_in", "n_out", "taps")
+    __slots__ = ("_first", "_table", "_transposed", "divide_in", "divide_out", "n_in", "n_out", "taps")
 
     def __init__(
         self, n_in: int, n_out: int, taps: Any, divide_in: Any = None, divide_out: Any = None
@@ -49,6 +49,7 @@ class Taps:
         )
         self._transposed: Taps | None = None
         self._first: Any = None
+        self._table: Any = None
 
     @classmethod
     def of(cls, n_in: int, index: Any, weights: Any = None, valid: Any = None, divide_out: Any = None) -> Taps:
@@ -90,13 +91,27 @@ class Taps:
         return self._transposed
 
     @property
-    def first(self) -> Any:
-        """The first place that each place of the result reads."""
+    def table(self) -> Any:
+        """The place that each place of the result reads by each tap (0 where it does not), row by row."""
+        if self._table is None:
+            self._table = np.zeros((self.n_out, len(self.taps)), np.int64)
+            for t, (rows, source, _) in enumerate(self.taps):
+                self._table[rows, t] = _places(source, self.n_in)
+        return self._table
+
+    @property
+    def first_tap(self) -> Any:
+        """The number of the first tap of each place of the result."""
         if self._first is None:
             self._first = np.zeros(self.n_out, np.int64)
-            for rows, source, _ in reversed(self.taps):
-                self._first[rows] = _places(source, self.n_in)
+            for t in range(len(self.taps) - 1, -1, -1):
+                self._first[self.taps[t][0]] = t
         return self._first
+
+    @property
+    def first(self) -> Any:
+        """The first place that each place of the result reads."""
+        return self.table[np.arange(self.n_out), self.first_tap] if self.taps else self.first_tap
 
     def is_full(self, rows: Any) -> bool:
         """Return whether a tap has all places of the result."""
@@ -214,33 +229,45 @@ def largest(x: Any, plans: tuple[Taps, ...]) -> Any:
 
 
 def where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
-    """Return where in the flattened last axes the largest element of each window is: the first of equals."""
+    """Return where in the flattened last axes the largest element of each window is: the first of equals.
+
+    Every axis remembers the number of the tap that won, in a byte if that is enough; numbers become places at
+    the end.
+    """
     xp = module_of(x)
-    floating = x.dtype.kind not in "biu"
-    place: Any = None
-    step = 1
+    size = x.shape[-len(plans) :]
+    has_nan = x.dtype.kind not in "biu" and bool(xp.isnan(x).any())
+    winners: list[Any] = []  # of the axes so far, the last axis first
     for axis in range(-1, -len(plans) - 1, -1):
+        x, winners = _contest(x, plans[axis], axis, winners, has_nan)
+    place: Any = 0
+    for axis, winner in zip(range(-len(plans), 0), reversed(winners), strict=True):
         taps = plans[axis]
-        out = _empty(x, taps, axis, _lowest(x.dtype))
-        first = xp.asarray(taps.first)
-        inner = 0 if place is None else place.take(first, axis=axis)
-        found = xp.empty(out.shape, np.int64)
-        found[...] = inner + first.reshape((-1,) + (1,) * (-axis - 1)) * step
-        for rows, source, _ in taps.taps:
-            part = _read(x, source, axis)
-            old = _read(out, rows, axis)
-            better = part > old
-            if floating:
-                better |= xp.isnan(part)
-            numbers = _places(source, taps.n_in).reshape((-1,) + (1,) * (-axis - 1)) * step
-            there = xp.asarray(numbers) if place is None else xp.asarray(numbers) + _read(place, source, axis)
-            if isinstance(rows, slice):
-                xp.copyto(old, part, where=better)
-                xp.copyto(_read(found, rows, axis), there, where=better)
-            else:
-                at = _at(rows, axis)
-                out[at] = xp.where(better, part, old)
-                found[at] = xp.where(better, there, found[at])
-        step *= x.shape[axis]
-        x, place = out, found
+        rows = xp.arange(taps.n_out).reshape((-1,) + (1,) * (-axis - 1)) * len(taps.taps)
+        place = place * size[axis] + xp.asarray(taps.table).take(winner + rows)
     return place
+
+
+def _contest(x: Any, taps: Taps, axis: int, winners: list[Any], has_nan: bool) -> tuple[Any, list[Any]]:
+    """Return the largest elements along an axis, and the winning taps of this axis and of those before."""
+    xp = module_of(x)
+    best = _empty(x, taps, axis, _lowest(x.dtype))
+    kind = np.uint8 if len(taps.taps) < 256 else np.int64
+    mine = xp.empty(best.shape, kind)
+    mine[...] = xp.asarray(taps.first_tap, kind).reshape((-1,) + (1,) * (-axis - 1))
+    first = xp.asarray(taps.first)
+    others = [w.take(first, axis=axis) for w in winners]
+    for t, (rows, source, _) in enumerate(taps.taps):
+        part, old = _read(x, source, axis), _read(best, rows, axis)
+        better = part > old
+        if has_nan:
+            better |= xp.isnan(part)
+        factor = better.view(np.uint8)
+        at = _at(rows, axis)
+        best[at] = xp.maximum(old, part)
+        # Later taps have larger numbers.
+        mine[at] = xp.maximum(mine[at], factor * kind(t))
+        for other, winner in zip(others, winners, strict=True):
+            was = other[at]
+            other[at] = was + (_read(winner, source, axis) - was) * factor
+    return best, [*others, mine]

@@ -1,5 +1,6 @@
 """Functions of layers, under torch.nn.functional's names: each is at home in one of the op rooms."""
 
+# ruff: noqa: I001
 from __future__ import annotations
 
 from ..ops.activation import (

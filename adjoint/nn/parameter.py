@@ -206,6 +206,9 @@ class UninitializedTensorMixin:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return (_remade, (type(self), self.node is not None, str(self._device), self._dtype))
 
+    def __copy__(self) -> Any:
+        return _remade(type(self), self.node is not None, str(self._device), self._dtype)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             memo[id(self)] = _remade(type(self), self.node is not None, str(self._device), self._dtype)

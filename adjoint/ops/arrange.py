@@ -17,6 +17,7 @@ from ..core.primitive import wrap
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, dims_in, shape_from
+from .convert import concrete
 from .create import finish, into
 from .index import index_p
 from .shape import expand_p, reshape, reshape_p
@@ -92,7 +93,7 @@ def repeat_interleave(
     tensor([1, 1, 2, 2])
     """
     if repeats is None:
-        counts = input.array
+        counts = concrete(input, "repeat_interleave()")
         if counts.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         if (counts < 0).any():
@@ -104,7 +105,7 @@ def repeat_interleave(
     if input.array.ndim == 0:
         input = reshape(input, 1)
     length = input.array.shape[axis]
-    counts = repeats.array if isinstance(repeats, TensorBase) else np.asarray(repeats)
+    counts = concrete(repeats, "repeat_interleave()") if isinstance(repeats, TensorBase) else np.asarray(repeats)
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")
     if counts.ndim > 1:

@@ -237,7 +237,7 @@ def isnan(input: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> adjoint.isnan(adjoint.tensor([1.0, float("nan")]))
+    >>> adjoint.isnan(adjoint.tensor([1.0, adjoint.nan]))
     tensor([False,  True])
     """
     return isnan_p(input)

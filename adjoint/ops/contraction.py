@@ -108,7 +108,7 @@ mm_p: Any = binary(
     saved={"y": "mat2"},
 )
 mv_p: Any = binary(
-    lambda x, y: multiply(x, y),
+    multiply,
     x=_matmul_x,
     y=_matmul_y,
     name="mv",
@@ -117,7 +117,7 @@ mv_p: Any = binary(
     saved={"y": "vec"},
 )
 dot_p: Any = binary(
-    lambda x, y: multiply(x, y),
+    multiply,
     x=lambda g, y: g * y,
     y=lambda g, x: g * x,
     name="dot",
@@ -127,9 +127,9 @@ dot_p: Any = binary(
 )
 # Everything else that can be multiplied: batches, and vectors with them.
 matmul_p: Any = binary(
-    lambda x, y: multiply(x, y),
+    multiply,
     x=_matmul_x,
-    y=lambda g, x: _matmul_y(g, x),
+    y=_matmul_y,
     name="bmm",
     jvp="bilinear",
     batch=_batched_product,

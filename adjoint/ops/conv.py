@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import module_of
-from ..core.dtypes import of
+from ..core.failures import not_implemented
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels.convolution import correlate, folded, spread, unfolded, weigh
@@ -84,18 +84,23 @@ def _weigh_y(g: Any, x: Any, y_shape: Any, stride: Any, before: Any, dilation: A
     return conv_p(x, g, None, stride, before, dilation, groups, tuple(y_shape[2:]))
 
 
-def _tangent(primitive: Any) -> Any:
-    def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-        (tx, tw, tb), (x, w, _) = tangents, inputs
-        total = None if tx is None else primitive(tx, w, None, *params)
-        if tw is not None:
-            part = primitive(x, tw, None, *params)
-            total = part if total is None else total + part
-        if tb is not None:
-            total = (0 * out if total is None else total) + _along_channels(tb, out.ndim)
-        return total
+def _tangent(primitive: Any, tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tx, tw, tb), (x, w, _) = tangents, inputs
+    total = None if tx is None else primitive(tx, w, None, *params)
+    if tw is not None:
+        part = primitive(x, tw, None, *params)
+        total = part if total is None else total + part
+    if tb is not None:
+        total = (0 * out if total is None else total) + _along_channels(tb, out.ndim)
+    return total
 
-    return jvp
+
+def _conv_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return _tangent(conv_p, tangents, inputs, out, params)
+
+
+def _transpose_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return _tangent(conv_transpose_p, tangents, inputs, out, params)
 
 
 def _along_channels(b: Any, rank: int) -> Any:
@@ -122,22 +127,30 @@ def _from_channels(x: Any, size: int) -> Any:
     return permute_p(split, (1, 0, *range(2, len(shape) + 1)))
 
 
-def _batch(primitive: Any) -> Any:
-    def batch(
-        x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
-    ) -> Any:
-        count = x.shape[0]
-        if _is_repeated(w):
-            flat = reshape_p(x, (count * x.shape[1], *x.shape[2:]))
-            out = primitive(flat, select_p(w, 0, 0), None, stride, before, dilation, groups, size)
-            out = reshape_p(out, (count, x.shape[1], *out.shape[1:]))
-        else:
-            weights = reshape_p(w, (count * w.shape[1], *w.shape[2:]))
-            out = primitive(_in_channels(x), weights, None, stride, before, dilation, groups * count, size)
-            out = _from_channels(out, count)
-        return out if b is None else out + reshape_p(b, (count, 1, b.shape[1], *(1,) * len(size)))
+def _batch(primitive: Any, x: Any, w: Any, b: Any, groups: int, *rest: Any) -> Any:
+    """Fold a batch of convolutions into one: of more samples if the weight is shared, else of more groups."""
+    count = x.shape[0]
+    *window, size = rest
+    if _is_repeated(w):
+        flat = reshape_p(x, (count * x.shape[1], *x.shape[2:]))
+        out = primitive(flat, select_p(w, 0, 0), None, *window, groups, size)
+        out = reshape_p(out, (count, x.shape[1], *out.shape[1:]))
+    else:
+        weights = reshape_p(w, (count * w.shape[1], *w.shape[2:]))
+        out = _from_channels(primitive(_in_channels(x), weights, None, *window, groups * count, size), count)
+    return out if b is None else out + reshape_p(b, (count, 1, b.shape[1], *(1,) * len(size)))
 
-    return batch
+
+def _conv_batch(
+    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
+) -> Any:
+    return _batch(conv_p, x, w, b, groups, stride, before, dilation, size)
+
+
+def _transpose_batch(
+    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
+) -> Any:
+    return _batch(conv_transpose_p, x, w, b, groups, stride, before, dilation, size)
 
 
 def _weigh_batch(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
@@ -154,8 +167,8 @@ conv_p = nary(
     x=_conv_x,
     w=_conv_w,
     b=_bias,
-    jvp=lambda *args: _tangent(conv_p)(*args),
-    batch=lambda *args: _batch(conv_p)(*args),
+    jvp=_conv_tangent,
+    batch=_conv_batch,
     holomorphic=True,
     node_name="ConvolutionBackward0",
     saved=_SAVED,
@@ -166,8 +179,8 @@ conv_transpose_p = nary(
     x=_transpose_x,
     w=_transpose_w,
     b=_bias,
-    jvp=lambda *args: _tangent(conv_transpose_p)(*args),
-    batch=lambda *args: _batch(conv_transpose_p)(*args),
+    jvp=_transpose_tangent,
+    batch=_transpose_batch,
     holomorphic=True,
     node_name="ConvolutionBackward0",
     saved=_SAVED,
@@ -189,8 +202,6 @@ weigh_p = nary(
 
 def ints_of(value: Any, count: int, name: str, op: str) -> Ints:
     """Return one int per spatial dimension, from an int or a sequence of one or of `count`."""
-    if isinstance(value, TensorBase) and value.array.ndim == 0:
-        value = value.item()
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,) * count
     try:
@@ -215,7 +226,7 @@ def _check_types(x: Any, weight: Any, bias: Any) -> None:
     if bias is not None:
         check_dtypes(x, bias, sentence % "bias")
     if x.dtype.kind == "b":
-        raise RuntimeError("convolution is not implemented for 'Bool'; convert the input with .float()")
+        raise not_implemented("convolution", x)
 
 
 def _check(
@@ -559,7 +570,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
             "be at least one."
         )
     if input.array.dtype.kind in "iu":
-        raise RuntimeError(f"im2col is not implemented for '{of(input.array.dtype).title}'; use a floating dtype")
+        raise not_implemented("im2col", input.array)
     return im2col_p(input, kernel, stride, padding, dilation, size)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import TensorBase
-from . import create, index, join, parts, shape
+from . import create, index, join, kinds, parts, shape
 from .arguments import dim_in
 
 Tensor = Any
@@ -47,8 +47,8 @@ unbind_copy = _copying("unbind_copy", join.unbind)
 unfold_copy = _copying("unfold_copy", parts.unfold)
 unsqueeze_copy = _copying("unsqueeze_copy", shape.unsqueeze)
 view_copy = _copying("view_copy", shape.view)
-view_as_complex_copy = _copying("view_as_complex_copy", shape.view_as_complex)
-view_as_real_copy = _copying("view_as_real_copy", shape.view_as_real)
+view_as_complex_copy = _copying("view_as_complex_copy", kinds.view_as_complex)
+view_as_real_copy = _copying("view_as_real_copy", kinds.view_as_real)
 
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:

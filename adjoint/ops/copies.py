@@ -13,7 +13,7 @@ from ..core.primitive import wrap
 from ..core.tensor import TensorBase, owner_of
 from . import create
 from .convert import concrete
-from .memory import address_of
+from .memory import address_of, same_memory
 
 __all__: list[str] = []
 
@@ -53,6 +53,15 @@ def _look_into(owner: Any, dtype: Any, offset: int, shape: Any, strides: Any) ->
     if owner.size == 0:
         return np.empty(shape, dtype)
     return layout.looking_into(owner.ravel(order="K"), dtype, offset, shape, strides)
+
+
+def shallow_copy(x: Any) -> Any:
+    """Return another tensor of the same memory and attributes: a leaf, whatever `x` is."""
+    out = as_kind(wrap(x.array, None, same_memory(x)), type(x))
+    if x.node is not None:
+        create.require_grad(out)
+    out.__dict__.update(_state_of(x) or {})
+    return out
 
 
 # --- Pickles ----------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ def finish(array: Any, requires_grad: bool = False) -> Tensor:
     if modes.unusual and modes.local.inference:
         out.memory = InferenceStorage()
         out.memory.ledger = None
-    if requires_grad:
+    if requires_grad is not False:
+        _check_flag(requires_grad)
         require_grad(out)
     return out
 
@@ -50,10 +51,9 @@ def require_grad(x: TensorBase) -> None:
     x.node = AccumulateGrad(x)
 
 
-def _wants_grad(requires_grad: Any, op: str) -> bool:
-    if not isinstance(requires_grad, bool):
-        raise TypeError(f"{op}(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
-    return requires_grad
+def _check_flag(requires_grad: Any) -> None:
+    if requires_grad is not True:
+        raise TypeError(f"argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
 
 
 # --- From values ------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def tensor(
     """
     if isinstance(data, TensorBase):
         _warn_of_copy()
-    return _copied(data, dtype, device, _wants_grad(requires_grad, "tensor"))
+    return _copied(data, dtype, device, requires_grad)
 
 
 def _copied(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
@@ -126,7 +126,13 @@ def from_numpy(ndarray: Any) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     check_array(ndarray)
-    return from_memory(ndarray.view(np.ndarray))
+    out = wrap(ndarray.view(np.ndarray))
+    storage = InferenceStorage() if modes.unusual and modes.local.inference else Storage()
+    storage.ledger = None
+    if ndarray.base is not None:  # else offset 0 is where the owner begins anyway
+        storage.origin = ndarray.__array_interface__["data"][0]
+    out.memory = storage
+    return out
 
 
 def from_memory(array: Any, requires_grad: bool = False) -> Tensor:
@@ -134,7 +140,7 @@ def from_memory(array: Any, requires_grad: bool = False) -> Tensor:
     out = wrap(array)
     storage = InferenceStorage() if modes.unusual and modes.local.inference else Storage()
     storage.ledger = None
-    if isinstance(array, np.ndarray):
+    if isinstance(array, np.ndarray) and array.base is not None:
         storage.origin = array.__array_interface__["data"][0]
     out.memory = storage
     if requires_grad:
@@ -257,33 +263,59 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 # --- Filled -----------------------------------------------------------------------------------------
 
 
-def _new_array(shape: tuple[int, ...], dtype: dtypes.dtype, device: Any, order: Any = None) -> Any:
-    """Return an unset array."""
-    if shape and min(shape) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    if math.prod(shape) * dtype.itemsize >= 2**62:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
-    module = devices.array_module(devices.as_device(device))
-    return layout.empty_ordered(module, shape, dtype.np, order)
-
-
 def _filled(
     value: Any, shape: tuple[int, ...], dtype: Any, device: Any, requires_grad: bool, order: Any = None
 ) -> Tensor:
     """Return a tensor filled with a number, or unset for None."""
     wanted = default() if dtype is None else as_dtype(dtype)
-    if value == 0 and order is None and min(shape, default=0) >= 0 and math.prod(shape) < 2**40:
-        array = devices.array_module(devices.as_device(device)).zeros(shape, wanted.np)
-    else:
-        array = _new_array(shape, wanted, device, order)
-        if value is not None:
-            array[...] = number_as(value, wanted) if type(array) is np.ndarray else value
+    place = devices.current() if device is None else devices.as_device(device)
+    module = np if place is devices.CPU else devices.array_module(place)
+    try:
+        if order is not None:
+            array = layout.empty_ordered(module, shape, wanted.np, order)
+        elif value == 0:
+            return finish(module.zeros(shape, wanted.np), requires_grad)
+        else:
+            array = module.empty(shape, wanted.np)
+    except (ValueError, MemoryError) as error:
+        raise _unmakeable(shape, wanted, error) from None
+    if value is not None:
+        _fill(array, value, wanted)
     return finish(array, requires_grad)
 
 
+def _unmakeable(shape: tuple[int, ...], dtype: dtypes.dtype, error: Exception) -> RuntimeError:
+    """Return torch's error for an array that NumPy refused to make."""
+    if shape and min(shape) < 0:
+        return RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    size = math.prod(shape) * dtype.itemsize
+    if isinstance(error, MemoryError):
+        return RuntimeError(f"not enough memory: you tried to allocate {size} bytes for a tensor of {list(shape)}")
+    return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+
+
+def _fill(array: Any, value: Any, dtype: dtypes.dtype) -> None:
+    """Fill a fresh array with a number, if that fits its dtype."""
+    # The common cases need no check: a plain number in a dtype that holds all of its kind.
+    if type(value) is int and (dtype.category == 1 or -65504 <= value <= 65504):
+        try:
+            array.fill(value)
+            return
+        except OverflowError:
+            pass
+    elif type(value) is float and (dtype is dtypes.float64 or (dtype.category == 2 and abs(value) < 65504)):
+        array.fill(value)
+        return
+    array[...] = devices.place_array(number_as(value, dtype), devices.of(array))
+
+
 def _size_of(args: tuple[Any, ...], size: Any, op: str) -> tuple[int, ...]:
-    if not args and size is None:
-        raise TypeError(f'{op}() missing 1 required positional arguments: "size"')
+    if size is None:
+        shape = args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
+        if args and all([type(n) is int for n in shape]):  # noqa: C419 - a generator is slower
+            return tuple(shape)
+        if not args:
+            raise TypeError(f'{op}() missing 1 required positional arguments: "size"')
     return shape_from((size,) if size is not None and not args else args)
 
 
@@ -318,7 +350,10 @@ def zeros(
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    _check_layout(layout)
+    if layout is not None:
+        _check_layout(layout)
+    if out is None:
+        return _filled(0, _size_of(args, size, "zeros"), dtype, device, requires_grad)
     return _put(out, _filled(0, _size_of(args, size, "zeros"), _as_out(out, dtype), device, requires_grad))
 
 
@@ -327,7 +362,10 @@ def ones(
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor of ones."""
-    _check_layout(layout)
+    if layout is not None:
+        _check_layout(layout)
+    if out is None:
+        return _filled(1, _size_of(args, size, "ones"), dtype, device, requires_grad)
     return _put(out, _filled(1, _size_of(args, size, "ones"), _as_out(out, dtype), device, requires_grad))
 
 
@@ -492,7 +530,7 @@ def new_tensor(
         _warn_of_copy()
         dtype = dtypes.of(data.array.dtype) if dtype is None else dtype
     wanted, place = like(input, dtype, device)
-    return _copied(data, wanted, place, _wants_grad(requires_grad, "new_tensor"))
+    return _copied(data, wanted, place, requires_grad)
 
 
 def new_zeros(

@@ -62,11 +62,11 @@ def _halved(x: Any) -> Any:
     return tril_p(x, 0) - diagonal_matrix(diagonal_of(x)) / 2
 
 
-def _differences(x: Any) -> tuple[Any, Any]:
+def _differences(x: Any) -> Any:
     """Return 1 over the difference of each pair of values, 0 for equal ones."""
     gap = row(x) - column(x)
     equal = gap == 0
-    return where_p(equal, 0, 1 / where_p(equal, 1, gap)), equal
+    return where_p(equal, 0, 1 / where_p(equal, 1, gap))
 
 
 # --- Cholesky -------------------------------------------------------------------------------------
@@ -238,17 +238,12 @@ def _qr_x(g: Any, out: Any, x_shape: Any, mode: Any) -> Any:
         # A = [A1 A2], with Q and R1 of the square A1; R2 = Q^H A2.
         columns = r.ndim - 1
         r1, r2 = part(r, columns, 0, m), part(r, columns, m, n - m)
-        g1 = None
-        g2 = None
-        if gr is not None:
-            g1, g2 = part(gr, columns, 0, m), part(gr, columns, m, n - m)
-            more = q @ r2 @ mH(g2)
-            gq = more if gq is None else gq + more
-        first = _qr_square(gq, g1, q, r1)
-        second = widened(first * 0, columns, 0, 0, 0) if g2 is None else q @ g2
-        if g2 is None:
-            return widened(first, columns, 0, n - m, 0)
-        return widened(first, columns, 0, n - m, 0) + widened(second, columns, m, 0, 0)
+        if gr is None:
+            return widened(_qr_square(gq, None, q, r1), columns, 0, n - m)
+        g1, g2 = part(gr, columns, 0, m), part(gr, columns, m, n - m)
+        more = q @ r2 @ mH(g2)
+        first = _qr_square(more if gq is None else gq + more, g1, q, r1)
+        return widened(first, columns, 0, n - m) + widened(q @ g2, columns, m, 0)
     return _qr_square(gq, gr, q, r)
 
 
@@ -417,7 +412,7 @@ def _svd_x(g: Any, out: Any) -> Any:
         return None if gs is None else (u * row(gs)) @ v
     inner = None if gs is None else diagonal_matrix(gs)
     square = s * s
-    inverse, _ = _differences(square)
+    inverse = _differences(square)
     zero = s == 0
     per = where_p(zero, 0, 1 / where_p(zero, 1, s))
     result = None
@@ -509,7 +504,7 @@ def _eigh_x(g: Any, out: Any) -> Any:
     (gw, gv), (w, v) = g, out
     if gv is None:
         return None if gw is None else (v * row(gw)) @ mH(v)
-    inverse, _ = _differences(w)
+    inverse = _differences(w)
     inner = _skew(mH(v) @ gv) * (inverse / 2)
     if gw is not None:
         inner = inner + diagonal_matrix(gw)
@@ -519,7 +514,7 @@ def _eigh_x(g: Any, out: Any) -> Any:
 def _eigh_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     w, v = out
     inner = mH(v) @ tangents[0] @ v
-    inverse, _ = _differences(w)
+    inverse = _differences(w)
     return real_part(diagonal_of(inner)), v @ (inner * inverse)
 
 
@@ -578,7 +573,7 @@ def _eig_x(g: Any, out: Any, x_dtype: Any) -> Any:
     inner = None if gw is None else diagonal_matrix(gw)
     if gv is not None:
         turn = mH(v) @ gv
-        inverse, _ = _differences(w)
+        inverse = _differences(w)
         length = real_part(diagonal_of(turn))
         inner = _plus(inner, (turn - (mH(v) @ v) * row(length)) * conjugate(inverse))
     result = solve_p(mH(v), inner @ mH(v), True)

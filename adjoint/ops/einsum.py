@@ -73,14 +73,6 @@ def _batch_of(x: Any, n: int) -> Any:
     return x if x.shape[0] == n else expand_p(x, (n, *x.shape[1:]))
 
 
-def contract(x: Tensor, y: Tensor, left: Labels, right: Labels, result: Labels) -> Tensor:
-    """Multiply two tensors with labelled dims and sum over the labels that `result` leaves out."""
-    check_dtypes(x.array, y.array)
-    x, left = _presummed(x, left, (*right, *result))
-    y, right = _presummed(y, right, (*left, *result))
-    return contract_p(x, y, left, right, result)
-
-
 def _presummed(x: Tensor, labels: Labels, others: Labels) -> tuple[Tensor, Labels]:
     """Return `x` summed over the dims that nobody else mentions."""
     alone = tuple(i for i, label in enumerate(labels) if label not in others)

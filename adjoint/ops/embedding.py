@@ -117,7 +117,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     Examples
     --------
-    >>> adjoint.ops.sorting.one_hot(adjoint.tensor([0, 2]))
+    >>> adjoint.ops.embedding.one_hot(adjoint.tensor([0, 2]))
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """

@@ -341,7 +341,11 @@ def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
     if xp is np and not is_half(x.dtype) and (x.dtype.kind != "f" or not np.isnan(x).any()):
         middle = (slice(None),) * axis + (slice((n - 1) // 2, (n - 1) // 2 + 1),)
         values = np.partition(x, (n - 1) // 2, axis)[middle]
-        index = (x == values).argmax(axis=axis, keepdims=keepdims)
+        equal = x == values
+        if (equal.sum(axis=axis) > 1).any():  # the one that a stable sort would put there
+            before = (n - 1) // 2 - (x < values).sum(axis=axis, keepdims=True)
+            equal &= equal.cumsum(axis=axis) > before
+        index = equal.argmax(axis=axis, keepdims=keepdims)
         return values if keepdims else values.squeeze(axis), index
     order = argsort_p(x, axis, False)
     bad = (x != x).sum(axis=axis, keepdims=True)  # NaNs are last in order

@@ -17,7 +17,7 @@ from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .create import into
-from .index import add_rows, index_p, place_p, slice_p, unindex_p
+from .index import add_rows, beside, index_p, place_p, slice_p, unindex_p
 from .piecewise import where_p
 from .shape import broadcast_tensors, cast_p, expand_p, reshape, reshape_p
 
@@ -30,7 +30,7 @@ __all__ = [
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
-_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
+_ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
 
 def _fresh(x: Any) -> Any:
@@ -48,7 +48,7 @@ def _flat(shape: tuple[int, ...], i: Any, axis: int, checked: bool = False) -> A
     xp = module_of(i)
     if not checked:
         _check_range(i, shape[axis] if shape else 1, axis)
-    if len(shape) < 2:
+    if len(shape) < 2 or i.size == 0:
         return i
     if i.dtype != np.int64:
         i = i.astype(np.int64)
@@ -76,10 +76,8 @@ def outside(i: Any, size: int) -> bool:
 
 def _gather(x: Any, i: Any, axis: Any) -> Any:
     _check_range(i, x.shape[axis] if x.ndim else 1, axis)
-    if x.ndim <= 1:
-        return x.reshape(-1).take(i)
-    if type(x) is ndarray and x.flags.c_contiguous:
-        return x.reshape(-1).take(_flat(x.shape, i, axis, checked=True))
+    if x.ndim <= 1 or (type(x) is ndarray and x.flags.c_contiguous):
+        return _gather_known(x, i, axis)
     part = x[tuple(_ALL if d == axis else slice(0, n) for d, n in enumerate(i.shape))]
     return module_of(x).take_along_axis(part, i, axis)
 
@@ -117,10 +115,19 @@ def _grown(x: Any, rank: int) -> Any:
     return x if x.ndim >= rank else reshape_p(x, (*x.shape, *(1,) * (rank - x.ndim)))
 
 
-def gathering(name: str) -> Any:
+def _gather_known(x: Any, i: Any, axis: Any) -> Any:
+    """Gather by an index that cannot be wrong, since it was found by sorting."""
+    if x.ndim <= 1:
+        return x.reshape(-1).take(i)
+    if type(x) is ndarray and x.flags.c_contiguous:
+        return x.reshape(-1).take(_flat(x.shape, i, axis, checked=True))
+    return module_of(x).take_along_axis(x, i, axis)
+
+
+def gathering(name: str, kernel: Any = _gather_known) -> Any:
     """Return a primitive that gathers, under the name that torch gives its node."""
     return nary(
-        _gather,
+        kernel,
         inputs=2,
         x=lambda g, i, x_shape, axis: ungather_p(g, i, x_shape, axis),
         name=name,
@@ -130,7 +137,7 @@ def gathering(name: str) -> Any:
     )
 
 
-gather_p = gathering("gather")
+gather_p = gathering("gather", _gather)
 # Zeros of a shape to which `x` is added along an axis: what the gradient of `gather` is.
 ungather_p: Primitive = nary(
     _ungather,
@@ -505,7 +512,7 @@ def scatter_reduce_(
 def _index_select(x: Any, i: Any, axis: Any) -> Any:
     if type(i) is ndarray:
         check_rows(i, x.shape[axis] if x.ndim else 1)
-    return (x if x.ndim else x.reshape(1)).take(i.reshape(-1), axis=axis)
+    return (x if x.ndim else x.reshape(1)).take(beside(x, i).reshape(-1), axis=axis)
 
 
 def _row_batch(x: Any, i: Any, axis: Any) -> Any:
@@ -814,7 +821,8 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     if at.size and (at.min() < -size or at.max() >= size):
         raise IndexError(f"out of range: tried to access an index on a tensor of {size} elements.")
     if not shape:
-        input[...] = source.reshape(-1)[-1] if not accumulate else input + source.sum()
+        if at.size:
+            input[...] = source.reshape(-1)[-1] if not accumulate else input + source.sum()
         return input
     coordinates = tuple(wrap(c) for c in np.unravel_index(np.where(at < 0, at + size, at), shape))
     return input.index_put_(coordinates, reshape(source, at.shape), accumulate)

@@ -17,6 +17,7 @@ from .arguments import require_tensor
 from .contraction import check_dtypes
 from .gather import gather_p
 from .piecewise import floor_p, round_p, where_p
+from .pooling import refuse
 from .resample import cubic_weights
 from .shape import cast_p, expand_p, reshape_p
 
@@ -132,6 +133,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     if mode == "bicubic" and x.ndim == 5:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     check_dtypes(x, g, "grid_sampler(): expected input and grid to have the same dtype, but got {} and {}")
+    refuse("grid_sampler", x, "biu")
 
 
 def grid_sample(

@@ -33,7 +33,7 @@ Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(bool)
-_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
+_ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
 # --- Views ------------------------------------------------------------------------------------------
 
@@ -54,16 +54,16 @@ def _getitem_batch(x: Any, index: Any) -> Any:
 
 # An index is a tuple of ints, slices, None and one `...` (with which a single element stays an array).
 slice_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view=True, name="slice", jvp="linear", batch=_getitem_batch,
+    _getitem, x=_getitem_x, view="always", name="slice", jvp="linear", batch=_getitem_batch,
     saved={"x_shape": "self_sym_sizes"},
 )  # fmt: skip
 # The same, for an index whose last step is a number or None, so that nodes have torch's names.
 _ending_in_number_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view=True, name="getitem", node_name="SelectBackward0", jvp="linear",
+    _getitem, x=_getitem_x, view="always", name="getitem", node_name="SelectBackward0", jvp="linear",
     batch=_getitem_batch,
 )  # fmt: skip
 _ending_in_none_p: Primitive = parametric(
-    _getitem, x=_getitem_x, view=True, name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
+    _getitem, x=_getitem_x, view="always", name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
     batch=_getitem_batch,
 )  # fmt: skip
 
@@ -75,7 +75,7 @@ def _select(x: Any, axis: Any, index: Any) -> Any:
 select_p: Primitive = parametric(
     _select,
     x=lambda g, x_shape, axis, index: place_p(g, x_shape, (_ALL,) * axis + (index, ...)),
-    view=True,
+    view="always",
     jvp="linear",
     batch=lambda x, axis, index: select_p(x, axis + 1, index),
     saved={"x_shape": "self_sym_sizes", "axis": "dim"},
@@ -140,8 +140,14 @@ def _numpy_index(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[Any, 
     return tuple(_ALL if k < 0 else indexes[k] for k in spec)
 
 
+def beside(x: Any, i: Any) -> Any:
+    """Return an index where `x` is: lists and masks of the host also index what lies on a GPU."""
+    return i if type(i) is type(x) else place_array(i, device_of(x))
+
+
 def _index(xs: Any, spec: Any) -> Any:
-    x, *indexes = xs
+    x = xs[0]
+    indexes = [beside(x, i) for i in xs[1:]]
     try:
         if len(indexes) == 1 and indexes[0].dtype != bool:
             return x.take(indexes[0], axis=spec.index(0))
@@ -179,9 +185,9 @@ pick_p: Primitive = parametric(
 
 
 def _unindex(xs: Any, shape: Any, spec: Any) -> Any:
-    x, *indexes = xs
+    x = xs[0]
     out = module_of(x).zeros(shape, x.dtype)
-    add_at(out, tuple(indexes), spec, x)
+    add_at(out, tuple([beside(out, i) for i in xs[1:]]), spec, x)
     return out
 
 
@@ -293,6 +299,10 @@ def add_rows(rows: Any, numbers: Any, values: Any) -> None:
         return
     if width == 1 and rows.flags.c_contiguous:
         np.add.at(rows.reshape(-1), numbers, values.reshape(-1))
+        return
+    if width >= 128:  # a row is worth a call of its own
+        for number, value in zip(numbers.tolist(), values):
+            rows[number] += value
         return
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
@@ -627,7 +637,8 @@ def _index_put(xs: Any, spec: Any, accumulate: Any) -> Any:
 
 
 def _assign(x: Any, y: Any, *rest: Any) -> None:
-    *indexes, spec, accumulate = rest
+    spec, accumulate = rest[-2:]
+    indexes = [beside(x, i) for i in rest[:-2]]
     if accumulate:
         add_at(x, tuple(indexes), spec, y)
         return
@@ -726,7 +737,7 @@ def _put_plainly(input: Tensor, index: Tensor, value: Any) -> bool:
     check_writable(input, False)
     try:
         array[i] = value
-    except (ValueError, IndexError):  # refused before anything was written: said better elsewhere
+    except (ValueError, IndexError, TypeError):  # refused before anything was written: said better elsewhere
         return False
     note_write(input, "index_put_")
     return True

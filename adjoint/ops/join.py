@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import pairwise
 from typing import Any
 
@@ -395,7 +396,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
         ends = [int(i) for i in given]
         items = [slice(a, b) for a, b in zip([0, *ends], [*ends, length], strict=True)]
     else:
-        sections = int(given)
+        sections = operator.index(given)
         if sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
         small, larger = divmod(length, sections)

@@ -458,12 +458,8 @@ def _cofactors(x: Any) -> Any:
 
 def _cofactors_x(g: Any, x: Any, out: Any) -> Any:
     inverse = mT(inv_p(x, True))
-    size = _by_matrix(sum_p(g * inverse, (x.ndim - 2, x.ndim - 1), True))
+    size = sum_p(g * inverse, (x.ndim - 2, x.ndim - 1), True)
     return size * out - inverse @ mT(g) @ out
-
-
-def _by_matrix(x: Any) -> Any:
-    return x
 
 
 cofactors_p = parametric(_cofactors, x=_cofactors_x, batch="same", holomorphic=True, node_name="LinalgDetBackward0")

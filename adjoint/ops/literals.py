@@ -76,6 +76,8 @@ def _from_array(array: Any, dtype: dtypes.dtype | None, copy: bool) -> Any:
 def check_array(array: Any) -> None:
     """Raise where torch refuses to look at a NumPy array."""
     dtypes.of(array.dtype)
+    if array.flags.c_contiguous and array.dtype.isnative:
+        return
     if any(s < 0 for s in array.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
@@ -116,6 +118,8 @@ def number_as(value: Any, dtype: dtypes.dtype, *, lenient: bool = False) -> Any:
             raise _overflow(dtype) from None
         if not lenient and math.isfinite(value) and abs(value) > _LARGEST.get(dtype, math.inf):
             raise _overflow(dtype)
+        if abs(value) <= 65504 or dtype is dtypes.float64:
+            return np.array(value, dtype.np)
     with np.errstate(over="ignore"):
         return np.array(value, dtype.np)
 
@@ -189,12 +193,25 @@ def _filled_from(data: Any, dtype: dtypes.dtype) -> Any:
         found = found.astype(np.complex128 if dtype.category == 3 else np.float64)
     if found.dtype == dtype.np:
         return found
+    if dtype.category == 2 and found.dtype.kind == "f":
+        return narrowed(found, dtype.np)
     if found.dtype.kind == "c" and dtype.category < 3:
         raise TypeError("must be real number, not complex")
     if dtype.category == 1 and found.size:
         _check_integers(found, dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         return found.astype(dtype.np)
+
+
+def narrowed(array: Any, dtype: Any) -> Any:
+    """Return floats as narrower ones, too large ones as inf."""
+    # Setting NumPy's error state costs more than a small conversion; adjoint's filter keeps it quiet,
+    # and where the program has made warnings errors, the conversion is done again.
+    try:
+        return array.astype(dtype)
+    except RuntimeWarning:
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
 
 
 def _check_integers(found: Any, dtype: dtypes.dtype) -> None:

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..core.dtypes import of
 from ..core.promotion import result_type
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from ..kernels import special
 from .activation import log_sigmoid_p, relu_p
 from .arguments import dtype_of, require_tensor
 from .contraction import linear
@@ -25,14 +24,15 @@ from .elementwise import mul_p, sigmoid_p, sub_p
 from .gather import gather_p
 from .measure import vector_norm_p
 from .piecewise import abs_p, clamp_min, where_p
-from .reduce import _mean, _sum, log_softmax_p, mean_all_p, mean_p, spread, sum_all_p, sum_p, title_of
-from .shape import broadcast_tensors, cast_p, expand_p, reshape_p, transpose_p
+from .reduce import _mean, _sum, log_softmax_p, mean_all_p, mean_p, softmax_p, sum_all_p, sum_p, title_of
+from .shape import broadcast_tensors, cast_p, expand_p, reshape_p
 from .special import xlogy
 
 Tensor = Any
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
+_FULL = (np.dtype("float32"), np.dtype("float64"))
 _CODES = {"none": NONE, "mean": MEAN, "sum": SUM, NONE: NONE, MEAN: MEAN, SUM: SUM}
 
 # --- Reductions -------------------------------------------------------------------------------------
@@ -572,6 +572,89 @@ nll_back_p = nary(
 )
 
 
+# The whole of it, for the usual case (a matrix, all classes equal): a row keeps one number.
+
+
+class Logs:
+    """Where a kernel leaves the logarithm of each row's sum of exponentials, and which rows do not count."""
+
+    __slots__ = ("skip", "values")
+
+    def __init__(self) -> None:
+        self.values: Any = None
+        self.skip: Any = None
+
+
+_BLOCK = 65536  # elements of a block of rows
+
+
+def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
+    count, classes = x.shape
+    sums = np.empty(count, x.dtype)
+    step = max(_BLOCK // max(classes, 1), 1)
+    for i in range(0, count, step):
+        block = x[i : i + step]
+        top = np.maximum.reduce(block, 1, None, None, True)
+        away = block - top
+        np.exp(away, out=away)
+        total = np.add.reduce(away, 1)
+        np.log(total, out=total)
+        np.add(total, top[:, 0], out=sums[i : i + step])
+    skip = None
+    if not 0 <= ignored < classes and count and target.min() >= 0 and target.max() < classes:
+        picked = sums - x[np.arange(count), target]
+    else:
+        picked, skip = _picked(x, target, ignored)
+        picked += sums
+        picked[skip] = 0
+    if logs is not None:
+        logs.values, logs.skip = sums, skip
+    if reduction == NONE:
+        return picked
+    loss = np.add.reduce(picked)
+    return loss if reduction == SUM else loss / x.dtype.type(_left(count, skip))
+
+
+def _left(count: int, skip: Any) -> int:
+    return count if skip is None else count - int(np.count_nonzero(skip))
+
+
+def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
+    if type(g) is not ndarray or type(x) is not ndarray or logs is None or logs.values is None:
+        back = nll_back_p(g, target, x.shape, ignored, reduction)
+        return back - softmax_p(x, 1) * sum_p(back, (1,), True)
+    count, classes = x.shape
+    skip = logs.skip
+    share = g / x.dtype.type(_left(count, skip)) if reduction == MEAN else g
+    if skip is not None:
+        share, target = np.where(skip, x.dtype.type(0), share), np.where(skip, 0, target)
+    out = np.empty_like(x)
+    step = max(_BLOCK // max(classes, 1), 1)
+    for i in range(0, count, step):
+        o = np.subtract(x[i : i + step], logs.values[i : i + step, None], out=out[i : i + step])
+        np.exp(o, out=o)
+        o *= share[i : i + step, None] if share.ndim else share
+    out[np.arange(count), target] -= share
+    return out
+
+
+cross_entropy_p: Primitive = nary(
+    _cross_entropy,
+    inputs=2,
+    x=_cross_entropy_x,
+    jvp=lambda tangents, inputs, out, params: nll_loss_p(
+        _log_softmax_slope(tangents[0], softmax_p(inputs[0], 1)), inputs[1], *params[:2]
+    ),
+    batch=lambda x, target, ignored, reduction, logs: _nll_batch(log_softmax_p(x, 2), target, ignored, reduction),
+    node_name="NllLossBackward0",
+    saved={"x": "self", "ignored": "ignore_index"},
+)
+
+
+def _log_softmax_slope(t: Any, weights: Any) -> Any:
+    return t - sum_p(weights * t, (1,), True)
+
+
 def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
     a, t = input.array, target.array
     if of(t.dtype).name not in ("int64", "uint8"):
@@ -663,6 +746,8 @@ def cross_entropy(
     if a.shape == t.shape and of(t.dtype).category >= 2:
         return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)
     _check_classes(input, target, weight)
+    if weight is None and not label_smoothing and a.ndim == 2 and a.shape[1] and a.dtype in _FULL:
+        return cross_entropy_p(input, target, ignore_index, code, Logs())
     logs = log_softmax_p(input, axis)
     if a.ndim == 1 and t.ndim == 1:
         logs, axis = logs.unsqueeze(0), 1

@@ -45,8 +45,8 @@ def same_memory(x: TensorBase) -> Storage:
     """Return a storage for the same memory with a version counter of its own, whose writes `x` does not see."""
     storage = InferenceStorage() if type(x.memory) is InferenceStorage else PrivateStorage()
     storage.ledger = None
-    if isinstance(x.array, np.ndarray):
-        storage.origin = origin_of(x)
+    if x.memory is not None and hasattr(x.memory, "origin"):
+        storage.origin = x.memory.origin
     return storage
 
 

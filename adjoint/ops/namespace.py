@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import memory, questions, ranges, interop, activation, arrange, compare, contraction, conv, einsum, convert, copied, create, elementwise, extremes, decomposition, embedding, gather, index, join, linalg, matrix, measure, native, parts, piecewise, power, pooling, grid, resample, random, reduce, scan, shape, signal, sorting, special
+from . import memory, questions, ranges, interop, activation, arrange, compare, contraction, conv, einsum, convert, copied, create, elementwise, extremes, decomposition, embedding, gather, index, join, kinds, linalg, matrix, measure, native, places, recurrent, removed, parts, piecewise, power, pooling, grid, resample, random, reduce, scan, shape, signal, sorting, special
 
-_ROOMS = (create, ranges, random, memory, questions, interop, elementwise, power, piecewise, compare, activation, special, reduce, extremes, scan, measure, shape, index, join, arrange, gather, embedding, sorting, parts, copied, contraction, conv, pooling, resample, grid, einsum, decomposition, matrix, signal, native)
+_ROOMS = (create, ranges, random, memory, questions, interop, elementwise, power, piecewise, compare, activation, special, reduce, extremes, scan, measure, shape, index, join, arrange, gather, embedding, sorting, parts, kinds, copied, contraction, conv, pooling, resample, grid, einsum, decomposition, matrix, signal, native, places, recurrent, removed)
 
 
 def _is_public(room: Any, name: str) -> bool:

@@ -26,7 +26,7 @@ __all__ = [
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
-_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
+_ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
 # --- One place, or a run of places, along a dimension -----------------------------------------------
 
@@ -128,7 +128,7 @@ def _undiagonal(x: Any, shape: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
 diagonal_p: Primitive = parametric(
     _diagonal,
     x=lambda g, x_shape, offset, axis1, axis2: undiagonal_p(g, x_shape, offset, axis1, axis2),
-    view=True,
+    view="always",
     jvp="linear",
     batch=lambda x, offset, axis1, axis2: diagonal_p(x, offset, axis1 + 1, axis2 + 1),
     saved={"x_shape": "self_sym_sizes", "axis1": "dim1", "axis2": "dim2"},

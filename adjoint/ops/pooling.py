@@ -16,9 +16,9 @@ import numpy as np
 
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.failures import not_implemented
 from ..core.primitive import wrap
 from ..core.recorders import nary, parametric
-from ..core.tensor import TensorBase
 from ..kernels.taps import Taps, largest, mix, where_largest
 from . import random
 from .activation import relu
@@ -168,6 +168,12 @@ def _per_dimension(value: Any, rank: int, name: str, op: str) -> Ints:
     return values * rank if len(values) == 1 else values
 
 
+def refuse(op: str, x: Any, kinds: str, but: str = "") -> None:
+    """Raise if `x` is of a dtype that an op does not take, of these kinds except for one."""
+    if x.dtype.kind in kinds and x.dtype.name != but:
+        raise not_implemented(op, x)
+
+
 def _stride_of(stride: Any, kernel: Ints, op: str) -> Ints:
     if stride is None or (isinstance(stride, tuple | list) and not stride):
         return kernel
@@ -226,6 +232,7 @@ def _average(
     if divisor_override == 0:
         raise RuntimeError(f"divisor must be not zero: {op} got divisor_override=0")
     size = _sizes(op, input, kernel, stride, padding, (1,) * rank, ceil_mode)
+    refuse(op, input.array, "biuc", "int64")
     # A divisor of its own is divided by once, with the last dimension.
     divisors = [None] * rank if divisor_override is None else [1] * (rank - 1) + [divisor_override]
     plans = tuple(
@@ -314,6 +321,7 @@ def _maximum(
         _per_dimension(padding, rank, "padding", op), _per_dimension(dilation, rank, "dilation", op),
     )  # fmt: skip
     size = _sizes(op, input, kernel, stride, padding, dilation, ceil_mode)
+    refuse(op, input.array, "bc")
     shape = input.array.shape[-rank:]
     plans = tuple(
         _windows(*sizes) for sizes in zip(shape, kernel, stride, padding, dilation, size, strict=True)
@@ -417,6 +425,7 @@ def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Ints
                 f"{op}: Expected input to have non-zero size for non-batch dimensions, but input has sizes "
                 f"{list(shape)} with dimension {d} being empty"
             )
+    refuse(op, input.array, "biuc")
     return size
 
 

@@ -47,6 +47,8 @@ def arange(
     tensor([1.0000, 1.5000])
     """
     check_layout(layout)
+    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and start is end is step is out is dtype is None:
+        return _made(np.arange(args[0]), device, requires_grad)
     begin, stop, by = _bounds(args, start, end, step)
     whole = all(isinstance(v, int) for v in (begin, stop, by))
     wanted = _as_out(out, dtype) or (dtypes.int64 if whole else default())
@@ -157,10 +159,10 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any,
     if count == 1:
         return np.array([begin], work), wanted
     step = (stop - begin) / work(count - 1) if count else work(0)
-    i = np.arange(count)
+    i = np.arange(count).astype(work)
     # From both ends to the middle: so the last number is exactly `end`.
-    rising = i < count // 2
-    values = np.where(rising, begin + step * i.astype(work), stop - step * (count - 1 - i).astype(work))
+    values = begin + step * i
+    values[count // 2 :] = stop - step * i[: count - count // 2][::-1]
     return values.astype(work, copy=False), wanted
 
 

@@ -213,7 +213,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     if lead < 0 or [m for n, m in zip(wanted, have[lead:]) if n not in (1, m)]:
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(have)}}}.")
     if wanted == have:
-        return input if have else input.clone()
+        return input if have else sum_all_p(input)
     return sum_to_p(input, wanted)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..kernels.taps import Taps
 from .arguments import require_tensor
 from .arrange import constant_pad_nd
-from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing
+from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing, refuse
 from .shape import clone_p, permute_p, reshape
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
@@ -83,7 +83,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
     if len(widths) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2, got {len(widths)}")
     if value is not None and value != 0:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     shape = tuple(input.array.shape)
     rank = len(widths) // 2
     if rank not in (1, 2, 3) or len(shape) not in (rank + 1, rank + 2):
@@ -99,6 +99,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
             f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
             f"dimensions for input, but got: {list(shape)}"
         )
+    if mode != "circular":
+        refuse(f"{mode}_pad{rank}d", input.array, "b")
     plans = tuple(_padding(mode, n, *pair) for n, pair in zip(shape[-rank:], pairs, strict=True))
     return _PADS[mode, rank](input, plans)
 
@@ -136,7 +138,7 @@ def _resizing(
     """Return the taps that make `m` places of `n`; None where nothing changes."""
     if mode.startswith("nearest"):
         return _nearest(mode, n, m, scale)
-    kind = np.float64 if double else np.float32
+    kind: Any = np.float64 if double else np.float32
     if mode.endswith("smooth"):
         return _smooth(mode, kind, n, m, scale, align_corners)
     step = _step(kind, n, m, scale, align_corners)
@@ -227,7 +229,7 @@ def _wanted(size: Any, rank: int, shape: Any) -> list[int]:
             )
         for n in size:
             if isinstance(n, float) or not hasattr(n, "__index__"):
-                raise TypeError(f"expected size to be one of int or Tuple[int] but got size of types {[type(s) for s in size]}")
+                raise TypeError(f"expected size to be one of int or Tuple[int] but got size {list(size)}")
         return [int(n) for n in size]
     return [int(size)] * rank
 
@@ -301,6 +303,7 @@ def _check_resize(input: Tensor, mode: str, rank: int, wanted: list[int]) -> Non
         raise RuntimeError(
             f"Non-empty {rank + 2}D data tensor expected but got a tensor with sizes {list(shape)}"
         )
+    refuse(f"upsample_{mode}{rank}d", input.array, "biuc", "uint8")
 
 
 def upsample(
@@ -362,7 +365,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
     k = len(lead)
     moved = permute_p(split, (*range(k + 1), k + 3, k + 1, k + 4, k + 2))
-    return _own(reshape(moved, (*lead, c // (r * r), h * r, w * r)), input)
+    return _own(reshape(moved, (*lead, c // (r * r), h * r, w * r)))
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -379,7 +382,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     k = len(lead)
     moved = permute_p(split, (*range(k + 1), k + 2, k + 4, k + 1, k + 3))
-    return _own(reshape(moved, (*lead, c * r * r, h // r, w // r)), input)
+    return _own(reshape(moved, (*lead, c * r * r, h // r, w // r)))
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -397,13 +400,13 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         )
     split = reshape(input, (shape[0], groups, c // groups, *shape[2:]))
     moved = permute_p(split, (0, 2, 1, *range(3, len(shape) + 1)))
-    return _own(reshape(moved, shape), input)
+    return _own(reshape(moved, shape))
 
 
 native_channel_shuffle = channel_shuffle
 
 
-def _own(result: Tensor, input: Tensor) -> Tensor:
+def _own(result: Tensor) -> Tensor:
     """Return a result that looks at no memory but its own."""
     return clone_p(result) if result.lineage is not None else result
 

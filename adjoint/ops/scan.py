@@ -418,11 +418,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     if y.array.shape[axis] == 0:
         return y.sum(axis) * 1.0
     pieces, width = _trapezoids(y, x, dx, axis, "trapezoid")
-    return _weighted(pieces, width).sum(axis) / 2.0 if x is not None else pieces.sum(axis) * (dx / 2.0)
-
-
-def _weighted(pieces: Tensor, width: Any) -> Tensor:
-    return pieces * width
+    return (pieces * width).sum(axis) / 2.0 if x is not None else pieces.sum(axis) * (dx / 2.0)
 
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
@@ -435,7 +431,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim
     axis = dim_in(dim, y.array.ndim)
     pieces, width = _trapezoids(y, x, dx, axis, "cumulative_trapezoid")
     if x is not None:
-        return cumsum(_weighted(pieces, width) / 2.0, axis)
+        return cumsum(pieces * width / 2.0, axis)
     return cumsum(pieces, axis) * (dx / 2.0)
 
 

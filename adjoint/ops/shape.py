@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core import layout, modes, primitive
 from ..core.device import module_of
-from ..core.dtypes import as_dtype, dtype, of
+from ..core.dtypes import dtype
 from ..core.inplace import check_writable
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
@@ -23,15 +23,14 @@ from .arguments import dim_in, dims_in, shape_from
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
     "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors",
-    "broadcast_to", "clone", "conj", "conj_physical", "flatten", "imag", "moveaxis", "movedim", "permute",
-    "ravel", "real", "reshape", "resolve_conj", "resolve_neg", "squeeze", "swapaxes", "swapdims", "t",
-    "transpose", "unflatten", "unsqueeze", "view_as_complex", "view_as_real",
+    "broadcast_to", "clone", "conj", "conj_physical", "flatten", "moveaxis", "movedim", "permute",
+    "ravel", "reshape", "resolve_conj", "resolve_neg", "squeeze", "swapaxes", "swapdims", "t",
+    "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
-_ZERO = np.zeros((), np.int8)  # what a rule writes where nothing of the gradient is left
 
 # --- What the engine itself needs -------------------------------------------------------------------
 
@@ -177,7 +176,7 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 # --- The same memory in another shape ---------------------------------------------------------------
 
-alias_p: Primitive = parametric(lambda x: x[...], x=lambda g: g, view=True, name="alias", jvp="linear", batch="same")
+alias_p: Primitive = parametric(lambda x: x[...], x=lambda g: g, view="always", name="alias", jvp="linear", batch="same")
 
 
 def alias(input: Tensor) -> Tensor:
@@ -293,9 +292,11 @@ def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
             [0., 0., 0.]])
     """
     array = input.array
-    if shape and type(shape[0]) is int and not modes.unusual and array.flags.c_contiguous:
+    if shape and type(shape[0]) is int and not modes.unusual and array.flags.c_contiguous and min(shape) >= -1:
         return reshape_p(input, shape)
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], _dtype_type)):
+        from .kinds import view_dtype
+
         return view_dtype(input, shape[0] if dtype is None else dtype)
     wanted = _resolved(_sizes(shape, size), array.size)
     if not _lies_as(array, wanted):
@@ -321,7 +322,7 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
             [2, 3]])
     """
     array = input.array
-    if args and type(args[0]) is int and not modes.unusual and array.flags.c_contiguous:
+    if args and type(args[0]) is int and not modes.unusual and array.flags.c_contiguous and min(args) >= -1:
         return reshape_p(input, args)
     wanted = _resolved(_sizes(args, shape), array.size)
     return (reshape_p if _lies_as(array, wanted) else unsafe_view_p)(input, wanted)
@@ -390,7 +391,7 @@ _squeezes = [
     parametric(
         _squeeze,
         x=lambda g, x_shape: g.reshape(x_shape),
-        view=True,
+        view="always",
         jvp="linear",
         batch=lambda x, axes: squeeze_p(x, tuple(a + 1 for a in axes)),
         name="squeeze" if form == 1 else f"squeeze_{form}",
@@ -418,7 +419,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
         dims, form = dims_in(dim, len(shape)) if dim else (), 2
     else:
         dims, form = dims_in(dim, len(shape)), 1
-    return _squeezes[form](input, tuple(d for d in dims if shape[d] == 1))
+    return _squeezes[form](input, tuple([d for d in dims if shape[d] == 1]))
 
 
 def _unsqueeze(x: Any, axis: Any) -> Any:
@@ -428,7 +429,7 @@ def _unsqueeze(x: Any, axis: Any) -> Any:
 unsqueeze_p: Primitive = parametric(
     _unsqueeze,
     x=lambda g, x_shape: g.reshape(x_shape),
-    view=True,
+    view="always",
     jvp="linear",
     batch=lambda x, axis: unsqueeze_p(x, axis + 1),
     saved={"axis": "dim"},
@@ -488,8 +489,13 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
 
 def _expand(x: Any, shape: Any) -> Any:
     lead = len(shape) - x.ndim
-    strides = [0] * lead
-    for n, m, s in zip(x.shape, shape[lead:], x.strides):
+    strides: Any = [0] * lead
+    if x.shape == shape[lead:]:
+        strides += x.strides
+        shape_left: Any = ()
+    else:
+        shape_left = shape[lead:]
+    for n, m, s in zip(x.shape, shape_left, x.strides):
         if n == m:
             strides.append(s)
         elif n == 1:
@@ -517,7 +523,7 @@ def _expand_error(shape: Any, existing: Any) -> RuntimeError:
 expand_p: Primitive = parametric(
     _expand,
     x=lambda g, x_shape: sum_to_p(g, x_shape),
-    view=True,
+    view="always",
     jvp="linear",
     batch=lambda x, shape: expand_p(_lead(x, len(shape)), (x.shape[0], *shape)),
     saved={"x_shape": "self_sym_sizes"},
@@ -634,7 +640,7 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 permute_p: Primitive = parametric(
     _permute,
     x=lambda g, axes: permute_p(g, _inverse(axes)),
-    view=True,
+    view="always",
     jvp="linear",
     batch=lambda x, axes: permute_p(x, (0, *(a + 1 for a in axes))),
     saved={"axes": "dims"},
@@ -651,6 +657,11 @@ def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """
     rank = input.array.ndim
     wanted = _sizes(args, dims)
+    if len(wanted) == rank and not modes.unusual and min(wanted, default=0) >= 0:
+        try:
+            return permute_p(input, wanted)
+        except Exception:  # the checks below say it better
+            pass
     if len(wanted) != rank:
         raise RuntimeError(
             "permute: number of dimensions in the tensor input does not match the length of the desired "
@@ -669,7 +680,7 @@ def _swap(x: Any, axis0: Any, axis1: Any) -> Any:
 transpose_p: Primitive = parametric(
     _swap,
     x=lambda g, axis0, axis1: transpose_p(g, axis0, axis1),
-    view=True,
+    view="always",
     jvp="linear",
     batch=lambda x, axis0, axis1: transpose_p(x, axis0 + 1, axis1 + 1) if x.ndim > 1 else alias_p(x),
     name="transpose",
@@ -702,7 +713,7 @@ def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
 t_p: Primitive = parametric(
     lambda x: x.T,
     x=lambda g: t_p(g),
-    view=True,
+    view="always",
     name="t",
     jvp="linear",
     batch=lambda x: transpose_p(x, 1, 2) if x.ndim > 2 else alias_p(x),
@@ -785,121 +796,6 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Move dimensions to other places; the rest keep their order."""
     return movedim(input, source, destination)
-
-
-# --- Other dtypes of the same memory ----------------------------------------------------------------
-
-
-def _view_as_real(x: Any) -> Any:
-    parts = x.real
-    return module_of(x).lib.stride_tricks.as_strided(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
-
-
-def _view_as_complex(x: Any) -> Any:
-    wanted = of(x.dtype).to_complex().np
-    size = x.dtype.itemsize
-    if x.size and (x.strides[-1] != size or any(s % (2 * size) for s in x.strides[:-1])):
-        x = x.copy(order="C")
-    if x.size == 0:
-        return module_of(x).empty(x.shape[:-1], wanted)
-    return x.view(wanted)[..., 0]
-
-
-view_as_real_p: Primitive = parametric(
-    _view_as_real, x=lambda g: view_as_complex_p(g), view=True, jvp="linear", batch="same"
-)
-view_as_complex_p: Primitive = parametric(
-    _view_as_complex, x=lambda g: view_as_real_p(g), view=True, jvp="linear", batch="same"
-)
-
-
-def view_as_real(input: Tensor) -> Tensor:
-    """View complex numbers as pairs of real ones, in a new last dimension.
-
-    Examples
-    --------
-    >>> adjoint.view_as_real(adjoint.tensor([1 + 2j]))
-    tensor([[1., 2.]])
-    """
-    if input.array.dtype.kind != "c":
-        raise RuntimeError("view_as_real is only supported for complex tensors")
-    return view_as_real_p(input)
-
-
-def view_as_complex(input: Tensor) -> Tensor:
-    """View pairs of real numbers, the last dimension, as complex ones."""
-    array = input.array
-    if of(array.dtype).name not in ("float32", "float64"):
-        raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
-            f"scalar type: {of(array.dtype).name}"
-        )
-    if array.ndim == 0:
-        raise RuntimeError("Input tensor must have one or more dimensions")
-    if array.shape[-1] != 2:
-        raise RuntimeError("Tensor must have a last dimension of size 2")
-    if type(array) is ndarray and array.size:
-        if array.strides[-1] != array.itemsize:
-            raise RuntimeError("Tensor must have a last dimension with stride 1")
-        for i, (s, n) in enumerate(zip(array.strides[:-1], array.shape[:-1], strict=True)):
-            if n > 1 and s % (2 * array.itemsize):
-                raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, not dim {i}")
-    return view_as_complex_p(input)
-
-
-def real(input: Tensor) -> Tensor:
-    """View the real part; a real tensor is its own."""
-    if input.array.dtype.kind != "c":
-        return input
-    from .index import select_p
-
-    return select_p(view_as_real_p(input), input.array.ndim, 0)
-
-
-def imag(input: Tensor) -> Tensor:
-    """View the imaginary part."""
-    if input.array.dtype.kind != "c":
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    from .index import select_p
-
-    return select_p(view_as_real_p(input), input.array.ndim, 1)
-
-
-def _view_dtype(x: Any, dtype: Any) -> Any:
-    if x.ndim == 0 or dtype.itemsize == x.dtype.itemsize:
-        return x.view(dtype)
-    if x.dtype.itemsize > dtype.itemsize and not (x.strides[-1] == x.itemsize or x.shape[-1] <= 1):
-        raise RuntimeError("self.stride(-1) must be 1 to view a tensor as a dtype of smaller element size")
-    return x.view(dtype)
-
-
-view_dtype_p: Primitive = parametric(_view_dtype, view=True, name="view_dtype", batch="same")
-
-
-def view_dtype(input: Tensor, dtype: Any) -> Tensor:
-    """Look at the same bytes as another dtype; no gradient flows through."""
-    wanted = as_dtype(dtype).np
-    array = input.array
-    if wanted == array.dtype:
-        return alias_p(input)
-    old, new = array.itemsize, wanted.itemsize
-    if old != new and array.ndim == 0:
-        raise RuntimeError(
-            f"self.dim() cannot be 0 to view {of(array.dtype).name} as {of(wanted).name} (different element sizes)"
-        )
-    if new > old:
-        ratio = new // old
-        if array.shape[-1] % ratio:
-            raise RuntimeError(
-                f"self.size(-1) must be divisible by {ratio} to view {of(array.dtype).name} as "
-                f"{of(wanted).name} (different element sizes), but got {array.shape[-1]}"
-            )
-        if type(array) is ndarray and array.strides[-1] != old and array.shape[-1] > 1:
-            raise RuntimeError(
-                f"self.stride(-1) must be 1 to view {of(array.dtype).name} as {of(wanted).name} (different "
-                f"element sizes), but got {array.strides[-1] // old}"
-            )
-    return view_dtype_p(input, wanted)
 
 
 # --- In place: the tensor itself gets another shape -------------------------------------------------

@@ -10,19 +10,22 @@ import numpy as np
 
 from ..core import device as devices
 from ..core.device import module_of
-from ..core.dtypes import as_dtype, default, of
+from ..core.dtypes import as_dtype, default, float32, of
 from .arguments import dtype_of
 from .create import finish
 from .fft import c2c_p, c2r_p, r2c_p
 from .gather import index_select_p
 from .index import slice_p
+from .kinds import view_as_real
 from .parts import refold_p, unfold_p
 from .reduce import widened
-from .shape import cast_p, expand_p, reshape_p, transpose_p, view_as_real
+from .shape import cast_p, expand_p, reshape_p, transpose_p
 
 Tensor = Any
 
-__all__ = ["istft", "stft"]
+__all__ = [
+    "bartlett_window", "blackman_window", "hamming_window", "hann_window", "istft", "kaiser_window", "stft",
+]  # fmt: skip
 
 # --- Windows, as in ``adjoint.signal.windows`` ------------------------------------------------------
 
@@ -178,6 +181,69 @@ def kaiser(
         return np.i0(beta * np.sqrt(np.maximum(1 - (2 * t / span - 1) ** 2, 0))) / np.i0(beta)
 
     return _window("kaiser", M, sym, dtype, layout, device, requires_grad, shape)
+
+
+def _old(name: str, make: Any, length: int, periodic: bool, dtype: Any, options: dict[str, Any], **more: Any) -> Tensor:
+    """Return a window under the name and with the errors that torch's own namespace gives it."""
+    if length < 0:
+        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
+    wanted = default() if dtype is None else as_dtype(dtype)
+    if not wanted.is_floating_point:
+        raise RuntimeError(f"{name} expects floating point dtypes, got: {wanted}")
+    if wanted.itemsize < 4:
+        return cast_p(make(length, sym=not periodic, dtype=float32, **options, **more), wanted.np)
+    return make(length, sym=not periodic, dtype=wanted, **options, **more)
+
+
+def hann_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return a Hann window, periodic unless asked otherwise.
+
+    Examples
+    --------
+    >>> adjoint.hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
+    options = {"layout": layout, "device": device, "requires_grad": requires_grad}
+    return _old("hann_window", hann, window_length, periodic, dtype, options)
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return a window ``alpha - beta * cos``, periodic unless asked otherwise."""
+    options = {"layout": layout, "device": device, "requires_grad": requires_grad}
+    return _old("hamming_window", general_cosine, window_length, periodic, dtype, options, a=[alpha, beta])
+
+
+def bartlett_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return a triangular window, periodic unless asked otherwise."""
+    options = {"layout": layout, "device": device, "requires_grad": requires_grad}
+    return _old("bartlett_window", bartlett, window_length, periodic, dtype, options)
+
+
+def blackman_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return a Blackman window, periodic unless asked otherwise."""
+    options = {"layout": layout, "device": device, "requires_grad": requires_grad}
+    return _old("blackman_window", blackman, window_length, periodic, dtype, options)
+
+
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return a Kaiser window, periodic unless asked otherwise."""
+    options = {"layout": layout, "device": device, "requires_grad": requires_grad}
+    return _old("kaiser_window", kaiser, window_length, periodic, dtype, options, beta=beta)
 
 
 # --- Short-time Fourier transform -------------------------------------------------------------------

@@ -239,9 +239,9 @@ def bucketize(
 # --- Distinct values --------------------------------------------------------------------------------
 
 
-def _results(found: list[Any], inverse: bool, counts: bool) -> Any:
-    wanted = [found[0]] + ([found[1]] if inverse else []) + ([found[2]] if counts else [])
-    tensors = tuple(wrap(f) for f in wanted)
+def _results(input: Tensor, found: list[Any]) -> Any:
+    place = device_of(input.array)
+    tensors = tuple(wrap(place_array(f, place)) for f in found)
     return tensors[0] if len(tensors) == 1 else tensors
 
 
@@ -258,10 +258,13 @@ def unique(
     """
     array = concrete(input, "unique()")
     axis = None if dim is None else dim_in(dim, array.ndim)
-    values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
-    inverse = inverse.reshape(-1) if axis is not None else inverse.reshape(array.shape)
-    place = device_of(input.array)
-    return _results([place_array(v, place) for v in (values, inverse, counts)], return_inverse, return_counts)
+    found = np.unique(
+        array, return_inverse=return_inverse, return_counts=return_counts, axis=axis, equal_nan=False
+    )
+    parts = list(found) if isinstance(found, tuple) else [found]
+    if return_inverse:
+        parts[1] = parts[1].reshape(-1 if axis is not None else array.shape)
+    return _results(input, parts)
 
 
 def unique_consecutive(
@@ -288,8 +291,7 @@ def unique_consecutive(
     if dim is None:
         inverse = inverse.reshape(array.shape)
     counts = np.diff(np.append(at, len(rows)))
-    place = device_of(input.array)
-    return _results([place_array(v, place) for v in (values, inverse, counts)], return_inverse, return_counts)
+    return _results(input, [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])])
 
 
 def isin(

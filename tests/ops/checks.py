@@ -41,7 +41,7 @@ def tensors(m: Any, values: list[np.ndarray]) -> list[Any]:
 def floats(result: Any) -> list[Any]:
     """Return the differentiable tensors of a result."""
     parts = result if isinstance(result, tuple | list) else [result]
-    return [p for p in parts if hasattr(p, "requires_grad") and p.dtype.is_floating_point or p.dtype.is_complex]
+    return [p for p in parts if p.dtype.is_floating_point or p.dtype.is_complex]
 
 
 def weighted(m: Any, result: Any) -> Any:

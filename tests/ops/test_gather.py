@@ -244,7 +244,7 @@ def test_unique() -> None:
 
 @needs_torch
 def test_one_hot() -> None:
-    from adjoint.ops.sorting import one_hot
+    from adjoint.ops.embedding import one_hot
 
     for arguments in (([0, 2, 1],), ([[0], [3]], 5), ([0, 7], 3), ([-1],)):
         mine = outcome(lambda m: one_hot(m.tensor(arguments[0]), *arguments[1:]), adjoint)

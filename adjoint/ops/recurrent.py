@@ -1,0 +1,244 @@
+"""Recurrent layers, as ``torch.NAME`` has them: cells, and whole stacks of layers over sequences.
+
+A stack multiplies the inputs of all steps by the weights at once; what is left for each step is the product
+with the hidden state and the gates. Sequences are (T, N, E), or packed: rows of all steps below one another,
+with the number of sequences still going at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.tensor import TensorBase
+from .activation import relu_p
+from .contraction import linear
+from .dropout import dropout
+from .elementwise import add_p, mul_p, sigmoid_p, sub_p, tanh_p
+from .join import cat, stack
+from .shape import transpose_p
+
+Tensor = Any
+Step = Callable[[Tensor, Tensor, Any], Any]
+
+__all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
+
+# --- One step ---------------------------------------------------------------------------------------
+
+
+def _tanh_step(given: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    return tanh_p(add_p(given, recurrent))
+
+
+def _relu_step(given: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    return relu_p(add_p(given, recurrent))
+
+
+def _gru_step(given: Tensor, recurrent: Tensor, state: Tensor) -> Tensor:
+    reset, update, new = given.chunk(3, -1)
+    by_reset, by_update, by_new = recurrent.chunk(3, -1)
+    reset, update = sigmoid_p(add_p(reset, by_reset)), sigmoid_p(add_p(update, by_update))
+    new = tanh_p(add_p(new, mul_p(reset, by_new)))
+    return add_p(new, mul_p(update, sub_p(state, new)))
+
+
+def _lstm_step(given: Tensor, recurrent: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    enter, forget, new, leave = add_p(given, recurrent).chunk(4, -1)
+    cell = add_p(mul_p(sigmoid_p(forget), state[1]), mul_p(sigmoid_p(enter), tanh_p(new)))
+    return mul_p(sigmoid_p(leave), tanh_p(cell)), cell
+
+
+def _check_cell(input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Tensor) -> None:
+    if input.array.shape[-1] != w_ih.array.shape[1]:
+        raise RuntimeError(
+            f"input has inconsistent input_size: got {input.array.shape[-1]} expected {w_ih.array.shape[1]}"
+        )
+    if hidden.array.shape[-1] != w_hh.array.shape[1]:
+        raise RuntimeError(
+            f"hidden0 has inconsistent hidden_size: got {hidden.array.shape[-1]}, expected {w_hh.array.shape[1]}"
+        )
+
+
+def _cell(step: Step, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any) -> Tensor:
+    _check_cell(input, hx, w_ih, w_hh)
+    return step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), hx)
+
+
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """Take one step of a recurrent layer: the tanh of what input and state give."""
+    return _cell(_tanh_step, input, hx, w_ih, w_hh, b_ih, b_hh)
+
+
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """Take one step of a recurrent layer: the positive part of what input and state give."""
+    return _cell(_relu_step, input, hx, w_ih, w_hh, b_ih, b_hh)
+
+
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
+    """Take one step of a gated recurrent unit."""
+    return _cell(_gru_step, input, hx, w_ih, w_hh, b_ih, b_hh)
+
+
+def lstm_cell(
+    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Take one step of long short-term memory; `hx` and the result are the hidden and the cell state."""
+    if len(hx) != 2:
+        raise RuntimeError("lstm_cell expects two hidden states")
+    _check_cell(input, hx[0], w_ih, w_hh)
+    return _lstm_step(linear(input, w_ih, b_ih), linear(hx[0], w_hh, b_hh), (hx[0], hx[1]))
+
+
+# --- Sequences --------------------------------------------------------------------------------------
+
+
+class _Layer:
+    """One direction of one layer: its step, its weights, and (for an LSTM) a projection of the hidden state."""
+
+    def __init__(self, step: Step, weights: Sequence[Tensor], biased: bool, projected: bool) -> None:
+        self.step = step
+        self.w_ih, self.w_hh = weights[0], weights[1]
+        self.b_ih, self.b_hh = (weights[2], weights[3]) if biased else (None, None)
+        self.w_hr = weights[-1] if projected else None
+
+    def advance(self, given: Tensor, state: Any) -> Any:
+        hidden = state[0] if isinstance(state, tuple) else state
+        state = self.step(given, linear(hidden, self.w_hh, self.b_hh), state)
+        if self.w_hr is not None:
+            state = (linear(state[0], self.w_hr), state[1])
+        return state
+
+    def over(self, x: Tensor, state: Any, backward: bool) -> tuple[Tensor, Any]:
+        given = linear(x, self.w_ih, self.b_ih).unbind(0)
+        outs: list[Any] = [None] * len(given)
+        for t in reversed(range(len(given))) if backward else range(len(given)):
+            state = self.advance(given[t], state)
+            outs[t] = state[0] if isinstance(state, tuple) else state
+        return stack(outs, 0), state
+
+    def over_packed(self, x: Tensor, sizes: list[int], state: Any, backward: bool) -> tuple[Tensor, Any]:
+        given = linear(x, self.w_ih, self.b_ih).split(sizes)
+        outs: list[Any] = [None] * len(given)
+        whole, done = state, []
+        going = sizes[-1] if backward else sizes[0]
+        state = _rows(whole, 0, going)
+        for t in reversed(range(len(given))) if backward else range(len(given)):
+            if sizes[t] < going:  # the shortest sequences have ended
+                done.append(_rows(state, sizes[t], going))
+                state = _rows(state, 0, sizes[t])
+            elif sizes[t] > going:  # longer ones were under way; shorter ones begin
+                state = _joined([state, _rows(whole, going, sizes[t])])
+            going = sizes[t]
+            state = self.advance(given[t], state)
+            outs[t] = state[0] if isinstance(state, tuple) else state
+        return cat(outs), _joined([state, *reversed(done)]) if done else state
+
+
+def _rows(state: Any, start: int, stop: int) -> Any:
+    return tuple(s[start:stop] for s in state) if isinstance(state, tuple) else state[start:stop]
+
+
+def _joined(states: list[Any]) -> Any:
+    if isinstance(states[0], tuple):
+        return tuple(cat(list(parts)) for parts in zip(*states, strict=True))
+    return cat(states)
+
+
+def _stacked(
+    step: Step, x: Tensor, sizes: list[int] | None, state: Any, params: Sequence[Tensor], has_biases: bool,
+    num_layers: int, p: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Tensor, Any]:  # fmt: skip
+    """Run layers one above the other, each in one or two directions; return outputs and last states."""
+    two = isinstance(state, tuple)
+    projected = two and state[0].array.shape[2] != state[1].array.shape[2]
+    each = 2 + 2 * has_biases + projected
+    directions = 2 if bidirectional else 1
+    if len(params) != each * num_layers * directions:
+        raise RuntimeError(f"expected {each * num_layers * directions} weights, got {len(params)}")
+    if sizes is None:
+        if x.array.ndim != 3:
+            raise RuntimeError(f"input must have 3 dimensions, got {x.array.ndim}")
+        if batch_first:
+            x = transpose_p(x, 0, 1)
+    if x.array.shape[-1] != params[0].array.shape[1]:
+        raise RuntimeError(
+            f"input.size(-1) must be equal to input_size. Expected {params[0].array.shape[1]}, got {x.array.shape[-1]}"
+        )
+    last: list[Any] = []
+    for layer in range(num_layers):
+        outs = []
+        for direction in range(directions):
+            number = layer * directions + direction
+            one = _Layer(step, params[number * each : (number + 1) * each], has_biases, projected)
+            begin = tuple(s[number] for s in state) if two else state[number]
+            if sizes is None:
+                out, end = one.over(x, begin, direction == 1)
+            else:
+                out, end = one.over_packed(x, sizes, begin, direction == 1)
+            outs.append(out)
+            last.append(end)
+        x = outs[0] if directions == 1 else cat(outs, -1)
+        if p and train and layer < num_layers - 1:
+            x = dropout(x, p)
+    if sizes is None and batch_first:
+        x = transpose_p(x, 0, 1)
+    ends: Any = tuple(stack(list(parts)) for parts in zip(*last, strict=True)) if two else stack(last)
+    return x, ends
+
+
+def _run(step: Step, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> tuple[Tensor, Any]:
+    """Read the arguments of either form: sequences (input, hx, params, ...), or packed (data, batch_sizes, hx, ...)."""
+    names = ("params", "has_biases", "num_layers", "dropout", "train", "bidirectional")
+    packed = "batch_sizes" in kwargs or (
+        len(args) > 2 and isinstance(args[1], TensorBase) and (isinstance(args[2], TensorBase) or _is_pair(args[2], args, name))
+    )
+    names = ("data", "batch_sizes", "hx", *names) if packed else ("input", "hx", *names, "batch_first")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    missing = [n for n in names if n not in given]
+    if missing:
+        raise TypeError(f"{name}() missing required arguments: {', '.join(missing)}")
+    state = given["hx"]
+    state = tuple(state) if name == "lstm" else state
+    sizes = [int(n) for n in given["batch_sizes"].array] if packed else None
+    return _stacked(
+        step, given["data" if packed else "input"], sizes, state, given["params"], given["has_biases"],
+        given["num_layers"], given["dropout"], given["train"], given["bidirectional"], given.get("batch_first", False),
+    )  # fmt: skip
+
+
+def _is_pair(value: Any, args: tuple[Any, ...], name: str) -> bool:
+    """Return whether the third argument is an LSTM's state, so that the second must be batch sizes."""
+    return name == "lstm" and isinstance(value, tuple | list) and args[1].array.ndim == 1
+
+
+def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Run recurrent layers with tanh over sequences: (input, hx, params, has_biases, num_layers, dropout, train,
+    bidirectional, batch_first), or packed (data, batch_sizes, hx, ...).
+    """
+    return _run(_tanh_step, args, kwargs, "rnn_tanh")
+
+
+def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Run recurrent layers with relu over sequences; the arguments are those of `rnn_tanh`."""
+    return _run(_relu_step, args, kwargs, "rnn_relu")
+
+
+def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """Run gated recurrent units over sequences; the arguments are those of `rnn_tanh`."""
+    return _run(_gru_step, args, kwargs, "gru")
+
+
+def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Run long short-term memory over sequences; `hx` is a pair, and so are the last states returned.
+
+    The arguments are those of `rnn_tanh`.
+    """
+    out, (hidden, cell) = _run(_lstm_step, args, kwargs, "lstm")
+    return out, hidden, cell
