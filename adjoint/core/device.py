@@ -175,6 +175,16 @@ def module_of(array: Any) -> Any:
     return found
 
 
+def adopt(value: Any) -> Any:
+    """Return an array as tensors hold it; replaced by the GPU's own once CuPy is there."""
+    return value
+
+
+def fused_run(run: Any, names: Any, expressions: Any) -> Any:
+    """Return a node's `run` for GPU arrays; replaced by the GPU's own once CuPy is there."""
+    return run
+
+
 def _cupy() -> Any:
     try:
         # Only programs that ask for a GPU pay for this import.
@@ -191,16 +201,6 @@ def _cupy() -> Any:
         adopt, fused_run = gpu.adopt, gpu.fused_run
         _module_of[cupy.ndarray] = _module_of[gpu.Array] = cupy
     return cupy
-
-
-def adopt(value: Any) -> Any:
-    """Return an array as tensors hold it; replaced by the GPU's own once CuPy is there."""
-    return value
-
-
-def fused_run(run: Any, names: Any, expressions: Any) -> Any:
-    """Return a node's `run` for GPU arrays; replaced by the GPU's own once CuPy is there."""
-    return run
 
 
 def place_array(array: Any, place: device) -> Any:

@@ -278,9 +278,9 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     if any(root.watched for root in sums):
         ends = _ends(list(grads), needed)
     node = heappop(heap)[1] if heap else None
+    g = take(node, None)
     try:
         while node is not None:
-            g = take(node)
             edges = node.edges
             extra = node.extra
             op = node.op
@@ -303,8 +303,13 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                     results = (None,) * len(edges)
                 else:
                     try:
-                        results = op.run(node, g, edges, saved)
-                    except RuntimeWarning:
+                        if op.direct is None or node.targets is not None:
+                            results = op.run(node, g, edges, saved)
+                        else:
+                            results = (op.direct(g, saved[0]),)
+                    except RuntimeWarning:  # turned into an error by the program; a NaN is a value here
+                        if op.wants_undefined:  # a custom function's own warning
+                            raise
                         results = primitive.quietly(op.run, node, g, edges, saved)
                 if freed is not None and saved is not None:
                     node.saved = freed
@@ -312,7 +317,8 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                     results = _call_hooks(node, extra, results, g, lift)
                 if anomaly:
                     _refuse_nan(node, edges, results)
-            following = None
+            # The newest of the nodes fed here goes on in `following` and `carried`, past dict and heap.
+            following = carried = None
             for e, r in zip(edges, results):
                 if e is None:
                     continue
@@ -326,22 +332,26 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                             ends = _ends([node, *grads], needed)
                     else:
                         sums[e] = total + r if lift or r.size < _SMALL else _add(total, r)
-                    continue
-                if e in grads:
+                elif e is following:
+                    if carried is None:
+                        carried = r
+                    elif r is not None:
+                        carried = carried + r if lift or r.size < _SMALL else _add(carried, r)
+                elif grads and e in grads:
                     if r is not None:
                         total = grads[e]
                         if total is None:
                             grads[e] = r
                         else:
                             grads[e] = total + r if lift or r.size < _SMALL else _add(total, r)
-                    continue
-                grads[e] = r
-                if following is None:
-                    following = e
+                elif following is None:
+                    following, carried = e, r
                 elif e.stamp > following.stamp:
+                    grads[following] = carried
                     heappush(heap, (-following.stamp, following))
-                    following = e
+                    following, carried = e, r
                 else:
+                    grads[e] = r
                     heappush(heap, (-e.stamp, e))
             if ends is not None and node in ends:
                 r = total = results = g = None
@@ -349,12 +359,17 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                     if e in sums:
                         finish(e, sums.pop(e), lift, captured)
             if not heap:
-                node = following
+                node, g = following, carried
             elif following is None:
                 node = heappop(heap)[1]
+                g = take(node)
+            elif following.stamp > -heap[0][0]:
+                node, g = following, carried
             else:
+                grads[following] = carried
                 node = heappushpop(heap, (-following.stamp, following))[1]
-        r = total = results = g = None
+                g = take(node)
+        r = total = results = g = carried = None
         for node in tuple(sums):
             finish(node, sums.pop(node), lift, captured)
     except Exception as error:

@@ -320,6 +320,7 @@ class Op:
         "call",
         "cuda",
         "derived",
+        "direct",
         "explain",
         "floating",
         "gpu_twin",
@@ -384,6 +385,10 @@ class Op:
         self._number_environment()
         self.title = node_name or _node_name(name)
         self.run = _run_joint(self) if joint else _run_for(self.rules, self.keeps)
+        # The one rule of an op of one input, where it keeps one value: the engine calls it without `run`.
+        self.direct = self.rules[0] if self.keeps and [len(k) for k in self.keeps] == [1] and not joint else None
+        if outputs or len(inputs) != 1:
+            self.direct = None
         if outputs:
             self.run = _run_several(self.run)
         self.wants_undefined = False
@@ -431,12 +436,13 @@ class Op:
         if self.holomorphic and result.dtype.kind == "c":
             if self.twin is None:
                 self.twin = copy.copy(self)
-                self.twin.run = _run_conjugated(self.run)
+                self.twin.run, self.twin.direct = _run_conjugated(self.run), None
             return self.twin
         if self.cuda and type(result) is not ndarray and not isinstance(result, Payload):
             if self.gpu_twin is None:
                 names = tuple(tuple(_names_after_g(r)) for r in self.rules if r)
                 self.gpu_twin = copy.copy(self)
+                self.gpu_twin.direct = None
                 self.gpu_twin.run = device.fused_run(self.run, names, tuple(self.cuda.values()))
             return self.gpu_twin
         return self
@@ -646,6 +652,7 @@ class Special:
 
     __slots__ = (
         "derived",
+        "direct",
         "inputs",
         "joint",
         "keeps",
@@ -659,7 +666,7 @@ class Special:
 
     def __init__(self, title: str, run: Callable[..., Any], wants_undefined: bool = False) -> None:
         self.name = self.title = title
-        self.run, self.wants_undefined = run, wants_undefined
+        self.run, self.wants_undefined, self.direct = run, wants_undefined, None
         self.inputs: tuple[str, ...] = ()
         self.keeps: tuple[tuple[int, ...], ...] = ()
         self.derived: tuple[Any, ...] = ()

@@ -43,6 +43,9 @@ from .tensor import STALE, TensorBase, View, ours, tick
 Tensor: type[TensorBase] = TensorBase
 make: Callable[[], Any] = TensorBase
 
+# The last code object seen to be the program's own: most ops come from the same function as the one before.
+program: Any = None
+
 ndarray = np.ndarray
 f32 = np.dtype("float32")
 f64 = np.dtype("float64")
@@ -72,10 +75,10 @@ def unary(
         return _publish(op, _named(op))
 
     def call(input: Any, *, out: Any = None) -> Any:
-        x = input
-        if modes.unusual or out is not None or (type(x) is not Tensor and type(x) not in plain):
-            return _into(out, general(op, (x,), ()))
-        a = x.array
+        global program
+        if modes.unusual or out is not None or (type(input) is not Tensor and type(input) not in plain):
+            return _into(out, general(op, (input,), ()))
+        a = input.array
         usual = a.dtype is f32 or a.dtype is f64
         if floating and not usual:
             a = as_floating(a)
@@ -84,19 +87,19 @@ def unary(
         except RuntimeWarning:
             c = quietly(kernel, a)
         except Exception as error:
-            raise explained(op, error, (x,)) from None
+            raise explained(op, error, (input,)) from None
         if type(c) is not ndarray:
             c = settle(c)
             usual = usual and type(c) is ndarray
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
-        e = x.node
+        e = input.node
         if e is None or (off and not local.grad) or not recorded:
             out.node = None
             return out
         if e is STALE:
-            e = refresh(x)
+            e = refresh(input)
         out.node = n = Node()
         n.op = op if usual else op.variant(c)
         n.edges = (e,)
@@ -106,13 +109,15 @@ def unary(
         else:
             n.saved = (pick((a, c)),)
             if modes.inferred:
-                refuse_inference(n, (x,))
+                refuse_inference(n, (input,))
         n.targets = n.extra = None
         f: Any = getframe(1)
         code = f.f_code
-        while code.co_filename in ours:
-            f = f.f_back
-            code = f.f_code
+        if code is not program:
+            while code.co_filename in ours:
+                f = f.f_back
+                code = f.f_code
+            program = code
         n.code = code
         n.lasti = f.f_lasti
         return out
@@ -144,16 +149,16 @@ def binary(
         return _publish(op, _named(op))
 
     def call(input: Any, other: Any, *, out: Any = None) -> Any:
-        x, y = input, other
-        if modes.unusual or out is not None or (type(x) is not Tensor and type(x) not in plain):
-            return _into(out, general(op, (x, y), ()))
-        a = x.array
+        global program
+        if modes.unusual or out is not None or (type(input) is not Tensor and type(input) not in plain):
+            return _into(out, general(op, (input, other), ()))
+        a = input.array
         d = a.dtype
-        t = type(y)
+        t = type(other)
         mixed = False
         if t is Tensor or (t is not float and t is not int and t in plain):
-            b = y.array
-            ey = y.node
+            b = other.array
+            ey = other.node
             sized = True
             if d is not b.dtype:
                 a, b = promote_pair(a, b)
@@ -161,20 +166,20 @@ def binary(
         elif d is f32 and (t is float or t is int):
             ey = None
             sized = False
-            b = float32_constants[y] if type(a) is ndarray else y
+            b = float32_constants[other] if type(a) is ndarray else other
         elif d is f64 and (t is float or t is int):
             ey = None
             sized = False
-            b = float64_constants[y] if type(a) is ndarray else y
-        elif isinstance(y, TensorBase):  # of a subclass that must be asked
-            return general(op, (x, y), ())
+            b = float64_constants[other] if type(a) is ndarray else other
+        elif isinstance(other, TensorBase):  # of a subclass that must be asked
+            return general(op, (input, other), ())
         else:
             ey = None
             sized = False
             try:
-                a, b = promote_pair(a, y)
+                a, b = promote_pair(a, other)
             except TypeError as error:
-                return _reflected(op, x, y, error)
+                return _reflected(op, input, other, error)
             mixed = True
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
@@ -183,7 +188,7 @@ def binary(
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
-            c = recovered(op, error, (x, y), (a, b), ())
+            c = recovered(op, error, (input, other), (a, b), ())
         if type(c) is not ndarray:
             c = settle(c)
             if type(c) is not ndarray:
@@ -191,14 +196,14 @@ def binary(
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
-        ex = x.node
+        ex = input.node
         if (ex is None and ey is None) or (off and not local.grad):
             out.node = None
             return out
         if ex is STALE:
-            ex = refresh(x)
+            ex = refresh(input)
         if ey is STALE:
-            ey = refresh(y)
+            ey = refresh(other)
         if mixed and not differentiable(c.dtype):
             out.node = None
             return out
@@ -213,16 +218,18 @@ def binary(
                 None if ey is None or pick_y is None else pick_y(env),
             )
             if modes.inferred:
-                refuse_inference(n, (x, y))
+                refuse_inference(n, (input, other))
         else:
             n.saved = None
-        n.targets = (_target(x), _target(y)) if mixed or (sized and a.shape != b.shape) else None
+        n.targets = (_target(input), _target(other)) if mixed or (sized and a.shape != b.shape) else None
         n.extra = None
         f: Any = getframe(1)
         code = f.f_code
-        while code.co_filename in ours:
-            f = f.f_back
-            code = f.f_code
+        if code is not program:
+            while code.co_filename in ours:
+                f = f.f_back
+                code = f.f_code
+            program = code
         n.code = code
         n.lasti = f.f_lasti
         return out
@@ -234,28 +241,27 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
     """Return the function of a primitive of two inputs that has no gradient, such as a comparison."""
 
     def call(input: Any, other: Any, *, out: Any = None) -> Any:
-        x, y = input, other
-        if modes.unusual or out is not None or (type(x) is not Tensor and type(x) not in plain):
-            return _into(out, general(op, (x, y), ()))
-        a = x.array
+        if modes.unusual or out is not None or (type(input) is not Tensor and type(input) not in plain):
+            return _into(out, general(op, (input, other), ()))
+        a = input.array
         d = a.dtype
-        if type(y) is Tensor or type(y) in plain:
-            b = y.array
+        if type(other) is Tensor or type(other) in plain:
+            b = other.array
             if d is not b.dtype:
                 a, b = promote_pair(a, b)
         else:
-            t = type(y)
+            t = type(other)
             if d is f32 and (t is float or t is int):
-                b = float32_constants[y] if type(a) is ndarray else y
+                b = float32_constants[other] if type(a) is ndarray else other
             elif d is f64 and (t is float or t is int):
-                b = float64_constants[y] if type(a) is ndarray else y
-            elif isinstance(y, TensorBase):  # of a subclass that must be asked
-                return general(op, (x, y), ())
+                b = float64_constants[other] if type(a) is ndarray else other
+            elif isinstance(other, TensorBase):  # of a subclass that must be asked
+                return general(op, (input, other), ())
             else:
                 try:
-                    a, b = promote_pair(a, y)
+                    a, b = promote_pair(a, other)
                 except TypeError as error:
-                    return _reflected(op, x, y, error)
+                    return _reflected(op, input, other, error)
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
         try:
@@ -263,7 +269,7 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
-            c = recovered(op, error, (x, y), (a, b), ())
+            c = recovered(op, error, (input, other), (a, b), ())
         out = make()
         out.array = c if type(c) is ndarray else settle(c)
         out._grad = out.lineage = out.memory = out.node = None
@@ -343,6 +349,7 @@ def parametric(
     only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
 
     def call(x: Any, *params: Any) -> Any:
+        global program
         if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
             return general(op, (x,), params)
         a = x.array
@@ -383,9 +390,11 @@ def parametric(
         n.targets = n.extra = None
         f: Any = getframe(1)
         code = f.f_code
-        while code.co_filename in ours:
-            f = f.f_back
-            code = f.f_code
+        if code is not program:
+            while code.co_filename in ours:
+                f = f.f_back
+                code = f.f_code
+            program = code
         n.code = code
         n.lasti = f.f_lasti
         return out
@@ -448,6 +457,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
     keeps = any(op.keeps)
 
     def call(*args: Any, out: Any = None) -> Any:
+        global program
         if modes.unusual or out is not None:
             return _into(out, general(op, args[:arity], args[arity:]))
         values, edges = [], []
@@ -510,9 +520,11 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
             n.saved = None
         f: Any = getframe(1)
         code = f.f_code
-        while code.co_filename in ours:
-            f = f.f_back
-            code = f.f_code
+        if code is not program:
+            while code.co_filename in ours:
+                f = f.f_back
+                code = f.f_code
+            program = code
         n.code = code
         n.lasti = f.f_lasti
         return out

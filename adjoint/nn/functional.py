@@ -70,29 +70,33 @@ from ..ops.dropout import (
     dropout3d as dropout3d,
     feature_alpha_dropout as feature_alpha_dropout,
 )
-from ..ops.loss import (
-    binary_cross_entropy as binary_cross_entropy,
-    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
-    cosine_embedding_loss as cosine_embedding_loss,
+from ..ops.entropy import (
     cross_entropy as cross_entropy,
-    gaussian_nll_loss as gaussian_nll_loss,
-    hinge_embedding_loss as hinge_embedding_loss,
-    huber_loss as huber_loss,
-    kl_div as kl_div,
-    l1_loss as l1_loss,
     linear_cross_entropy as linear_cross_entropy,
+    nll_loss as nll_loss,
+)
+from ..ops.margin import (
+    cosine_embedding_loss as cosine_embedding_loss,
+    hinge_embedding_loss as hinge_embedding_loss,
     margin_ranking_loss as margin_ranking_loss,
-    mse_loss as mse_loss,
     multi_margin_loss as multi_margin_loss,
     multilabel_margin_loss as multilabel_margin_loss,
     multilabel_soft_margin_loss as multilabel_soft_margin_loss,
-    nll_loss as nll_loss,
     pairwise_distance as pairwise_distance,
+    triplet_margin_loss as triplet_margin_loss,
+    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
+)
+from ..ops.loss import (
+    binary_cross_entropy as binary_cross_entropy,
+    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+    gaussian_nll_loss as gaussian_nll_loss,
+    huber_loss as huber_loss,
+    kl_div as kl_div,
+    l1_loss as l1_loss,
+    mse_loss as mse_loss,
     poisson_nll_loss as poisson_nll_loss,
     smooth_l1_loss as smooth_l1_loss,
     soft_margin_loss as soft_margin_loss,
-    triplet_margin_loss as triplet_margin_loss,
-    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
 from ..ops.norm import (
     batch_norm as batch_norm,

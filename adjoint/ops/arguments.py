@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import CPU, place_array
+from ..core.device import of as device_of
+from ..core.primitive import wrap
 from ..core.tensor import TensorBase
 
 
@@ -89,3 +92,13 @@ def require_any(input: Any, other: Any, op: str) -> None:
             f"{op}() received an invalid combination of arguments - got ({type(input).__name__}, "
             f"{type(other).__name__}); at least one must be a Tensor"
         )
+
+
+def beside(array: Any, like: Any) -> Any:
+    """Return a tensor of the host's values, in the memory of the tensor `like`."""
+    return wrap(place_array(array, device_of(like.array)))
+
+
+def on_host(x: Any) -> Any:
+    """Return a tensor's values in the host's memory."""
+    return place_array(x.array, CPU)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import of
-from ..core.primitive import wrap
 from ..core.tensor import TensorBase
+from .arguments import beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
 from .dropout import dropout
@@ -47,12 +47,12 @@ def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, i
                 f"{of(kind).name} and  query.dtype: {of(dtypes[0]).name} instead."
             )
         if is_causal:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
 
 
-def _weights(
-    query: Tensor, key: Tensor, attn_mask: Any, is_causal: bool, scale: float | None
-) -> Tensor:
+def _weights(query: Tensor, key: Tensor, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
     """Return how much each query takes of each key's value."""
     length, width = query.array.shape[-2:]
     # As torch, the root of the scale goes to each side: products of halves stay in range.
@@ -60,7 +60,7 @@ def _weights(
     left = mul_p(query, -side if scale is not None and scale < 0 else side)
     scores = matmul(left, transpose_p(mul_p(key, side), key.array.ndim - 2, key.array.ndim - 1))
     if is_causal:
-        there = wrap(np.tri(length, key.array.shape[-2], dtype=bool))
+        there = beside(np.tri(length, key.array.shape[-2], dtype=bool), query)
         scores = where_p(there, scores, -math.inf)
     elif attn_mask is not None and attn_mask.array.dtype == np.bool_:
         scores = where_p(attn_mask, scores, -math.inf)
@@ -110,7 +110,9 @@ def scaled_dot_product_attention(
 # --- Many heads -------------------------------------------------------------------------------------
 
 
-def _canonical_mask(mask: Any, name: str, other_type: Any, other_name: str, target: Any, check_other: bool = True) -> Any:
+def _canonical_mask(
+    mask: Any, name: str, other_type: Any, other_name: str, target: Any, check_other: bool = True
+) -> Any:
     """Return a mask as numbers to add: -inf where a bool mask is True."""
     if mask is None:
         return None
@@ -119,11 +121,12 @@ def _canonical_mask(mask: Any, name: str, other_type: Any, other_name: str, targ
         raise RuntimeError(f"only bool and floating types of {name} are supported")
     if check_other and other_type is not None and kind is not other_type:
         warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=3
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=3,
         )
     if kind.category == 2:
         return mask
-    return where_p(mask, np.array(-math.inf, target), np.array(0, target))
+    return where_p(mask, beside(np.array(-math.inf, target), mask), 0)
 
 
 def _in_projection(
@@ -136,8 +139,8 @@ def _in_projection(
         weights = separate
     biases = (None, None, None) if bias is None else bias.chunk(3)
     if packed is not None and query is key and key is value:
-        return linear(query, packed, bias).chunk(3, -1)  # type: ignore[no-any-return]
-    return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))  # type: ignore[return-value]
+        return tuple(linear(query, packed, bias).chunk(3, -1))
+    return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Any, heads: int) -> bool:
@@ -152,8 +155,8 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask:
         )
     if padding is not None and padding.array.ndim != rank - 1:
         raise AssertionError(
-            f"For {'batched (3-D)' if rank == 3 else 'unbatched (2-D)'} `query`, expected `key_padding_mask` to be `None` "
-            f"or {rank - 1}-D but found {padding.array.ndim}-D tensor instead"
+            f"For {'batched (3-D)' if rank == 3 else 'unbatched (2-D)'} `query`, expected `key_padding_mask` to be "
+            f"`None` or {rank - 1}-D but found {padding.array.ndim}-D tensor instead"
         )
     if mask is not None:
         if mask.array.ndim not in (2, 3):
@@ -164,7 +167,7 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, padding: Any, mask:
             expected = (heads, query.array.shape[0], key.array.shape[0])
             if tuple(mask.array.shape) != expected:
                 raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {tuple(mask.array.shape)}")
-    return rank == 3
+    return bool(rank == 3)
 
 
 def multi_head_attention_forward(
@@ -241,7 +244,7 @@ def multi_head_attention_forward(
     k = _static_or(static_k, "static_k", k, count, num_heads, head)
     v = _static_or(static_v, "static_v", v, count, num_heads, head)
     if add_zero_attn:
-        zero = wrap(np.zeros((count * num_heads, 1, head), kind))
+        zero = beside(np.zeros((count * num_heads, 1, head), kind), k)
         k, v = cat([k, zero], 1), cat([v, zero], 1)
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
     source = k.array.shape[1]
@@ -309,5 +312,7 @@ def _static_or(x: Any, name: str, other: Tensor, count: int, heads: int, width: 
     if x is None:
         return _by_heads(other, other.array.shape[0], count, heads, width)
     if x.array.shape[0] != count * heads or x.array.shape[2] != width:
-        raise AssertionError(f"expecting {name} of {count * heads} heads of width {width}, but got {tuple(x.array.shape)}")
+        raise AssertionError(
+            f"expecting {name} of {count * heads} heads of width {width}, but got {tuple(x.array.shape)}"
+        )
     return x

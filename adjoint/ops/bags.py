@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.primitive import wrap
 from ..core.tensor import TensorBase, note_write
+from .arguments import beside, on_host
 from .einsum import einsum
 from .elementwise import add_p, div_p, mul_p
 from .embedding import embedding_p
@@ -41,8 +42,9 @@ def _counted(padding_idx: int | None, rows: int) -> int:
 def _renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
     """Shorten, in place, the rows that are about to be read and are longer than `max_norm`."""
     array = weight.array
-    rows = np.unique(indices.array)
-    lengths = np.linalg.norm(array[rows], norm_type, axis=1)
+    xp = module_of(array)
+    rows = xp.unique(indices.array)
+    lengths = xp.linalg.norm(array[rows], norm_type, axis=1)
     long = rows[lengths > max_norm]
     if long.size:
         array[long] *= (max_norm / (lengths[lengths > max_norm] + 1e-7)).astype(array.dtype)[:, None]
@@ -78,11 +80,11 @@ def embedding(
 
 def _bags(indices: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, int]:
     """Return the number of each index's bag, and how many bags there are."""
-    starts = offsets.array
+    starts = on_host(offsets)
     if starts.size and starts[0] != 0:
         raise RuntimeError(
-            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
-            f"got {int(starts[0])}"
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+            f"However, got {int(starts[0])}"
         )
     if starts.size and starts[-1] > indices.array.size:
         raise RuntimeError(
@@ -127,7 +129,11 @@ def embedding_bag(
     tensor([[1.],
             [6.]])
     """
-    if isinstance(weight, TensorBase) and of(weight.array.dtype).name == "int64" and of(input.array.dtype).category >= 2:
+    if (
+        isinstance(weight, TensorBase)
+        and of(weight.array.dtype).name == "int64"
+        and of(input.array.dtype).category >= 2
+    ):
         input, weight = weight, input  # the older order of arguments
     if per_sample_weights is not None and tuple(input.array.shape) != tuple(per_sample_weights.array.shape):
         raise ValueError(
@@ -143,7 +149,7 @@ def embedding_bag(
                 f"sequences. However, found offsets of type {type(offsets).__name__}"
             )
         count, length = input.array.shape
-        offsets = wrap(np.arange(0, count * length, length) if length else np.zeros(count, np.int64))
+        offsets = beside(np.arange(0, count * length, length) if length else np.zeros(count, np.int64), input)
         input = reshape_p(input, (count * length,))
         if per_sample_weights is not None:
             per_sample_weights = reshape_p(per_sample_weights, (count * length,))
@@ -169,9 +175,7 @@ def embedding_bag(
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     padding = _counted(padding_idx, weight.array.shape[0])
-    return bagged(
-        weight, input, offsets, scale_grad_by_freq, mode, per_sample_weights, include_last_offset, padding
-    )[0]
+    return bagged(weight, input, offsets, scale_grad_by_freq, mode, per_sample_weights, include_last_offset, padding)[0]
 
 
 def bagged(
@@ -181,23 +185,26 @@ def bagged(
     _check_numbers(indices, "embedding_bag")
     bags, count = _bags(indices, offsets, last)
     width = weight.array.shape[1]
-    keep = indices.array != padding if padding >= 0 else np.ones(indices.array.shape, bool)
+    numbers = on_host(indices)
+    keep = numbers != padding if padding >= 0 else np.ones(numbers.shape, bool)
     sizes = np.bincount(bags[keep], minlength=count) if bags.size else np.zeros(count, np.int64)
     rows = embedding_p(weight, indices, padding, by_frequency)
-    zeros = np.zeros((count, width), weight.array.dtype)
+    zeros = beside(np.zeros((count, width), weight.array.dtype), weight)
+    belongs, many = beside(bags, weight), beside(sizes, weight)
     if mode == "max":
-        places, there = _largest(rows.array, bags, keep, count)
-        out = gather_p(rows, wrap(places), 0) if bags.size else add_p(wrap(zeros), 0 * rows.sum())
-        out = where_p(wrap(there[:, None]), out, 0)
-        return out, wrap(bags), wrap(sizes), wrap(np.where(there[:, None], indices.array[places], -1) if bags.size else places)
+        places, there = _largest(on_host(rows), bags, keep, count)
+        out = gather_p(rows, beside(places, weight), 0) if bags.size else add_p(zeros, 0 * rows.sum())
+        out = where_p(beside(there[:, None], weight), out, 0)
+        found = np.where(there[:, None], numbers[places], -1) if bags.size else places
+        return out, belongs, many, beside(found, weight)
     if scale is not None:
         rows = mul_p(rows, reshape_p(scale, (-1, 1)))
     if not keep.all():
-        rows = where_p(wrap(keep[:, None]), rows, 0)
-    out = index_add_p(wrap(zeros), rows, wrap(bags), 0)
+        rows = where_p(beside(keep[:, None], weight), rows, 0)
+    out = index_add_p(zeros, rows, belongs, 0)
     if mode == "mean":
-        out = div_p(out, wrap(np.maximum(sizes, 1).astype(weight.array.dtype)[:, None]))
-    return out, wrap(bags), wrap(sizes), wrap(np.zeros(0, np.int64))
+        out = div_p(out, beside(np.maximum(sizes, 1).astype(weight.array.dtype)[:, None], weight))
+    return out, belongs, many, beside(np.zeros(0, np.int64), weight)
 
 
 # --- Bilinear forms ---------------------------------------------------------------------------------

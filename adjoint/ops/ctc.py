@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device import module_of
+from ..core.device import of as device_of
 from ..core.dtypes import of
-from ..core.primitive import wrap
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
+from .arguments import beside, dtype_of, on_host
+from .arrange import pad_p
 from .gather import gather_p, ungather_p
 from .index import select_p
 from .join import stack_p
 from .loss import MEAN, NONE, reduction_of
 from .piecewise import where_p
-from .arguments import dtype_of
-from .arrange import pad_p
 from .reduce import title_of
 from .shape import cast_p, reshape_p
 from .special import logaddexp_p
@@ -145,7 +144,7 @@ def _numbers(lengths: Any) -> Any:
     if isinstance(lengths, TensorBase):
         if of(lengths.array.dtype).category > 1:
             raise RuntimeError("input_lengths must be integral: the lengths of ctc_loss are whole numbers")
-        return np.asarray(lengths.array, np.int64).reshape(-1)
+        return np.asarray(on_host(lengths), np.int64).reshape(-1)
     return np.asarray(tuple(int(n) for n in lengths), np.int64)
 
 
@@ -179,9 +178,10 @@ def ctc_loss(
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
     labels = _parsed(targets, _numbers(input_lengths), _numbers(target_lengths), blank, frames, count)
-    losses = ctc_loss_p(x, labels, zero_infinity)
+    place = device_of(x.array)
+    losses = ctc_loss_p(x.cpu(), labels, zero_infinity).to(place)  # the scans run on the host
     if code == MEAN:
-        divisor = wrap(module_of(x.array).asarray(np.maximum(labels.lengths, 1).astype(x.array.dtype)))
+        divisor = beside(np.maximum(labels.lengths, 1).astype(x.array.dtype), losses)
         return (losses / divisor).mean()
     if code == NONE:
         return losses.squeeze(0) if single else losses
@@ -193,7 +193,7 @@ def _parsed(targets: Tensor, inputs: Any, lengths: Any, blank: int, frames: int,
         raise RuntimeError(f"input_lengths must be of size batch_size: got {inputs.size} for a batch of {count}")
     if lengths.size != count:
         raise RuntimeError(f"target_lengths must be of size batch_size: got {lengths.size} for a batch of {count}")
-    given = targets.array
+    given = on_host(targets)
     if of(given.dtype).category != 1:
         raise RuntimeError("Expected tensor for argument 'targets' to have one of the scalar types Long, Int")
     if inputs.min() < 0:
@@ -207,7 +207,8 @@ def _parsed(targets: Tensor, inputs: Any, lengths: Any, blank: int, frames: int,
     if given.ndim == 1 and not (count == 1 and given.size >= width):
         if given.size != lengths.sum():
             raise RuntimeError(
-                f"Expected targets to have {lengths.sum()} labels in a row, the sum of target_lengths, but got {given.size}"
+                f"Expected targets to have {lengths.sum()} labels in a row, the sum of target_lengths, "
+                f"but got {given.size}"
             )
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         for i, (start, length) in enumerate(zip(starts, lengths, strict=True)):

@@ -10,6 +10,7 @@ import numpy as np
 from ..core import device as devices
 from ..core.payload import Payload
 from ..core.primitive import wrap
+from .arguments import beside
 from .elementwise import add_p, mul_p
 from .random import stream_of
 
@@ -26,9 +27,9 @@ def _check(p: float) -> None:
 def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:
     """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
     array = input.array
-    base = array
+    base: Any = array
     while isinstance(base, Payload):
-        base = base.concrete("dropout")
+        base = base.concrete("dropout")  # type: ignore[attr-defined]
     sample = stream_of(None).bernoulli(keep, tuple(array.shape) if shape is None else shape, base.dtype)
     return devices.place_array(sample, devices.of(base))
 
@@ -46,7 +47,7 @@ def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool 
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input
     if p == 1:
-        noise: Any = np.zeros((), input.array.dtype)
+        noise: Any = beside(np.zeros((), input.array.dtype), input).array
     else:
         noise = kept(input, 1 - p, _feature_shape(input) if features else None)
         noise /= noise.dtype.type(1 - p)
@@ -59,7 +60,7 @@ def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features:
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input
     if p == 1:
-        zero = wrap(np.zeros((), input.array.dtype))
+        zero = beside(np.zeros((), input.array.dtype), input)
         return input.mul_(zero) if inplace else mul_p(input, zero)
     noise = kept(input, 1 - p, _feature_shape(input) if features else None)
     real = noise.dtype.type
@@ -112,7 +113,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if rank not in (2, 3):
         raise RuntimeError(
             f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d exists to provide "
-            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension."
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, "
+            "and an optional batch dimension."
         )
     if rank == 3:
         return drop(input, p, training, inplace, True)

@@ -147,7 +147,7 @@ def beside(x: Any, i: Any) -> Any:
 
 def _index(xs: Any, spec: Any) -> Any:
     x = xs[0]
-    indexes = [beside(x, i) for i in xs[1:]]
+    indexes = tuple([beside(x, i) for i in xs[1:]])
     try:
         if len(indexes) == 1 and indexes[0].dtype != bool:
             return x.take(indexes[0], axis=spec.index(0))

@@ -12,13 +12,15 @@ import numpy as np
 
 from ..core.primitive import wrap
 from . import bags, ctc, loss, norm
+from . import margin as margins
+from .arguments import beside
+from .bags import bilinear
 from .create import into
 from .dropout import drop, drop_alpha, kept
 from .elementwise import mul_p, sub_p
+from .margin import pairwise_distance
 from .measure import pdist
 from .norm import cosine_similarity, rms_norm
-from .loss import pairwise_distance
-from .bags import bilinear
 from .reduce import mean_p
 from .shape import cast_p, reshape_p
 
@@ -85,7 +87,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Return the result of dropout, and where elements were kept."""
     if math.prod(input.array.shape) == 0 or train is False:
-        return input.clone(), wrap(np.ones(tuple(input.array.shape), bool))
+        return input.clone(), beside(np.ones(tuple(input.array.shape), bool), input)
     mask = wrap(kept(input, 1 - _chance(p)) != 0)
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
     return mul_p(mul_p(input, cast_p(mask, input.array.dtype)), scale), mask
@@ -143,7 +145,7 @@ def native_layer_norm(
 
 
 def native_group_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float  # noqa: N803
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result of `group_norm`, the means, and the inverse deviations."""
     out = norm.group_norm(input, group, weight, bias, eps)
@@ -158,13 +160,13 @@ def native_batch_norm(
     """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
     result, found, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
-        empty = wrap(np.zeros(0, input.array.dtype))
+        empty = beside(np.zeros(0, input.array.dtype), input)
         results = (result, empty, empty.clone())
     else:
         pair = (wrap(found.mean), wrap(found.rstd)) if found.rstd is not None else _moments(input.detach(), axes, eps)
         mean, rstd = (reshape_p(x, (math.prod(x.array.shape),)) for x in pair)
         results = (result, mean, rstd)
-    return results if out is None else tuple(into(o, r) for o, r in zip(out, results, strict=True))  # type: ignore[return-value]
+    return results if out is None else tuple(into(o, r) for o, r in zip(out, results, strict=True))
 
 
 # --- Losses -----------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """Average ``1 - cos`` of pairs that belong together, and how far others are above `margin`."""
-    return loss.cosine_embedding_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
+    return margins.cosine_embedding_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
 
 
 def ctc_loss(
@@ -194,7 +196,7 @@ def ctc_loss(
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """Average distances where `target` is 1, and how far they are below `margin` where it is -1."""
-    return loss.hinge_embedding_loss(input, target, margin, None, None, reduction)  # type: ignore[arg-type]
+    return margins.hinge_embedding_loss(input, target, margin, None, None, reduction)  # type: ignore[arg-type]
 
 
 def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
@@ -206,12 +208,10 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """Average ``max(0, margin - target * (input1 - input2))``."""
-    return loss.margin_ranking_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
+    return margins.margin_ranking_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
 
 
-def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
-) -> Tensor:
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """Average the negative log likelihood of counts under Poisson distributions."""
     return loss.poisson_nll_loss(input, target, log_input, full, None, eps, None, reduction)  # type: ignore[arg-type]
 
@@ -221,7 +221,7 @@ def triplet_margin_loss(
     swap: bool = False, reduction: int = 1,
 ) -> Tensor:  # fmt: skip
     """Average how far positives are from being `margin` nearer to the anchor than negatives."""
-    return loss.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, None, None, reduction)  # type: ignore[arg-type]
+    return margins.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, None, None, reduction)  # type: ignore[arg-type]
 
 
 # --- Bags -------------------------------------------------------------------------------------------

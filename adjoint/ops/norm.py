@@ -51,8 +51,9 @@ class Moments:
 def _plan(
     x_shape: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[bool, int, bool, tuple[int, ...]]:
-    """Return whether the last axes are normalized, how many elements together, whether scales of `shape` are the
-    same for all such rows, and the shape of the moments.
+    """Return how to go about it: is it by rows, how many elements together, is the scale one row, moments' shape.
+
+    By rows means that the last axes are normalized; the scale, of `shape`, may be the same for all of them.
     """
     rank, k = len(x_shape), len(axes)
     rows = k > 0 and axes == tuple(range(rank - k, rank)) and math.prod(x_shape) > 0
@@ -60,9 +61,7 @@ def _plan(
     return rows, count_of(x_shape, axes), same, tuple(1 if i in axes else n for i, n in enumerate(x_shape))
 
 
-def _norm(
-    x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any
-) -> Any:
+def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
     if type(x) is ndarray and _plan(x.shape, axes, shape)[0]:
         return _norm_rows(x, weight, bias, axes, shape, eps, centered, moments)
     n = max(count_of(x.shape, axes), 1)
@@ -108,9 +107,7 @@ def _dot(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     return total.reshape(1, -1, *(1,) * (a.ndim - 2))
 
 
-def _norm_rows(
-    x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: bool, moments: Any
-) -> Any:
+def _norm_rows(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: bool, moments: Any) -> Any:
     _, width, row, kept = _plan(x.shape, axes, shape)
     rows = x.reshape(-1, width)
     count = rows.shape[0]
@@ -198,7 +195,7 @@ def _norm_back_arrays(
         part = g if weight is None else g * weight
         return _back_rows(part, x, None, axes, shape, centered, moments, (True, False, False))[0], gw, gb
     # A batch norm: the scale is the same for everything that is normalized together.
-    total = _total(g, axes) if centered else None
+    total: Any = _total(g, axes) if centered or needs[2] else None
     away = x - mean if centered else x
     along = _dot(g, away, axes) * rstd
     gx = None
@@ -207,15 +204,10 @@ def _norm_back_arrays(
         gx -= away * (along * rstd / n)
         gx *= rstd if weight is None else rstd * weight
     gw = along.reshape(shape) if needs[1] else None
-    gb = None
-    if needs[2]:
-        gb = (_total(g, axes) if total is None else total).reshape(shape)
-    return gx, gw, gb
+    return gx, gw, total.reshape(shape) if needs[2] else None
 
 
-def _back_rows(
-    g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Moments, needs: Any
-) -> Any:
+def _back_rows(g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Moments, needs: Any) -> Any:
     width = _plan(x.shape, axes, shape)[1]
     rows, gs = x.reshape(-1, width), g.reshape(-1, width)
     mean, rstd = moments.mean, moments.rstd.reshape(-1, 1)
@@ -264,9 +256,7 @@ def _norm_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return total + 0 * standard if tx is None and tw is None else total
 
 
-def _norm_batch(
-    x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any
-) -> Any:
+def _norm_batch(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
     full = (x.shape[0], *(1,) * (x.ndim - 1 - len(shape)), *shape)
     weight = None if weight is None else reshape_p(weight, full)
     bias = None if bias is None else reshape_p(bias, full)
@@ -305,7 +295,9 @@ def _normed(
 # --- Over the last dimensions -----------------------------------------------------------------------
 
 
-def _check_last(input: Tensor, normalized_shape: Any, weight: Any, bias: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _check_last(
+    input: Tensor, normalized_shape: Any, weight: Any, bias: Any
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(int(n) for n in normalized_shape)
     a = input.array
     if not shape:
@@ -392,7 +384,9 @@ def group_norm(
 
 def _check_more_than_one(shape: Any) -> None:
     if shape[0] * math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size adjoint.Size({list(shape)})")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size adjoint.Size({list(shape)})"
+        )
 
 
 def _update(running: Tensor, new: Any, momentum: float) -> None:
@@ -508,7 +502,7 @@ def instance_norm(
     count, channels = a.shape[:2]
     _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if not use_input_stats:
-        return _with_running(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
+        return _with_running(input, running_mean, running_var, weight, bias, eps)
     axes, moments = tuple(range(2, a.ndim)), Moments()
     shape = (1, channels, *(1,) * (a.ndim - 2))
     weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import of
-from ..core.primitive import wrap
 from ..core.tensor import TensorBase
-from .arguments import dim_in, shape_from
+from .arguments import beside, dim_in, on_host, shape_from
 from .gather import scatter_add_p, scatter_reduce
 from .join import unsafe_split
 from .piecewise import where_p
@@ -39,12 +38,14 @@ def segment_reduce(
     if (lengths is None) == (offsets is None):
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     axis = dim_in(axis, data.array.ndim)
-    counts = np.diff(offsets.array, axis=-1) if lengths is None else lengths.array  # type: ignore[union-attr]
+    counts = np.diff(on_host(offsets), axis=-1) if lengths is None else on_host(lengths)
     if not unsafe and (counts < 0).any():
         raise RuntimeError("segment_reduce(): Expected all rows of lengths to be at least 0")
     size = data.array.shape[axis]
     if not unsafe and lengths is not None and (counts.sum(-1) != size).any():
-        raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1)")
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1)"
+        )
     runs = counts.shape[-1]
     flat = counts.reshape(-1, runs)
     numbers = np.full((flat.shape[0], size), runs)  # what belongs to no run goes to one more, which is dropped
@@ -54,18 +55,18 @@ def segment_reduce(
     tail = (1,) * (len(shape) - axis - 1)
     places = np.broadcast_to(numbers.reshape(*counts.shape[:-1], size, *tail), shape)
     full = (*shape[:axis], runs + 1, *shape[axis + 1 :])
-    start = wrap(np.full(full, _start(reduce, initial), data.array.dtype))
-    places_ = wrap(np.ascontiguousarray(places))
+    start = beside(np.full(full, _start(reduce, initial), data.array.dtype), data)
+    numbered = beside(np.ascontiguousarray(places), data)
     if reduce in ("sum", "mean"):
-        out = scatter_add_p(start, data, places_, axis)
+        out = scatter_add_p(start, data, numbered, axis)
     else:
-        out = scatter_reduce(start, axis, places_, data, _REDUCTIONS[reduce])
+        out = scatter_reduce(start, axis, numbered, data, _REDUCTIONS[reduce])
     out = out.narrow(axis, 0, runs)
     if reduce == "mean":
         many = counts.reshape(*counts.shape, *tail)
-        out = out / wrap(np.maximum(many, 1).astype(data.array.dtype))
+        out = out / beside(np.maximum(many, 1).astype(data.array.dtype), data)
         if initial is None:
-            out = where_p(wrap(many == 0), math.nan, out)
+            out = where_p(beside(many == 0, data), math.nan, out)
     return out
 
 
@@ -83,15 +84,16 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     >>> adjoint.unravel_index(adjoint.tensor(4), (2, 3))
     (tensor(1), tensor(1))
     """
+    numbers: Any = indices
     if not isinstance(indices, TensorBase) or of(indices.array.dtype).category != 1:
-        raise ValueError(f"expected 'indices' to be an integer tensor, but got {getattr(indices, 'dtype', type(indices))}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {getattr(indices, 'dtype', type(indices))}")
     if isinstance(shape, TensorBase):
-        shape = shape.tolist()
+        shape = shape.array.tolist()
     sizes = (shape,) if isinstance(shape, int) else shape_from(tuple(shape))
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     out = []
-    rest = indices
+    rest = numbers
     for n in reversed(sizes):
         out.append(rest % n)
         rest = rest.div(n, rounding_mode="floor")
@@ -100,7 +102,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Split along `dim` into copies of the given sizes."""
-    return unsafe_split(input, split_sizes, dim)
+    return tuple(unsafe_split(input, split_sizes, dim))
 
 
 def fill_diagonal_(input: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:

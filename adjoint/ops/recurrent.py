@@ -105,7 +105,8 @@ class _Layer:
     def __init__(self, step: Step, weights: Sequence[Tensor], biased: bool, projected: bool) -> None:
         self.step = step
         self.w_ih, self.w_hh = weights[0], weights[1]
-        self.b_ih, self.b_hh = (weights[2], weights[3]) if biased else (None, None)
+        self.b_ih: Any = weights[2] if biased else None
+        self.b_hh: Any = weights[3] if biased else None
         self.w_hr = weights[-1] if projected else None
 
     def advance(self, given: Tensor, state: Any) -> Any:
@@ -195,11 +196,9 @@ def _stacked(
 
 def _run(step: Step, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> tuple[Tensor, Any]:
     """Read the arguments of either form: sequences (input, hx, params, ...), or packed (data, batch_sizes, hx, ...)."""
-    names = ("params", "has_biases", "num_layers", "dropout", "train", "bidirectional")
-    packed = "batch_sizes" in kwargs or (
-        len(args) > 2 and isinstance(args[1], TensorBase) and (isinstance(args[2], TensorBase) or _is_pair(args[2], args, name))
-    )
-    names = ("data", "batch_sizes", "hx", *names) if packed else ("input", "hx", *names, "batch_first")
+    rest = ("params", "has_biases", "num_layers", "dropout", "train", "bidirectional")
+    packed = "batch_sizes" in kwargs or (len(args) > 2 and _is_state(args[2], args[1], name))
+    names = ("data", "batch_sizes", "hx", *rest) if packed else ("input", "hx", *rest, "batch_first")
     given = dict(zip(names, args, strict=False)) | kwargs
     missing = [n for n in names if n not in given]
     if missing:
@@ -213,14 +212,18 @@ def _run(step: Step, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -
     )  # fmt: skip
 
 
-def _is_pair(value: Any, args: tuple[Any, ...], name: str) -> bool:
-    """Return whether the third argument is an LSTM's state, so that the second must be batch sizes."""
-    return name == "lstm" and isinstance(value, tuple | list) and args[1].array.ndim == 1
+def _is_state(value: Any, before: Any, name: str) -> bool:
+    """Return whether the third argument is a state, so that the second must be batch sizes."""
+    if isinstance(value, TensorBase):
+        return True
+    return name == "lstm" and isinstance(value, tuple | list) and isinstance(before, TensorBase)
 
 
 def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """Run recurrent layers with tanh over sequences: (input, hx, params, has_biases, num_layers, dropout, train,
-    bidirectional, batch_first), or packed (data, batch_sizes, hx, ...).
+    """Run recurrent layers with tanh over sequences.
+
+    The arguments are (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or of
+    packed sequences (data, batch_sizes, hx, params, ...).
     """
     return _run(_tanh_step, args, kwargs, "rnn_tanh")
 

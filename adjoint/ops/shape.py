@@ -15,7 +15,7 @@ import numpy as np
 from ..core import layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
-from ..core.inplace import check_writable
+from ..core.inplace import check_writable, is_leaf_node
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
 from .arguments import dim_in, dims_in, shape_from
@@ -176,7 +176,9 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 # --- The same memory in another shape ---------------------------------------------------------------
 
-alias_p: Primitive = parametric(lambda x: x[...], x=lambda g: g, view="always", name="alias", jvp="linear", batch="same")
+alias_p: Primitive = parametric(
+    lambda x: x[...], x=lambda g: g, view="always", name="alias", jvp="linear", batch="same"
+)
 
 
 def alias(input: Tensor) -> Tensor:
@@ -803,9 +805,15 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
     """Make `input` what a view of it is: its geometry and its history."""
-    check_writable(input, modes.is_grad_enabled() and input.node is not None)
-    input.array, input.node = seen.array, seen.node
+    recording = modes.is_grad_enabled() and input.node is not None
+    if recording:
+        check_writable(input, True)
+        input.node = seen.node
+    input.array = seen.array
+    if is_leaf_node(input.node):
+        input.node.follow(input)
     if input.lineage is not None:
+        seen.lineage.kind = input.lineage.kind
         input.lineage = seen.lineage
     storage_of(input)
     note_write(input, operation)

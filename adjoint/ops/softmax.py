@@ -40,9 +40,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return softmax_along(neg_p(input), dim, dtype)
 
 
-def gumbel_softmax(
-    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
-) -> Tensor:
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """Draw from the distribution of `logits` along `dim`, softened by `tau` so that gradients flow.
 
     With `hard`, the draw is a single 1 among zeros; its gradient is that of the soft one.

@@ -258,7 +258,7 @@ def unique(
     """
     array = concrete(input, "unique()")
     axis = None if dim is None else dim_in(dim, array.ndim)
-    found = np.unique(
+    found: Any = np.unique(  # type: ignore[call-overload]
         array, return_inverse=return_inverse, return_counts=return_counts, axis=axis, equal_nan=False
     )
     parts = list(found) if isinstance(found, tuple) else [found]

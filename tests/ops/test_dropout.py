@@ -40,7 +40,11 @@ def test_same_noise(name: str, p: float, inplace: bool, dtype: str) -> None:
 def test_without_a_batch() -> None:
     def program(m: Any) -> Any:
         m.manual_seed(2)
-        return [room(m).dropout1d(m.ones(6, 3)), room(m).dropout2d(m.ones(6, 3, 2)), room(m).dropout3d(m.ones(6, 2, 2, 2))]
+        return [
+            room(m).dropout1d(m.ones(6, 3)),
+            room(m).dropout2d(m.ones(6, 3, 2)),
+            room(m).dropout3d(m.ones(6, 2, 2, 2)),
+        ]
 
     same(program)
 

@@ -57,7 +57,11 @@ def test_pairs(name: str, options: dict[str, Any], reduction: str) -> None:
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_binary_cross_entropy(reduction: str) -> None:
     same(lambda m: gradients(m, call("binary_cross_entropy", reduction=reduction), P, P[::-1]), 1e-9)
-    same(lambda m: room(m).binary_cross_entropy(m.tensor([0.0, 1.0, 0.5]), m.tensor([1.0, 0.0, 1.0]), reduction=reduction))
+    same(
+        lambda m: room(m).binary_cross_entropy(
+            m.tensor([0.0, 1.0, 0.5]), m.tensor([1.0, 0.0, 1.0]), reduction=reduction
+        )
+    )
 
     def weighted(m: Any, x: Any, y: Any) -> Any:
         return room(m).binary_cross_entropy(x, y, m.tensor([0.5, 1.0, 2.0, 0.1], dtype=m.float64), reduction=reduction)
@@ -135,8 +139,11 @@ def test_embedding_losses(reduction: str) -> None:
     same(lambda m: gradients(m, cosine, X, ROWS), 1e-9)
     same(lambda m: gradients(m, ranking, X, ROWS), 1e-9)
     for options in ({}, {"swap": True, "margin": 0.7}, {"p": 1}):
-        same(lambda m: gradients(m, call("triplet_margin_loss", reduction=reduction, **options), X, Y, ROWS), 1e-7)  # noqa: B023
-    same(lambda m: gradients(m, call("triplet_margin_with_distance_loss", reduction=reduction, swap=True), X, Y, ROWS), 1e-7)
+        same(lambda m: gradients(m, call("triplet_margin_loss", reduction=reduction, **options), X, Y, ROWS), 1e-7)
+    same(
+        lambda m: gradients(m, call("triplet_margin_with_distance_loss", reduction=reduction, swap=True), X, Y, ROWS),
+        1e-7,
+    )
 
 
 def margins(module: Any, function: Any) -> list[Any]:
@@ -162,7 +169,7 @@ def test_margins(reduction: str, p: int) -> None:
         return room(m).multilabel_margin_loss(x, labels, reduction=reduction)
 
     for function in (plain, weighted, many):
-        same(lambda m: margins(m, function), 1e-9)  # noqa: B023
+        same(lambda m: margins(m, function), 1e-9)
 
 
 def test_margins_twice() -> None:
@@ -213,7 +220,9 @@ def test_ctc_twice() -> None:
 def test_ctc_stays_exact_where_probabilities_underflow() -> None:
     x = adjoint.full((20, 1, 3), -2000.0)
     x[:, :, 0] = 0.0
-    assert functional.ctc_loss(x, adjoint.tensor([[1, 2]]), [20], [2], reduction="sum").item() == pytest.approx(4000, abs=10)
+    assert functional.ctc_loss(x, adjoint.tensor([[1, 2]]), [20], [2], reduction="sum").item() == pytest.approx(
+        4000, abs=10
+    )
 
 
 # --- Refusals and frozen values ---------------------------------------------------------------------

@@ -48,7 +48,10 @@ def weights(m: Any, name: str, layers: int, directions: int, biased: bool, proje
 
 @needs_torch
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("layers", "bidirectional", "biased", "first"), [(1, False, True, False), (2, True, False, True), (2, True, True, False)])
+@pytest.mark.parametrize(
+    ("layers", "bidirectional", "biased", "first"),
+    [(1, False, True, False), (2, True, False, True), (2, True, True, False)],
+)
 @pytest.mark.parametrize("name", GATES)
 def test_stacks(name: str, layers: int, bidirectional: bool, biased: bool, first: bool, packed: bool) -> None:
     def program(m: Any) -> Any:
@@ -58,7 +61,9 @@ def test_stacks(name: str, layers: int, bidirectional: bool, biased: bool, first
         hx = (h, h * 0.3) if name == "lstm" else h
         if packed:
             x = m.linspace(-1, 1, 24, dtype=m.float64).reshape(8, 3).requires_grad_()
-            out, *last = getattr(m, name)(x, m.tensor([3, 3, 1, 1]), hx, params, biased, layers, 0.0, True, bidirectional)
+            out, *last = getattr(m, name)(
+                x, m.tensor([3, 3, 1, 1]), hx, params, biased, layers, 0.0, True, bidirectional
+            )
         else:
             x = m.linspace(-1, 1, 45, dtype=m.float64).reshape((3, 5, 3) if first else (5, 3, 3)).requires_grad_()
             out, *last = getattr(m, name)(x, hx, params, biased, layers, 0.0, True, bidirectional, first)
@@ -99,7 +104,7 @@ def test_places() -> None:
     same(lambda m: m.unravel_index(m.tensor([[3, 11], [0, 7]]), (2, 3, 2)))
     same(lambda m: m.unravel_index(m.tensor([1.0]), (2, 3)))
     for shape, again in (((3, 4), False), ((7, 3), False), ((7, 3), True), ((3, 3, 3), False)):
-        same(lambda m: m.zeros(shape).fill_diagonal_(2.5, again))  # noqa: B023
+        same(lambda m: m.zeros(shape).fill_diagonal_(2.5, again))
     same(lambda m: m.zeros(3).fill_diagonal_(1))
 
     def differentiated(m: Any) -> Any:

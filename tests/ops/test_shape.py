@@ -290,6 +290,18 @@ def test_in_place_change_of_shape(program: Any) -> None:
     same(run)
 
 
+def test_a_leaf_stays_one_when_turned_without_recording() -> None:
+    x = adjoint.arange(6.0).reshape(2, 3).requires_grad_()
+    with adjoint.no_grad():
+        x.t_()
+    assert x.is_leaf
+    assert x.requires_grad
+    (x * adjoint.arange(6.0).reshape(3, 2)).sum().backward()
+    assert x.grad.tolist() == [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        x.t_()
+
+
 # --- Errors -----------------------------------------------------------------------------------------
 
 ERRORS: list[tuple[Any, str]] = [

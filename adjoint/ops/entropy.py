@@ -1,0 +1,394 @@
+"""Losses of class labels: negative log likelihood and cross entropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.device import module_of
+from ..core.dtypes import of
+from ..core.recorders import Primitive, nary
+from .arguments import dtype_of
+from .contraction import linear
+from .elementwise import mul_p
+from .gather import gather_p
+from .loss import MEAN, NONE, SUM, reduction_of
+from .piecewise import where_p
+from .reduce import _sum, log_softmax_p, softmax_p, sum_p, title_of
+from .shape import cast_p, expand_p, reshape_p
+
+Tensor = Any
+
+ndarray = np.ndarray
+_FULL = (np.dtype("float32"), np.dtype("float64"))
+
+
+def _picked(x: Any, target: Any, ignored: Any) -> Any:
+    """Return the element of each sample's class: classes lie along axis 1, or 0 of a single sample."""
+    xp = module_of(x)
+    axis = 1 if x.ndim > 1 else 0
+    bad = (target < 0) | (target >= x.shape[axis])
+    skip = target == ignored
+    if bad.any():
+        wrong = bad & ~skip
+        if wrong.any():
+            raise IndexError(f"Target {int(target[wrong].flat[0])} is out of bounds: there are {x.shape[axis]} classes")
+        target = xp.where(skip, 0, target)
+    if x.ndim == 2:
+        out = -x[xp.arange(x.shape[0]), target]
+    else:
+        out = -xp.take_along_axis(x, xp.expand_dims(target, axis), axis).squeeze(axis)
+    if skip.any():
+        out = xp.where(skip, x.dtype.type(0), out)
+    return out, skip
+
+
+def _nll(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
+    out, skip = _picked(x, target, ignored)
+    if reduction == NONE:
+        return out
+    total = _sum(out, None, False)
+    return total if reduction == SUM else total / x.dtype.type(out.size - int(skip.sum()))
+
+
+def _nll_back(x: Any, target: Any, shape: Any, ignored: Any, reduction: Any) -> Any:
+    """Return zeros of `shape` with ``-x`` (per sample, or one for all) at each sample's class."""
+    xp = module_of(x)
+    out = xp.zeros(shape, x.dtype)
+    axis = 1 if len(shape) > 1 else 0
+    skip = target == ignored
+    if reduction == MEAN:
+        x = x / x.dtype.type(target.size - int(skip.sum())) if target.size else x
+    if skip.any():
+        x, target = xp.where(skip, x.dtype.type(0), x), xp.where(skip, 0, target)
+    rank = target.ndim
+    places = [xp.arange(n).reshape((-1,) + (1,) * (rank - d - 1)) for d, n in enumerate(target.shape)]
+    places.insert(axis, target)
+    out[tuple(places)] = -x
+    return out
+
+
+def _nll_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    return nll_loss_p(tangents[0], inputs[1], *params)
+
+
+def _nll_batch(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
+    """Fold the batch of a vmap into the samples; each keeps a mean of its own."""
+    size, single = x.shape[0], x.ndim == 2
+    if single:
+        rows, labels, shape = x, reshape_p(target, (size,)), (size,)
+    else:
+        rows, labels = reshape_p(x, (-1, *x.shape[2:])), reshape_p(target, (-1, *target.shape[2:]))
+        shape = tuple(target.shape)
+    losses = reshape_p(nll_loss_p(rows, labels, ignored, NONE), shape)
+    if reduction == NONE:
+        return losses
+    axes = tuple(range(1, len(shape)))
+    total = sum_p(losses, axes, False)
+    if reduction == SUM:
+        return total
+    counted = cast_p(target != ignored, dtype_of(x))
+    return total / sum_p(reshape_p(counted, shape), axes, False)
+
+
+def _nll_back_batch(x: Any, target: Any, shape: Any, ignored: Any, reduction: Any) -> Any:
+    size = x.shape[0]
+    labels = tuple(target.shape)
+    if reduction == MEAN:
+        counted = cast_p(target != ignored, dtype_of(x))
+        x = x / (sum_p(counted, tuple(range(1, len(labels))), False) if len(labels) > 1 else counted)
+    if reduction != NONE:
+        x = expand_p(reshape_p(x, (size, *(1,) * (len(labels) - 1))), labels)
+    if len(shape) == 1:
+        return nll_back_p(x, target, (size, *shape), ignored, NONE)
+    flat = (size * shape[0], *shape[1:])
+    out = nll_back_p(reshape_p(x, (-1, *labels[2:])), reshape_p(target, (-1, *labels[2:])), flat, ignored, NONE)
+    return reshape_p(out, (size, *shape))
+
+
+def _nll_primitive(node_name: str, name: str) -> Callable[..., Any]:
+    return nary(
+        _nll,
+        inputs=2,
+        x=lambda g, target, x_shape, ignored, reduction: nll_back_p(g, target, x_shape, ignored, reduction),
+        jvp=_nll_jvp,
+        batch=_nll_batch,
+        name=name,
+        node_name=node_name,
+        saved={"x": "self", "ignored": "ignore_index"},
+    )
+
+
+nll_loss_p = _nll_primitive("NllLossBackward0", "nll_loss")
+nll_loss2d_p = _nll_primitive("NllLoss2DBackward0", "nll_loss2d")
+nll_back_p: Primitive = nary(
+    _nll_back,
+    inputs=2,
+    x=lambda g, target, ignored, reduction: nll_loss_p(g, target, ignored, reduction),
+    jvp=lambda tangents, inputs, out, params: nll_back_p(tangents[0], inputs[1], *params),
+    batch=_nll_back_batch,
+    node_name="NllLossBackwardBackward0",
+)
+
+
+# The whole of it, for the usual case (a matrix, all classes equal): a row keeps one number.
+
+
+class Logs:
+    """Where a kernel leaves the logarithm of each row's sum of exponentials, and which rows do not count."""
+
+    __slots__ = ("skip", "values")
+
+    def __init__(self) -> None:
+        self.values: Any = None
+        self.skip: Any = None
+
+
+_BLOCK = 65536  # elements of a block of rows
+
+
+def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
+    count, classes = x.shape
+    sums = np.empty(count, x.dtype)
+    step = max(_BLOCK // max(classes, 1), 1)
+    for i in range(0, count, step):
+        block = x[i : i + step]
+        top = block.max(1, keepdims=True)
+        away = block - top
+        np.exp(away, out=away)
+        total = np.add.reduce(away, 1)
+        np.log(total, out=total)
+        np.add(total, top[:, 0], out=sums[i : i + step])
+    skip = None
+    if not 0 <= ignored < classes and count and target.min() >= 0 and target.max() < classes:
+        picked = sums - x[np.arange(count), target]
+    else:
+        picked, skip = _picked(x, target, ignored)
+        picked += sums
+        picked[skip] = 0
+    if logs is not None:
+        logs.values, logs.skip = sums, skip
+    if reduction == NONE:
+        return picked
+    loss = np.add.reduce(picked)
+    return loss if reduction == SUM else loss / x.dtype.type(_left(count, skip))
+
+
+def _left(count: int, skip: Any) -> int:
+    return count if skip is None else count - int(np.count_nonzero(skip))
+
+
+def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
+    if type(g) is not ndarray or type(x) is not ndarray or logs is None or logs.values is None:
+        back = nll_back_p(g, target, x.shape, ignored, reduction)
+        return back - softmax_p(x, 1) * sum_p(back, (1,), True)
+    count, classes = x.shape
+    skip = logs.skip
+    share = g / x.dtype.type(_left(count, skip)) if reduction == MEAN else g
+    if skip is not None:
+        share, target = np.where(skip, x.dtype.type(0), share), np.where(skip, 0, target)
+    out = np.empty_like(x)
+    step = max(_BLOCK // max(classes, 1), 1)
+    for i in range(0, count, step):
+        o = np.subtract(x[i : i + step], logs.values[i : i + step, None], out=out[i : i + step])
+        np.exp(o, out=o)
+        o *= share[i : i + step, None] if share.ndim else share
+    out[np.arange(count), target] -= share
+    return out
+
+
+cross_entropy_p: Primitive = nary(
+    _cross_entropy,
+    inputs=2,
+    x=_cross_entropy_x,
+    jvp=lambda tangents, inputs, out, params: nll_loss_p(
+        _log_softmax_slope(tangents[0], softmax_p(inputs[0], 1)), inputs[1], *params[:2]
+    ),
+    batch=lambda x, target, ignored, reduction, logs: _nll_batch(log_softmax_p(x, 2), target, ignored, reduction),
+    node_name="NllLossBackward0",
+    saved={"x": "self", "ignored": "ignore_index"},
+)
+
+
+def _log_softmax_slope(t: Any, weights: Any) -> Any:
+    return t - sum_p(weights * t, (1,), True)
+
+
+def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
+    a, t = input.array, target.array
+    if of(t.dtype).name not in ("int64", "uint8"):
+        raise RuntimeError(f"expected scalar type Long but found {title_of(t.dtype)}: class labels are int64")
+    if a.ndim == 0:
+        raise ValueError(f"Expected 1 or more dimensions (got {a.ndim})")
+    classes = a.shape[1] if a.ndim > 1 else a.shape[0]
+    if weight is not None and (weight.array.ndim != 1 or weight.array.shape[0] != classes):
+        raise RuntimeError(
+            "weight tensor should be defined either for all or no classes: Expected weight to have shape "
+            f"[{classes}], not {list(weight.array.shape)}"
+        )
+    if a.ndim == 1:
+        if t.ndim > 1 or (t.ndim == 1 and t.shape[0] != 1):
+            raise ValueError("0D or 1D target tensor expected, multi-target not supported: "
+                             f"Expected input batch_size (1) to match target batch_size ({t.shape[0]}).")  # fmt: skip
+        return
+    if t.ndim == 0 or a.shape[0] != t.shape[0]:
+        if a.ndim == 2 and t.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        raise ValueError(
+            f"Expected input batch_size ({a.shape[0]}) to match target batch_size ({t.shape[0] if t.ndim else 1})."
+        )
+    if a.ndim == 2 and t.ndim != 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    if tuple(t.shape[1:]) != tuple(a.shape[2:]):
+        raise RuntimeError(
+            f"Expected target size {[a.shape[0], *a.shape[2:]]}, got {list(t.shape)}"
+            if a.ndim != 4
+            else f"size mismatch (got input: {list(a.shape)} , target: {list(t.shape)}"
+        )
+
+
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average the negative of the element of `input` (log-probabilities) that each class label names.
+
+    Classes lie along dimension 1. Labels equal to `ignore_index` do not count; `weight` has one per class.
+    """
+    code = reduction_of(reduction, size_average, reduce)
+    _check_classes(input, target, weight)
+    if input.array.ndim == 1 and target.array.ndim == 1:
+        out = _class_losses(input.unsqueeze(0), target, weight, ignore_index, code)
+        return out
+    return _class_losses(input, target, weight, ignore_index, code)
+
+
+def _class_losses(input: Tensor, target: Tensor, weight: Any, ignored: int, code: int) -> Tensor:
+    primitive = nll_loss_p if input.array.ndim < 3 else nll_loss2d_p
+    if weight is None:
+        return primitive(input, target, ignored, code)
+    losses, scale = primitive(input, target, ignored, NONE), _label_weights(weight, target, ignored)
+    losses = mul_p(losses, scale)
+    return losses if code == NONE else losses.sum() if code == SUM else losses.sum() / scale.sum()
+
+
+def _label_weights(weight: Tensor, target: Tensor, ignored: int) -> Tensor:
+    """Return the weight of each label, zero where it is to be ignored."""
+    skip = target == ignored
+    picked = gather_p(weight, reshape_p(where_p(skip, 0, target), (-1,)), 0).reshape(tuple(target.array.shape))
+    return where_p(skip, 0, picked)
+
+
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """Average the cross entropy of ``softmax(input)`` and `target`: class labels, or probabilities of classes.
+
+    Classes lie along dimension 1 (0, if there is no batch). `label_smoothing` mixes the target with the
+    even distribution over classes.
+
+    Examples
+    --------
+    >>> logits = adjoint.tensor([[2.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    >>> loss = adjoint.nn.functional.cross_entropy(logits, adjoint.tensor([0, 1]))
+    >>> loss
+    tensor(0.4100, grad_fn=<NllLossBackward0>)
+    """
+    code = reduction_of(reduction, size_average, reduce)
+    a, t = input.array, target.array
+    if a.ndim == 0:
+        raise ValueError("Expected 1 or more dimensions (got 0): cross_entropy needs a dimension of classes")
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    axis = 1 if a.ndim > 1 else 0
+    if a.shape == t.shape and of(t.dtype).category >= 2:
+        return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)
+    _check_classes(input, target, weight)
+    if (
+        weight is None
+        and not label_smoothing
+        and a.ndim == 2
+        and a.shape[1]
+        and a.dtype in _FULL
+        and type(a) is ndarray
+    ):
+        return cross_entropy_p(input, target, ignore_index, code, Logs())
+    logs = log_softmax_p(input, axis)
+    if a.ndim == 1 and t.ndim == 1:
+        logs, axis = logs.unsqueeze(0), 1
+    if not label_smoothing:
+        return _class_losses(logs, target, weight, ignore_index, code)
+    return _smoothed(logs, target, weight, ignore_index, code, label_smoothing, axis)
+
+
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """Take the cross entropy of ``linear(input, linear_weight, linear_bias)`` and `target`.
+
+    `options`, torch's ways to save memory, change nothing here.
+    """
+    shape = tuple(linear_weight.array.shape)
+    if len(shape) > 2 and input.array.ndim == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, (N, {shape[-1]}), got "
+            f"unbatched input with shape {tuple(input.array.shape)}"
+        )
+    if linear_bias is not None and tuple(linear_bias.array.shape) != shape[:-1]:
+        raise RuntimeError(f"expected linear_bias shape {shape[:-1]}, got {tuple(linear_bias.array.shape)}")
+    flat = linear_weight if len(shape) == 2 else reshape_p(linear_weight, (math.prod(shape[:-1]), shape[-1]))
+    bias = linear_bias if linear_bias is None else reshape_p(linear_bias, (math.prod(shape[:-1]),))
+    logits = linear(input, flat, bias)
+    if len(shape) != 2:
+        logits = reshape_p(logits, (*logits.array.shape[:-1], *shape[:-1]))
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignored, reduction=reduction, label_smoothing=label_smoothing
+    )
+
+
+def _class_weights(weight: Any, rank: int, axis: int) -> Any:
+    return reshape_p(weight, tuple(-1 if i == axis else 1 for i in range(rank)))
+
+
+def _of_probabilities(
+    input: Tensor, target: Tensor, weight: Any, ignore_index: int, code: int, smoothing: float, axis: int
+) -> Tensor:
+    shape = input.array.shape
+    classes = shape[axis]
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    if weight is not None and (weight.array.ndim != 1 or weight.array.size != classes):
+        raise RuntimeError("weight tensor should be defined either for all or no classes")
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    product = mul_p(log_softmax_p(input, axis), target)
+    if weight is not None:
+        product = mul_p(product, _class_weights(weight, len(shape), axis))
+    if code == NONE:
+        return -sum_p(product, (axis,), False)
+    total = -product.sum()
+    return total if code == SUM else total / (math.prod(shape) // classes if classes else 1)
+
+
+def _smoothed(
+    logs: Tensor, target: Tensor, weight: Any, ignored: int, code: int, smoothing: float, axis: int
+) -> Tensor:
+    hard = _class_losses(logs, target, weight, ignored, code)
+    classes = logs.array.shape[axis]
+    even = logs if weight is None else mul_p(logs, _class_weights(weight, logs.array.ndim, axis))
+    even = -sum_p(even, (axis,), False)
+    skip = target == ignored
+    even = where_p(skip, 0, even)
+    if code == SUM:
+        even = even.sum()
+    elif code == MEAN:
+        counted = (~skip).sum() if weight is None else _label_weights(weight, target, ignored).sum()
+        even = even.sum() / counted
+    return (1 - smoothing) * hard + (smoothing / classes) * even

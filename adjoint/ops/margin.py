@@ -1,0 +1,229 @@
+"""Losses that ask for a margin: between classes, between pairs, between triplets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import of
+from .activation import log_sigmoid_p, relu_p
+from .arguments import beside
+from .gather import gather_p
+from .loss import NONE, reduced, reduction_of
+from .measure import vector_norm_p
+from .piecewise import clamp_min, where_p
+from .reduce import sum_p, title_of
+from .shape import reshape_p
+
+Tensor = Any
+
+ndarray = np.ndarray
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average distances where `target` is 1, and how far they are below `margin` where it is -1."""
+    code = reduction_of(reduction, size_average, reduce)
+    far = where_p(target != 1, clamp_min(margin - input, 0), 0)
+    near = where_p(target != -1, input, 0)
+    return reduced(far + near, code)
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average ``max(0, margin - target * (input1 - input2))``: the first should be larger where `target` is 1."""
+    code = reduction_of(reduction, size_average, reduce)
+    ranks = {x.array.ndim for x in (input1, input2, target)}
+    if len(ranks) > 1:
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{list(input1.array.shape)}, input2: {list(input2.array.shape)}, target: {list(target.array.shape)} "
+        )
+    return reduced(clamp_min(-target * (input1 - input2) + margin, 0), code)
+
+
+_SMALL_SQUARE = 1e-12
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average ``1 - cos`` of pairs whose `target` is 1, and how far the cosine is above `margin` where it is -1."""
+    code = reduction_of(reduction, size_average, reduce)
+    rank = target.array.ndim
+    if rank > 1:
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    sizes = list(input1.array.shape), list(input2.array.shape), list(target.array.shape)
+    if rank == 1 and any(x.array.ndim != 2 for x in (input1, input2)):
+        raise RuntimeError(
+            f"1D target tensor expects 2D input tensors, but found inputs with sizes {sizes[0]} and {sizes[1]}."
+        )
+    if rank == 0 and any(x.array.ndim != 1 for x in (input1, input2)):
+        raise RuntimeError(
+            f"0D target tensor expects 1D input tensors, but found inputs with sizes {sizes[0]} and {sizes[1]}."
+        )
+    product = (input1 * input2).sum(rank)
+    first, second = (input1 * input1).sum(rank) + _SMALL_SQUARE, (input2 * input2).sum(rank) + _SMALL_SQUARE
+    cosine = product / (first * second).sqrt()
+    near = where_p(target == 1, 1 - cosine, 0)
+    far = where_p(target == -1, clamp_min(cosine - margin, 0), 0)
+    return reduced(near + far, code)
+
+
+def _check_margin_labels(target: Tensor, name: str) -> None:
+    t = target.array
+    if of(t.dtype).name != "int64":
+        raise RuntimeError(f"{name}: expected scalar type Long but found {title_of(t.dtype)} for the target")
+
+
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average, over classes, how far each is from being `margin` below the labelled one, to the power `p`."""
+    code = reduction_of(reduction, size_average, reduce)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    a, t = input.array, target.array
+    if weight is not None and weight.array.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
+    if a.ndim > 2 or (a.size == 0 and (a.ndim < 2 or a.shape[1] == 0)):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(a.shape)}"
+        )
+    single = a.ndim < 2
+    rows = reshape_p(input, (1, -1)) if single else input
+    count, classes = rows.array.shape
+    if t.ndim > 1 or t.size != count:
+        raise RuntimeError(f"inconsistent target size, expected {count} but got {list(t.shape)}")
+    if weight is not None and weight.array.size != classes:
+        raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.array.shape)}")
+    _check_margin_labels(target, "multi_margin_loss")
+    if t.size and type(t) is ndarray and (t.min() < 0 or t.max() >= classes):
+        raise RuntimeError("target out of range")
+    labels = reshape_p(target, (count, 1))
+    short = relu_p(margin - gather_p(rows, labels, 1) + rows)
+    if p == 2:
+        short = short * short
+    if weight is not None:
+        short = short * reshape_p(gather_p(weight, reshape_p(target, (count,)), 0), (count, 1))
+    own = labels == beside(np.arange(classes), labels)
+    losses = sum_p(where_p(own, 0, short), (1,), False) / classes
+    if code == NONE:
+        return reshape_p(losses, tuple(t.shape)) if single else losses
+    return reduced(losses, code)
+
+
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average how far each class outside the labels is from being 1 below each label.
+
+    The labels of a sample end at its first -1.
+    """
+    code = reduction_of(reduction, size_average, reduce)
+    a, t = input.array, target.array
+    if a.ndim > 2 or (a.size == 0 and (a.ndim < 2 or a.shape[1] == 0)):
+        raise RuntimeError(
+            f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(a.shape)}"
+        )
+    if tuple(t.shape) != tuple(a.shape):
+        raise RuntimeError(f"inconsistent target size: {list(t.shape)} for input of size: {list(a.shape)}")
+    _check_margin_labels(target, "multilabel_margin_loss")
+    if type(t) is ndarray and t.size and (t.min() < -1 or t.max() >= max(a.shape[-1:], default=1)):
+        raise RuntimeError("target out of range")
+    single = a.ndim < 2
+    rows = reshape_p(input, (1, -1)) if single else input
+    labels = reshape_p(target, tuple(rows.array.shape))
+    count, classes = rows.array.shape
+    there = (labels == -1).cumsum(1) == 0
+    places = where_p(there, labels, 0)
+    apart = (reshape_p(places, (count, -1, 1)) == beside(np.arange(classes), rows)) & reshape_p(there, (count, -1, 1))
+    others = ~apart.any(1)
+    short = relu_p(1 - reshape_p(gather_p(rows, places, 1), (count, -1, 1)) + reshape_p(rows, (count, 1, -1)))
+    pairs = reshape_p(there, (count, -1, 1)) & reshape_p(others, (count, 1, -1))
+    losses = sum_p(where_p(pairs, short, 0), (1, 2), False) / classes
+    if code == NONE:
+        return reshape_p(losses, ()) if single else losses
+    return reduced(losses, code)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average the logistic losses of all classes, each label being 0 or 1."""
+    code = reduction_of(reduction, size_average, reduce)
+    loss = -(target * log_sigmoid_p(input) + (1 - target) * log_sigmoid_p(-input))
+    if weight is not None:
+        loss = loss * weight
+    rank = input.array.ndim
+    classes = input.array.shape[-1] if rank else 1
+    loss = sum_p(loss, (rank - 1,) if rank else (), False) / classes
+    return reduced(loss, code)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """Measure the distance of vectors along the last dimension; `eps` is added to each difference.
+
+    Examples
+    --------
+    >>> adjoint.pairwise_distance(adjoint.zeros(1, 2), adjoint.tensor([[3.0, 4.0]]), eps=0.0)
+    tensor([5.])
+    """
+    rank = max(x1.array.ndim, x2.array.ndim)
+    away = x1 - x2 + eps
+    return vector_norm_p(away, float(p), (rank - 1,) if rank else (), keepdim)
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
+    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Average how far positives are from being `margin` nearer to the anchor than negatives.
+
+    With `swap`, the negative's distance is the smaller of those to the anchor and to the positive.
+    """
+    code = reduction_of(reduction, size_average, reduce)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    ranks = [x.array.ndim for x in (anchor, positive, negative)]
+    if len(set(ranks)) > 1:
+        raise RuntimeError(
+            f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs"
+        )
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = far.minimum(pairwise_distance(positive, negative, p, eps))
+    return reduced(clamp_min(margin + near - far, 0), code)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[..., Tensor] | None = None,
+    margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """Take the triplet loss with a distance of one's own; without one, with `pairwise_distance`."""
+    code = reduction_of(reduction)
+    distance = pairwise_distance if distance_function is None else distance_function
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    ranks = [x.array.ndim for x in (anchor, positive, negative)]
+    if len(set(ranks)) > 1:
+        raise RuntimeError(
+            f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs"
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = far.minimum(distance(positive, negative))
+    return reduced(clamp_min(margin + near - far, 0), code)

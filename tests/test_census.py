@@ -1,0 +1,77 @@
+"""Names that programs use are there: a census of public repositories, and torch's own lists where it is installed.
+
+`census.txt` holds the names that at least two of 48 public repositories use. What is missing must stand in an
+exception list below, and what stands there must be missing: a name that arrives leaves the list.
+"""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adjoint
+from tests.oracle import needs_torch, torch
+
+
+def _read(path: Path) -> dict[str, list[str]]:
+    rooms: dict[str, list[str]] = {}
+    for line in path.read_text().splitlines():
+        if line.startswith("["):
+            names = rooms[line.strip("[]")] = []
+        elif not line.startswith("#"):
+            names += line.split()
+    return rooms
+
+
+CENSUS = _read(Path(__file__).with_name("census.txt"))
+
+# Not there yet, of the names in use: sparse tensors, saving, compiling, mixed precision, transforms.
+MISSING = {
+    "torch": "autocast compile is_autocast_cpu_enabled is_autocast_enabled load save sparse_coo_tensor "
+    "sparse_csr_tensor spmm vmap",
+    # `index` and `resize` are counted on objects that are no tensors.
+    "Tensor": "coalesce index indices resize solve sparse_mask to_sparse values",
+}
+
+# Of all public names: sparse, quantized and legacy ones, other devices, and torch's own helpers.
+LEFT_OUT = {
+    "Tensor": "ccol_indices chalf coalesce col_indices const_data_ptr crow_indices dequantize eig "
+    "hash_tensor index indices int_repr ipu lstsq mtia q_per_channel_axis q_per_channel_scales "
+    "q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize resize_as "
+    "resize_as_sparse_ row_indices slice_inverse smm solve sparse_mask sparse_resize_ "
+    "sparse_resize_and_clear_ sspaddmm storage_type symeig to_mkldnn to_padded_tensor to_sparse "
+    "to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values volatile xpu",
+    "nn.functional": "BroadcastingList1 BroadcastingList2 BroadcastingList3 Callable DType Optional ScalingType "
+    "SwizzleType TYPE_CHECKING Tensor assert_int_or_pair boolean_dispatch grouped_mm "
+    "handle_torch_function has_torch_function has_torch_function_unary "
+    "has_torch_function_variadic reproducibility_notes scaled_grouped_mm scaled_mm "
+    "sparse_support_notes tf32_notes",
+    "linalg": "common_notes",
+    "fft": "Tensor common_args factory_common_args",
+    "special": "Tensor common_args multi_dim_common",
+}
+
+
+def room(module: Any, path: str) -> Any:
+    for part in path.split("."):
+        module = module if part == "torch" else getattr(module, part)
+    return module
+
+
+@pytest.mark.parametrize("path", CENSUS)
+def test_names_in_use(path: str) -> None:
+    missing = {n for n in CENSUS[path] if not hasattr(room(adjoint, path), n)}
+    assert missing == set(MISSING.get(path, "").split())
+
+
+@needs_torch
+@pytest.mark.parametrize("path", LEFT_OUT)
+def test_all_public_names(path: str) -> None:
+    theirs = room(torch, path)
+    names = {n for n in dir(theirs) if not n.startswith("_")}
+    names -= {n for n in names if isinstance(getattr(theirs, n, None), types.ModuleType)}
+    missing = {n for n in names if not hasattr(room(adjoint, path), n)}
+    assert missing <= set(LEFT_OUT[path].split())
