@@ -34,7 +34,6 @@ from ..core.primitive import (
 from ..core.tensor import (
     STALE,
     InferenceStorage,
-    Storage,
     TensorBase,
     View,
     clock,
@@ -42,6 +41,7 @@ from ..core.tensor import (
     ours,
     storage_of,
     tick,
+    written_ledger,
 )
 from ..errors import InPlaceError, place
 
@@ -73,7 +73,7 @@ class _Kept:
         """Return the tensor, if nobody has written to it since."""
         if self.unpack is not None:
             return self.unpack(self.packed)
-        ledger = self.memory.ledger
+        ledger = written_ledger(self.array)
         if ledger is not None and ledger.time > node.stamp:
             raise InPlaceError(_overwritten(node, ledger))
         edge = self.edge
@@ -153,13 +153,13 @@ class FunctionCtx:
 class FunctionNode(MultipleNode, FunctionCtx):
     """The node of one call of a custom function; the function sees it as ``ctx``."""
 
-    # A dict for whatever the function stores; the rest are plain slots of a node.
-    __slots__ = ("__dict__", "arguments", "function", "mask", "positions", "single", "targets_of", "to_save")
+    # A dict for whatever the function stores; the rest are plain slots of a node. `forms` has the shape and
+    # dtype of each argument that is a tensor, None for others; `asked` the edges that a pass wants.
+    __slots__ = ("__dict__", "asked", "forms", "function", "single", "to_save")
 
     function: Any
-    arguments: int
-    positions: list[int]
-    mask: tuple[bool, ...]
+    forms: list[Any]
+    asked: tuple[Any, ...]
     single: bool
     to_save: tuple[Any, ...] | None
 
@@ -172,7 +172,13 @@ class FunctionNode(MultipleNode, FunctionCtx):
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
         """Which inputs need a gradient from `backward`."""
-        return self.mask
+        edges = iter(self.asked)
+        return tuple([form is not None and next(edges) is not None for form in self.forms])
+
+    @property
+    def positions(self) -> list[int]:
+        """Which arguments are tensors."""
+        return [i for i, form in enumerate(self.forms) if form is not None]
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -188,7 +194,7 @@ class FunctionNode(MultipleNode, FunctionCtx):
             if type(kept) is _Kept:
                 kept = kept.restore(self)
             elif written and kept is not None:
-                ledger = kept.memory.ledger
+                ledger = written_ledger(kept.array)
                 if ledger is not None and ledger.time > self.stamp:
                     raise InPlaceError(_overwritten(self, ledger))
             restored.append(kept)
@@ -281,27 +287,26 @@ def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list
     if edges is node.edges:
         answers = node.function.backward(node, *tensors)
     else:  # some inputs were not asked for in this pass
-        mask, wanted = node.mask, dict(zip(node.positions, edges, strict=True))
-        node.mask = tuple(m and wanted.get(i) is not None for i, m in enumerate(mask))
+        node.asked = edges
         try:
             answers = node.function.backward(node, *tensors)
         finally:
-            node.mask = mask
+            node.asked = node.edges
     if type(answers) is not tuple:
         answers = tuple(answers) if isinstance(answers, list | tuple) else (answers,)
-    if len(answers) != node.arguments:
+    forms = node.forms
+    if len(answers) != len(forms):
         answers = _counted(node, answers)
-    targets = node.targets_of
-    if len(answers) != len(targets):
-        answers = _of_tensors(node, answers)
+    if len(edges) != len(forms):
+        answers, forms = _of_tensors(node, answers)
     results: list[Any] = []
-    for answer, edge, target in zip(answers, edges, targets):
+    for answer, edge, form in zip(answers, edges, forms):  # noqa: B905 - equal by now; strict costs
         if edge is None or answer is None:
             results.append(None)
-        elif isinstance(answer, TensorBase) and answer.array.shape == target[0] and answer.array.dtype is target[1]:
+        elif isinstance(answer, TensorBase) and answer.array.shape == form[0] and answer.array.dtype is form[1]:
             results.append(answer if lift else answer.array)
         else:
-            results.append(_fitted(node, answer, len(results), target, lift))
+            results.append(_fitted(node, answer, len(results), form, lift))
     return results
 
 
@@ -313,7 +318,7 @@ def _zeros(meta: Any) -> Any:
 
 def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return one answer per argument of `forward`, or raise."""
-    expected = node.arguments
+    expected = len(node.forms)
     if len(answers) > expected and all(a is None for a in answers[expected:]):
         return answers[:expected]
     raise RuntimeError(
@@ -321,15 +326,16 @@ def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def _of_tensors(node: Any, answers: tuple[Any, ...]) -> list[Any]:
-    """Return the answers for arguments that were tensors; the others have no gradient."""
-    for i, answer in enumerate(answers):
-        if answer is not None and i not in node.positions:
+def _of_tensors(node: Any, answers: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """Return the answers for arguments that were tensors, and their forms; the others have no gradient."""
+    for i, (answer, form) in enumerate(zip(answers, node.forms, strict=True)):
+        if answer is not None and form is None:
             raise RuntimeError(
                 f"function {node.op.title} returned a gradient different from None at position {i + 1}, but the "
                 "corresponding forward input was not a Variable"
             )
-    return [answers[i] for i in node.positions]
+    positions = node.positions
+    return [answers[i] for i in positions], [node.forms[i] for i in positions]
 
 
 def _fitted(node: Any, answer: Any, order: int, target: Any, lift: bool) -> Any:
@@ -461,32 +467,27 @@ def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: lis
     if context is not None:
         context.append(ctx)
     edges: list[Any] = []
-    positions, mask, targets = [], [], []
+    forms: list[Any] = []
     recording = False
-    for i, a in enumerate(args):
+    for a in args:
         if isinstance(a, TensorBase):
             e = a.node
             if e is STALE:
                 e = edge_of(a)
             edges.append(e)
-            positions.append(i)
             array = a.array
-            targets.append((array.shape, array.dtype))
+            forms.append((array.shape, array.dtype))
             if e is not None:
                 recording = True
-                mask.append(True)
-                continue
-        mask.append(False)
+        else:
+            forms.append(None)
     local, off = modes.local, modes.off
     grad = not off or local.grad
     recording = recording and grad
     ctx.function = cls
     ctx.op = cls._op
-    ctx.arguments = len(args)
-    ctx.positions = positions
-    ctx.mask = tuple(mask) if recording else (False,) * len(args)
-    ctx.edges = tuple(edges)
-    ctx.targets_of = targets
+    ctx.forms = forms
+    ctx.edges = ctx.asked = tuple(edges) if recording else (None,) * len(edges)
     ctx.to_save = ctx.saved = ctx.targets = ctx.extra = None
     if grad:  # modes.set_grad(False), without its call
         off.append(None)
@@ -562,11 +563,7 @@ def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
                 f"save_for_backward can only save variables, but argument is of type {type(t).__name__}; assign other "
                 "values to ctx itself"
             )
-        memory = t.memory
-        if memory is None:
-            t.memory = memory = Storage()
-            memory.ledger = None
-        elif type(memory) is InferenceStorage:
+        if type(t.memory) is InferenceStorage:
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal "
                 "tensor and use it in autograd."
@@ -652,7 +649,7 @@ class _Outputs:
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs "
                 "that are modified inplace must all be outputs of the Function."
             )
-        check_writable(t, recording and any(ctx.mask))
+        check_writable(t, recording)
 
     def _attach_one(self, v: Any, i: int) -> Any:
         ctx = self.ctx

@@ -303,10 +303,11 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                     results = (None,) * len(edges)
                 else:
                     try:
-                        if op.direct is None or node.targets is not None:
+                        direct = op.direct
+                        if direct is None:
                             results = op.run(node, g, edges, saved)
                         else:
-                            results = (op.direct(g, saved[0]),)
+                            results = (direct(g, saved[0]),)
                     except RuntimeWarning:  # turned into an error by the program; a NaN is a value here
                         if op.wants_undefined:  # a custom function's own warning
                             raise

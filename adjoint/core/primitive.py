@@ -40,7 +40,8 @@ from .tensor import (
     written_ledger,
 )
 
-ndarray = np.ndarray
+ndarray, asarray = np.ndarray, np.asarray
+_SCALARS = (np.generic, float, int, complex)
 getframe = sys._getframe
 
 # Late bindings, set once by the rooms below: core makes Tensors without importing their class, and
@@ -309,7 +310,7 @@ def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Any:
 
 def settle(value: Any) -> Any:
     """Return a kernel's result as an array: NumPy gives scalars for 0-d results."""
-    return np.asarray(value) if isinstance(value, np.generic | float | int | complex) else device.adopt(value)
+    return asarray(value) if isinstance(value, _SCALARS) else device.adopt(value)
 
 
 class Op:

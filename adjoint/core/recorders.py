@@ -46,7 +46,7 @@ make: Callable[[], Any] = TensorBase
 # The last code object seen to be the program's own: most ops come from the same function as the one before.
 program: Any = None
 
-ndarray = np.ndarray
+ndarray, generic, asarray = np.ndarray, np.generic, np.asarray
 f32 = np.dtype("float32")
 f64 = np.dtype("float64")
 
@@ -89,7 +89,7 @@ def unary(
         except Exception as error:
             raise explained(op, error, (input,)) from None
         if type(c) is not ndarray:
-            c = settle(c)
+            c = asarray(c) if isinstance(c, generic) else settle(c)
             usual = usual and type(c) is ndarray
         out = make()
         out.array = c
@@ -190,7 +190,7 @@ def binary(
         except Exception as error:
             c = recovered(op, error, (input, other), (a, b), ())
         if type(c) is not ndarray:
-            c = settle(c)
+            c = asarray(c) if isinstance(c, generic) else settle(c)
             if type(c) is not ndarray:
                 d = None  # on a GPU: `variant` decides
         out = make()
