@@ -5,7 +5,27 @@ from __future__ import annotations
 import math as _math
 import warnings as _warnings
 
+from . import (
+    _C,
+    autograd,
+    backends,
+    cuda,
+    fft,
+    linalg,
+    nn,
+    overrides,
+    random,
+    return_types,
+    signal,
+    special,
+    testing,
+    types,
+    utils,
+    version,
+)
 from ._version import __version__
+from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .autograd.grad_mode import is_inference_mode_enabled
 from .core import primitive as _primitive  # first: everything else stands on it
 from .core.device import device
 from .core.dtypes import (
@@ -50,16 +70,11 @@ from .core.layout import (
 )
 from .core.modes import is_grad_enabled
 from .core.size import Size
-from .tensor import Tensor
-
-from .ops.namespace import *  # noqa: F403, I001
-
-from . import autograd, backends, _C, cuda, fft, linalg, nn, overrides, random, return_types, signal, special, testing, types, utils, version
-from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .autograd.grad_mode import is_inference_mode_enabled
 from .cuda import OutOfMemoryError
+from .ops.namespace import *  # noqa: F403
 from .printing import set_printoptions
 from .settings import *  # noqa: F403
+from .tensor import Tensor
 from .typed import host as _typed_constructors
 
 float = float32

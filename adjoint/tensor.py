@@ -10,49 +10,53 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from . import printing
+from . import subclasses
 from .core import device as devices
 from .core import dtypes, modes, overrides, primitive, recorders
 from .core import layout as layouts
 from .core.engine import AccumulateGrad
-from .core.inplace import is_leaf_node, mark_stale
+from .core.inplace import is_leaf_node
 from .core.payload import Payload
-from .core.primitive import by_ufunc, edge_of, extra_of, output_index, shown, wrap
+from .core.primitive import edge_of, extra_of, output_index, shown, wrap
 from .core.size import Size
-from .core.tensor import STALE, InferenceStorage, Storage, TensorBase, caller, ledger_of, note_write, storage_of
+from .core.tensor import STALE, InferenceStorage, TensorBase, caller, storage_of
 from .hooks import RemovableHandle
-from . import subclasses
-from .ops.arguments import dim_in
-from .ops.copies import RESTING
-from .ops.literals import depth_outside
 from .ops import (
     activation,
     compare,
     contraction,
     convert,
+    copied,
+    copies,
     create,
     decomposition,
     elementwise,
     extremes,
+    interop,
+    kinds,
     matrix,
     measure,
+    parts,
     piecewise,
+    places,
+    questions,
     random,
     scan,
     signal,
+    sorting,
     special,
 )
 from .ops import arrange as arranging
-from .ops import copied, kinds, parts, places
 from .ops import gather as gathering
 from .ops import index as indexing
 from .ops import join as joining
-from .ops import power as powers
-from .ops import copies, interop, questions
 from .ops import memory as memories
+from .ops import power as powers
 from .ops import reduce as reductions
 from .ops import shape as shapes
-from .ops import sorting
+from .ops.arguments import dim_in
+from .ops.copies import RESTING
+from .ops.literals import depth_outside
 
 
 class Tensor(TensorBase):
@@ -102,7 +106,9 @@ class Tensor(TensorBase):
         shape = self.array.shape
         if not -len(shape) <= dim < len(shape):
             bound = max(len(shape), 1)
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
+            )
         return shape[dim]
 
     @property
@@ -318,7 +324,9 @@ class Tensor(TensorBase):
         if not self.is_leaf:
             raise RuntimeError("grad_dtype can only be set on leaf tensors.")
         if value is not self.dtype:
-            raise NotImplementedError(f"gradients of a {self.dtype} tensor are accumulated as {self.dtype}, not {value}")
+            raise NotImplementedError(
+                f"gradients of a {self.dtype} tensor are accumulated as {self.dtype}, not {value}"
+            )
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
@@ -836,8 +844,8 @@ def _warn_grad_of_non_leaf() -> None:
     warnings.warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
         "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you "
-        "access the leaf Tensor instead.",
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+        "you access the leaf Tensor instead.",
         UserWarning,
         stacklevel=depth_outside(),
     )
@@ -857,8 +865,8 @@ def _check_grad(x: Any, value: Any) -> None:
     if theirs.dtype != mine.dtype:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{dtypes.of(theirs.dtype).name}' to a tensor with grad_dtype "
-            f"'{dtypes.of(mine.dtype).name}'. The gradient must match the tensor's grad_dtype (its dtype); convert it with "
-            ".to(tensor.dtype)"
+            f"'{dtypes.of(mine.dtype).name}'. The gradient must match the tensor's grad_dtype (its dtype): use "
+            "gradient.to(tensor.dtype)"
         )
     if devices.of(theirs) != devices.of(mine):
         raise RuntimeError(

@@ -77,7 +77,9 @@ class Bench:
         answers: list[list[dict[str, float]]] = [[] for _ in jobs]
         for _ in range(repeats):
             for i, job in enumerate(jobs):
-                run = subprocess.run([sys.executable, *job], capture_output=True, text=True, cwd=ROOT)
+                # With compiled files, as users have it: some machines switch writing them off.
+                place = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+                run = subprocess.run([sys.executable, *job], capture_output=True, text=True, cwd=ROOT, env=place)
                 if run.returncode != 0:
                     raise RuntimeError(f"{' '.join(job)[:80]}: {run.stderr.strip()[-600:]}")
                 answers[i].append(json.loads(run.stdout.splitlines()[-1]))
@@ -153,9 +155,7 @@ def multiply(bench: Bench) -> Result:
     samples = bench.interleaved(lambda: np.multiply(a, b), *map(prepare, bench.sides))
     floor, *sides = (min(s) * 1e6 for s in samples)
     above = [side - floor for side in sides]
-    return Result(
-        above[0], above[0], above[1] if len(above) > 1 else None, "µs", f"np.multiply {floor:.2f} µs"
-    )
+    return Result(above[0], above[0], above[1] if len(above) > 1 else None, "µs", f"np.multiply {floor:.2f} µs")
 
 
 def chain(T: Any, x: Any, w: Any, b: Any, c: Any) -> Any:
@@ -330,9 +330,7 @@ def import_time(bench: Bench) -> Result:
         )
         return ["-c", code]
 
-    answers = bench.subprocesses(
-        *(job(side.__name__) for side in bench.sides), repeats=3 if bench.quick else 7
-    )
+    answers = bench.subprocesses(*(job(side.__name__) for side in bench.sides), repeats=3 if bench.quick else 7)
     best = [min(answer["seconds"] for answer in side) for side in answers]
     heavy = answers[0][0]["heavy"]
     note = f"imports {', '.join(heavy)}" if heavy else "nothing heavy imported"
@@ -432,13 +430,9 @@ def main() -> int:
         value = number(result.value, "" if row.bar_unit == "of torch" else row.bar_unit)
         cells = [row.name, number(result.ours, result.unit), number(result.theirs, result.unit), value]
         print(line([*cells, f"<= {row.bar} {row.bar_unit}", word, result.note]), flush=True)
-        table.append(
-            {"name": row.name, "bar": row.bar, "bar_unit": row.bar_unit, "verdict": word} | asdict(result)
-        )
+        table.append({"name": row.name, "bar": row.bar, "bar_unit": row.bar_unit, "verdict": word} | asdict(result))
     if args.json:
-        args.json.write_text(
-            json.dumps({"versions": versions, "quick": args.quick, "rows": table}, indent=2) + "\n"
-        )
+        args.json.write_text(json.dumps({"versions": versions, "quick": args.quick, "rows": table}, indent=2) + "\n")
     return int(broken or (missed and args.check))
 
 

@@ -40,9 +40,7 @@ for value in (2.0, 9.0, 900.0):
     y, steps = square_root(x)
     y.backward()
     exact = 0.5 / math.sqrt(value)
-    print(
-        f"   x={value:<6} sqrt={y.item():<9.5f} steps={steps:<3} dy/dx={x.grad.item():.6f} exact={exact:.6f}"
-    )
+    print(f"   x={value:<6} sqrt={y.item():<9.5f} steps={steps:<3} dy/dx={x.grad.item():.6f} exact={exact:.6f}")
     assert abs(x.grad.item() - exact) < 1e-3
 
 print("\n2. A recursion on data: one function, two trees, two graphs")

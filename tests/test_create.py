@@ -651,4 +651,3 @@ def test_threads_share_the_default_generator_without_repeats() -> None:
     for thread in threads:
         thread.join()
     assert len(drawn) == 8000 and len(set(drawn)) > 7900
-

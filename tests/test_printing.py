@@ -146,8 +146,7 @@ FROZEN: list[tuple[Any, str, dict[str, Any], str]] = [
         np.full(8, 2.5),
         "float32",
         {"grad_fn": "MulBackward0"},
-        "tensor([2.5000, 2.5000, 2.5000, 2.5000, 2.5000, 2.5000, 2.5000, 2.5000],\n"
-        "       grad_fn=<MulBackward0>)",
+        "tensor([2.5000, 2.5000, 2.5000, 2.5000, 2.5000, 2.5000, 2.5000, 2.5000],\n       grad_fn=<MulBackward0>)",
     ),
 ]
 
@@ -324,9 +323,7 @@ SUBJECTS: dict[str, Any] = {
 def cases() -> Iterator[Case]:
     for shape in SHAPES:
         for dtype in ("float32", "int64", "bfloat16", "complex64", "bool"):
-            yield Case(
-                f"shape {shape}", grid(*shape, step=0.5) if dtype != "bool" else grid(*shape) % 2, dtype
-            )
+            yield Case(f"shape {shape}", grid(*shape, step=0.5) if dtype != "bool" else grid(*shape) % 2, dtype)
     for name, values in VALUES.items():
         for dtype in FLOATS:
             # The parts of a complex number choose their formats separately, so give them different values.

@@ -119,9 +119,7 @@ def outcome(check: Any, lib: Any, make: Callable[[Any], tuple[Any, ...]]) -> tup
     try:
         check(actual, expected, **options)
     except Exception as error:
-        return type(error).__name__, str(error).replace(lib.__name__ + ".", "").replace(
-            "tensor.Tensor", "Tensor"
-        )
+        return type(error).__name__, str(error).replace(lib.__name__ + ".", "").replace("tensor.Tensor", "Tensor")
     return "passes", ""
 
 
@@ -140,9 +138,7 @@ def test_outcome_and_message_are_torchs(name: str) -> None:
 
 def test_message_names_the_place() -> None:
     with pytest.raises(AssertionError) as caught:
-        assert_close(
-            {"w": [adjoint.ones(2, 2), adjoint.zeros(2)]}, {"w": [adjoint.ones(2, 2), adjoint.ones(2)]}
-        )
+        assert_close({"w": [adjoint.ones(2, 2), adjoint.zeros(2)]}, {"w": [adjoint.ones(2, 2), adjoint.ones(2)]})
     assert str(caught.value) == (
         "Tensor-likes are not close!\n\n"
         "Mismatched elements: 2 / 2 (100.0%)\n"

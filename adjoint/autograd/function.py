@@ -258,7 +258,8 @@ def _pack(kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpa
         out = unpack_hook(packed)
         if not isinstance(out, TensorBase):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(out).__name__}"
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(out).__name__}"
             )
         owner = holder()
         if watched and owner is not None and memory.ledger is not None and memory.ledger.time > owner.stamp:
@@ -300,7 +301,7 @@ def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list
     if len(edges) != len(forms):
         answers, forms = _of_tensors(node, answers)
     results: list[Any] = []
-    for answer, edge, form in zip(answers, edges, forms):  # noqa: B905 - equal by now; strict costs
+    for answer, edge, form in zip(answers, edges, forms):
         if edge is None or answer is None:
             results.append(None)
         elif isinstance(answer, TensorBase) and answer.array.shape == form[0] and answer.array.dtype is form[1]:
@@ -641,9 +642,7 @@ class _Outputs:
     def _check_dirty(self, t: Any, recording: bool) -> None:
         ctx = self.ctx
         if not any(t is a for a in self.args):
-            raise RuntimeError(
-                f"{ctx.op.title}: mark_dirty was given a tensor that is not an input of forward"
-            )
+            raise RuntimeError(f"{ctx.op.title}: mark_dirty was given a tensor that is not an input of forward")
         if not any(t is v for v in self.values) and recording:
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs "
@@ -666,7 +665,7 @@ class _Outputs:
             if v.lineage is not None and not ctx.single:
                 raise RuntimeError(
                     "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
-                    "return more than one Tensor. This is not supported by the current autograd engine. Clone the input."
+                    "return more than one Tensor. This is not supported by the current autograd engine: clone the input"
                 )
             rebase(v, ctx, slot, node)
             return v

@@ -198,7 +198,8 @@ class _Mutations:
         """Return the copy."""
         if not entry:
             raise RuntimeError(
-                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally recorded."
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "originally recorded."
             )
         return wrap(entry[0])
 

@@ -891,7 +891,7 @@ def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
             if type(inputs[position].memory) is InferenceStorage:
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-                    "mode in computation tracked by autograd. To work around this, you can make a clone to get a normal "
+                    "mode in computation tracked by autograd. To work around this, you can make a clone to get normal "
                     "tensor and use it in autograd, or use `adjoint.no_grad()` instead of `adjoint.inference_mode()`."
                 )
 

@@ -417,8 +417,8 @@ def nary(
     """Declare a primitive of a fixed number of inputs, then parameters; a rule per input, by its name.
 
     Where the gradients share work, one `joint` rule returns all of them (it may name `needs`, a tuple
-    that says which are wanted). With ``outputs=True`` the kernel returns a tuple, and each rule takes the list of the outputs'
-    gradients (None where none arrived) in place of `g`.
+    that says which are wanted). With ``outputs=True`` the kernel returns a tuple, and each rule takes the list of
+    the outputs' gradients (None where none arrived) in place of `g`.
     """
     names, params = _split_names(kernel, inputs)
     named = {k: options.pop(k) for k in names if k in options}

@@ -84,9 +84,9 @@ class TensorBase:
 
     `array` is the value: a NumPy or CuPy array, or inside a transform a payload. `node` is where its
     gradient goes: None, an op's node, or a leaf's `AccumulateGrad`; `STALE` when an in-place write has
-    changed a view's history since it was last read. `memory` is None until the tensor is viewed, written or
-    kept by a rule (`storage_of` makes it then), and `lineage` unless it is a view: most results never are. The class must never define `__getattr__`: with one,
-    the interpreter no longer reads slots directly, and every op gets slower.
+    changed a view's history since it was last read. `memory` is None until the tensor is viewed or written
+    (`storage_of` makes it then), and `lineage` unless it is a view: most results never are. The class must
+    never define `__getattr__`: with one, the interpreter no longer reads slots directly, and every op gets slower.
     """
 
     __slots__ = ("__weakref__", "_grad", "array", "lineage", "memory", "node")

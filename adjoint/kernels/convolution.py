@@ -46,9 +46,7 @@ def _padded(x: Any, before: Ints, extent: Ints) -> Any:
 
 def _extent(size: Ints, kernel: Ints, stride: Ints, dilation: Ints) -> Ints:
     """Return how many positions windows reach over."""
-    return tuple(
-        (n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True)
-    )
+    return tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, stride, dilation, strict=True))
 
 
 def _tap(k: Ints, stride: Ints, dilation: Ints, size: Ints) -> tuple[Any, ...]:
@@ -189,9 +187,7 @@ def _planes(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, si
     item = x.dtype.itemsize
     for k in _taps(kernel):
         shift = sum(i * d * s for i, d, s in zip(k, dilation, steps, strict=True))
-        yield _seen(
-            memory[shift:], (channels, size[0], *extent[1:]), tuple(s * item for s in (area, *steps))
-        )
+        yield _seen(memory[shift:], (channels, size[0], *extent[1:]), tuple(s * item for s in (area, *steps)))
 
 
 def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
@@ -271,15 +267,11 @@ def _weigh_each(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, kern
 
 def unfolded(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Any:
     """Return the windows of x (N, C, ...) as columns (N, C * kernel, size)."""
-    windows = _windows(
-        _padded(x, before, _extent(size, kernel, stride, dilation)), kernel, stride, dilation, size
-    )
+    windows = _windows(_padded(x, before, _extent(size, kernel, stride, dilation)), kernel, stride, dilation, size)
     return windows.reshape(len(x), x.shape[1] * math.prod(kernel), math.prod(size))
 
 
-def folded(
-    columns: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints, shape: Ints
-) -> Any:
+def folded(columns: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints, shape: Ints) -> Any:
     """Return (N, C, *shape) with columns (N, C * kernel, size) added up in their places."""
     channels = columns.shape[1] // math.prod(kernel)
     extent = tuple(

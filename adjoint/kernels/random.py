@@ -213,9 +213,7 @@ class Stream:
                 values = self._block_normals(size, dtype, mean, std)
         return _cast(values, dtype).reshape(shape)
 
-    def log_normal(
-        self, shape: Sequence[int], dtype: DTypeLike, mean: float = 1.0, std: float = 2.0
-    ) -> Values:
+    def log_normal(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 1.0, std: float = 2.0) -> Values:
         """Draw numbers whose logarithm is normal, as `Tensor.log_normal_` does."""
         dtype = np.dtype(dtype)
         _require_floating("log_normal", dtype)
@@ -231,9 +229,7 @@ class Stream:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
         return self._draw(shape, dtype, lambda size: np.log1p(-self._doubles(size)) * (-1.0 / lambd))
 
-    def cauchy(
-        self, shape: Sequence[int], dtype: DTypeLike, median: float = 0.0, sigma: float = 1.0
-    ) -> Values:
+    def cauchy(self, shape: Sequence[int], dtype: DTypeLike, median: float = 0.0, sigma: float = 1.0) -> Values:
         """Draw from a Cauchy distribution, as `Tensor.cauchy_` does."""
         _require_floating("cauchy", np.dtype(dtype))
         if not sigma > 0.0:
@@ -251,9 +247,7 @@ class Stream:
         """Draw integers from [low, high), as `torch.randint` does; `dtype` may be floating."""
         dtype = np.dtype(dtype)
         if not low < high:
-            raise RuntimeError(
-                f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-            )
+            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
         least, most = _integer_limits(dtype)
         if not least <= low <= most:
             raise RuntimeError(f"from is out of bounds for {dtype}: {low} is not in [{least}, {most}]")
@@ -264,9 +258,7 @@ class Stream:
         span = high - low
         return self._draw(shape, dtype, lambda size: self._remainders(size, span, low, span >= _WIDE_SPAN))
 
-    def random(
-        self, shape: Sequence[int], dtype: DTypeLike, low: int | None = None, high: int | None = None
-    ) -> Values:
+    def random(self, shape: Sequence[int], dtype: DTypeLike, low: int | None = None, high: int | None = None) -> Values:
         """Draw integers from as wide a range as the bounds leave open, as `Tensor.random_` does.
 
         Without bounds, the range is that of the non-negative integers that `dtype` holds exactly. With
@@ -315,9 +307,7 @@ class Stream:
             counts = [self._poisson(rate) for rate in rates.astype(np.float64).ravel().tolist()]
         return _cast(np.array(counts, np.float64), rates.dtype).reshape(rates.shape)
 
-    def multinomial(
-        self, probabilities: Values, num_samples: int, replacement: bool = False
-    ) -> NDArray[np.int64]:
+    def multinomial(self, probabilities: Values, num_samples: int, replacement: bool = False) -> NDArray[np.int64]:
         """Draw indices in proportion to each row of `probabilities`, as `torch.multinomial` does.
 
         Parameters

@@ -50,11 +50,7 @@ def _masked(condition: Any, x: Any, bits: Any, when_true: int) -> Any:
 
 def _into(ufunc: Any, a: Any, b: Any) -> Any:
     """Return ``ufunc(a, b)``, written into `a` where the shape allows it."""
-    return (
-        ufunc(a, b, out=a)
-        if b.ndim <= a.ndim and np.broadcast_shapes(a.shape, b.shape) == a.shape
-        else ufunc(a, b)
-    )
+    return ufunc(a, b, out=a) if b.ndim <= a.ndim and np.broadcast_shapes(a.shape, b.shape) == a.shape else ufunc(a, b)
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:

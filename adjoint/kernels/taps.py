@@ -40,9 +40,7 @@ class Taps:
 
     __slots__ = ("_first", "_table", "_transposed", "divide_in", "divide_out", "n_in", "n_out", "taps")
 
-    def __init__(
-        self, n_in: int, n_out: int, taps: Any, divide_in: Any = None, divide_out: Any = None
-    ) -> None:
+    def __init__(self, n_in: int, n_out: int, taps: Any, divide_in: Any = None, divide_out: Any = None) -> None:
         self.n_in, self.n_out, self.divide_in, self.divide_out = n_in, n_out, divide_in, divide_out
         self.taps: tuple[tuple[Any, Any, Any], ...] = tuple(
             (_span(rows), _span(source), weights) for rows, source, weights in taps if len(rows)
@@ -65,11 +63,7 @@ class Taps:
     @property
     def scales(self) -> bool:
         """Whether anything is multiplied or divided."""
-        return (
-            self.divide_in is not None
-            or self.divide_out is not None
-            or any(w is not None for _, _, w in self.taps)
-        )
+        return self.divide_in is not None or self.divide_out is not None or any(w is not None for _, _, w in self.taps)
 
     @property
     def transposed(self) -> Taps:

@@ -40,15 +40,11 @@ def _with_bias(out: Any, b: Any) -> Any:
     return out
 
 
-def _conv(
-    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
-) -> Any:
+def _conv(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
     return _with_bias(correlate(x, w, stride, before, dilation, groups, size), b)
 
 
-def _conv_transpose(
-    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
-) -> Any:
+def _conv_transpose(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
     return _with_bias(spread(x, w, stride, before, dilation, groups, size), b)
 
 
@@ -141,15 +137,11 @@ def _batch(primitive: Any, x: Any, w: Any, b: Any, groups: int, *rest: Any) -> A
     return out if b is None else out + reshape_p(b, (count, 1, b.shape[1], *(1,) * len(size)))
 
 
-def _conv_batch(
-    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
-) -> Any:
+def _conv_batch(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
     return _batch(conv_p, x, w, b, groups, stride, before, dilation, size)
 
 
-def _transpose_batch(
-    x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any
-) -> Any:
+def _transpose_batch(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
     return _batch(conv_transpose_p, x, w, b, groups, stride, before, dilation, size)
 
 
@@ -334,8 +326,7 @@ def _geometry(
         total = tuple(2 * p for p in before)
         _check_reach(x, w, before, dilation)
     size = tuple(
-        (n + t - d * (k - 1) - 1) // s + 1
-        for n, t, d, k, s in zip(x[2:], total, dilation, w[2:], stride, strict=True)
+        (n + t - d * (k - 1) - 1) // s + 1 for n, t, d, k, s in zip(x[2:], total, dilation, w[2:], stride, strict=True)
     )
     return stride, before, dilation, size
 
@@ -457,9 +448,7 @@ def conv_transpose1d(
     >>> adjoint.conv_transpose1d(x, bump, stride=2)
     tensor([[[ 1., 10.,  2., 20.]]])
     """
-    return _transposed(
-        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose2d(
@@ -467,9 +456,7 @@ def conv_transpose2d(
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
     """Lay kernels `weight` (C, O / groups, KH, KW) down over a larger result: the gradient of `conv2d`."""
-    return _transposed(
-        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def conv_transpose3d(
@@ -477,9 +464,7 @@ def conv_transpose3d(
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
     """Lay kernels `weight` (C, O / groups, KD, KH, KW) down in a larger result: the gradient of `conv3d`."""
-    return _transposed(
-        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def convolution(
@@ -489,9 +474,7 @@ def convolution(
     """Convolve, forward or transposed, in as many dimensions as `weight` has."""
     rank = weight.array.ndim - 2
     if transposed:
-        return _transposed(
-            "convolution", rank, input, weight, bias, stride, padding, output_padding, groups, dilation
-        )
+        return _transposed("convolution", rank, input, weight, bias, stride, padding, output_padding, groups, dilation)
     return _convolved("convolution", rank, input, weight, bias, stride, padding, dilation, groups)
 
 

@@ -94,9 +94,7 @@ def _sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_cor
     length = math.prod(shape)
     rank = len(size)
     # The grid has x first; dimensions have it last.
-    along = [
-        _neighbours(grid[..., rank - 1 - d], size[d], mode, padding_mode, align_corners) for d in range(rank)
-    ]
+    along = [_neighbours(grid[..., rank - 1 - d], size[d], mode, padding_mode, align_corners) for d in range(rank)]
     image = reshape_p(input, (count, channels, math.prod(size)))
     total = None
     for corner in itertools.product(*along):
@@ -152,8 +150,7 @@ def grid_sample(
     """
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
-            f"'{mode}'"
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
     if padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(

@@ -4,9 +4,89 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import memory, questions, ranges, interop, activation, arrange, compare, contraction, conv, einsum, convert, copied, create, elementwise, extremes, decomposition, embedding, gather, index, join, kinds, linalg, matrix, measure, native, places, recurrent, removed, parts, piecewise, power, pooling, grid, resample, random, reduce, scan, shape, signal, sorting, special
+from . import (
+    activation,
+    arrange,
+    compare,
+    contraction,
+    conv,
+    copied,
+    create,
+    decomposition,
+    einsum,
+    elementwise,
+    embedding,
+    extremes,
+    gather,
+    grid,
+    index,
+    interop,
+    join,
+    kinds,
+    matrix,
+    measure,
+    memory,
+    native,
+    parts,
+    piecewise,
+    places,
+    pooling,
+    power,
+    questions,
+    random,
+    ranges,
+    recurrent,
+    reduce,
+    removed,
+    resample,
+    scan,
+    shape,
+    signal,
+    sorting,
+    special,
+)
 
-_ROOMS = (create, ranges, random, memory, questions, interop, elementwise, power, piecewise, compare, activation, special, reduce, extremes, scan, measure, shape, index, join, arrange, gather, embedding, sorting, parts, kinds, copied, contraction, conv, pooling, resample, grid, einsum, decomposition, matrix, signal, native, places, recurrent, removed)
+_ROOMS = (
+    create,
+    ranges,
+    random,
+    memory,
+    questions,
+    interop,
+    elementwise,
+    power,
+    piecewise,
+    compare,
+    activation,
+    special,
+    reduce,
+    extremes,
+    scan,
+    measure,
+    shape,
+    index,
+    join,
+    arrange,
+    gather,
+    embedding,
+    sorting,
+    parts,
+    kinds,
+    copied,
+    contraction,
+    conv,
+    pooling,
+    resample,
+    grid,
+    einsum,
+    decomposition,
+    matrix,
+    signal,
+    native,
+    places,
+    recurrent,
+    removed,
+)
 
 
 def _is_public(room: Any, name: str) -> bool:
@@ -17,6 +97,11 @@ def _is_public(room: Any, name: str) -> bool:
     return hasattr(room, "__all__") or getattr(value, "__module__", None) == room.__name__
 
 
-_names = {name: getattr(room, name) for room in _ROOMS for name in getattr(room, "__all__", vars(room)) if _is_public(room, name)}
+_names = {
+    name: getattr(room, name)
+    for room in _ROOMS
+    for name in getattr(room, "__all__", vars(room))
+    if _is_public(room, name)
+}
 globals().update(_names)
 __all__ = list(_names)

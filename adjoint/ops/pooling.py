@@ -66,9 +66,7 @@ def _transposed(plans: Any) -> Any:
 
 
 _AVERAGES = {n: mixing(f"avg_pool{n}d", f"AvgPool{n}DBackward0") for n in (1, 2, 3)}
-_ADAPTIVE_AVERAGES = {
-    n: mixing(f"adaptive_avg_pool{n}d", f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)
-}
+_ADAPTIVE_AVERAGES = {n: mixing(f"adaptive_avg_pool{n}d", f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)}
 
 # Where in the pooled dimensions, flattened, the largest element of each window is.
 where_largest_p = parametric(where_largest, name="where_largest", batch="same")
@@ -100,15 +98,11 @@ def _largest_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
 
 
 def _maximizing(name: str, node_name: str) -> Callable[..., Any]:
-    return parametric(
-        largest, x=_largest_x, jvp=_largest_tangent, batch="same", name=name, node_name=node_name
-    )
+    return parametric(largest, x=_largest_x, jvp=_largest_tangent, batch="same", name=name, node_name=node_name)
 
 
 _MAXIMA = {n: _maximizing(f"max_pool{n}d", f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
-_ADAPTIVE_MAXIMA = {
-    n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)
-}
+_ADAPTIVE_MAXIMA = {n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
 
 # --- Which windows there are ------------------------------------------------------------------------
 
@@ -120,9 +114,7 @@ def _windows(n: int, kernel: int, stride: int, padding: int, dilation: int, size
 
 
 @functools.lru_cache(1024)
-def averages(
-    n: int, kernel: int, stride: int, padding: int, size: int, include_pad: bool, divisor: int | None
-) -> Taps:
+def averages(n: int, kernel: int, stride: int, padding: int, size: int, include_pad: bool, divisor: int | None) -> Taps:
     """Return the taps of averages along one dimension."""
     begin = np.arange(size) * stride - padding
     end = np.minimum(begin + kernel, n + padding)
@@ -162,9 +154,7 @@ def _per_dimension(value: Any, rank: int, name: str, op: str) -> Ints:
     except TypeError:
         raise TypeError(f"{op}(): argument '{name}' must be tuple of ints, not {type(value).__name__}") from None
     if len(values) not in (1, rank):
-        raise RuntimeError(
-            f"{op}: {name} must either be a single int, or a tuple of {rank} ints, not {list(values)}"
-        )
+        raise RuntimeError(f"{op}: {name} must either be a single int, or a tuple of {rank} ints, not {list(values)}")
     return values * rank if len(values) == 1 else values
 
 
@@ -180,9 +170,7 @@ def _stride_of(stride: Any, kernel: Ints, op: str) -> Ints:
     return _per_dimension(stride, len(kernel), "stride", op)
 
 
-def _sizes(
-    op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
-) -> Ints:
+def _sizes(op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool) -> Ints:
     """Return how many windows there are along each dimension; raise for what makes no sense."""
     require_tensor(input, "input", op)
     shape, rank = input.array.shape, len(kernel)
@@ -237,9 +225,7 @@ def _average(
     divisors = [None] * rank if divisor_override is None else [1] * (rank - 1) + [divisor_override]
     plans = tuple(
         averages(n, k, s, p, m, count_include_pad, d)
-        for n, k, s, p, m, d in zip(
-            input.array.shape[-rank:], kernel, stride, padding, size, divisors, strict=True
-        )
+        for n, k, s, p, m, d in zip(input.array.shape[-rank:], kernel, stride, padding, size, divisors, strict=True)
     )
     return _AVERAGES[rank](input, plans)
 
@@ -286,23 +272,17 @@ def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any,
     return (sign(mean) * relu(abs(mean)) * math.prod(kernel)) ** (1.0 / norm_type)
 
 
-def lp_pool1d(
-    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Tensor:
+def lp_pool1d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """Take the p-norm, p being `norm_type`, of windows of the last dimension."""
     return _lp(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool2d(
-    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Tensor:
+def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """Take the p-norm, p being `norm_type`, of windows of the last two dimensions."""
     return _lp(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-def lp_pool3d(
-    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Tensor:
+def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """Take the p-norm, p being `norm_type`, of windows of the last three dimensions."""
     return _lp(3, input, norm_type, kernel_size, stride, ceil_mode)
 
@@ -323,9 +303,7 @@ def _maximum(
     size = _sizes(op, input, kernel, stride, padding, dilation, ceil_mode)
     refuse(op, input.array, "bc")
     shape = input.array.shape[-rank:]
-    plans = tuple(
-        _windows(*sizes) for sizes in zip(shape, kernel, stride, padding, dilation, size, strict=True)
-    )
+    plans = tuple(_windows(*sizes) for sizes in zip(shape, kernel, stride, padding, dilation, size, strict=True))
     out = _MAXIMA[rank](input, plans)
     return (out, where_largest_p(input, plans)) if return_indices else out
 
@@ -408,12 +386,8 @@ def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Ints
         word = "'output_size' should contain one int" if rank == 1 else f"output_size must be {rank} ints"
         raise RuntimeError(f"{op}: {word}, got {list(wanted)}")
     if len(shape) not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got a tensor of size {list(shape)}"
-        )
-    size = tuple(
-        n if m is None and rank > 1 else operator.index(m) for n, m in zip(shape[-rank:], wanted, strict=True)
-    )
+        raise RuntimeError(f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got a tensor of size {list(shape)}")
+    size = tuple(n if m is None and rank > 1 else operator.index(m) for n, m in zip(shape[-rank:], wanted, strict=True))
     if min(size) < 0:
         raise RuntimeError(
             f"elements of output_size must be greater than or equal to 0 (Trying to create tensor with negative "
@@ -563,9 +537,7 @@ def _fractional(
             raise RuntimeError(f"{op}: pool size {k} too large relative to input size {n} for an output of {m}")
     if samples is None:
         count = 1 if len(shape) == rank + 1 else shape[0]
-        samples = random.rand(
-            count, shape[-rank - 1], rank, dtype=of(input.array.dtype), device=input.device
-        )
+        samples = random.rand(count, shape[-rank - 1], rank, dtype=of(input.array.dtype), device=input.device)
     if len(shape) == rank + 1 and samples.array.ndim == 3:
         samples = samples[0]
     index = where_largest_at_p(input, samples, kernel, size)
@@ -609,9 +581,7 @@ def fractional_max_pool3d_with_indices(
 
 
 def _unpooled_size(rank: int, shape: Any, kernel: Ints, stride: Ints, padding: Ints, output_size: Any) -> Ints:
-    default = tuple(
-        (n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True)
-    )
+    default = tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[-rank:], stride, kernel, padding, strict=True))
     if output_size is None:
         return default
     wanted = tuple(int(n) for n in output_size)
@@ -624,9 +594,7 @@ def _unpooled_size(rank: int, shape: Any, kernel: Ints, stride: Ints, padding: I
         )
     for d, (m, n, s) in enumerate(zip(wanted, default, stride, strict=True)):
         if not n - s < m < n + s:
-            raise ValueError(
-                f'invalid output_size "{list(wanted)}" (dim {d} must be between {n - s} and {n + s})'
-            )
+            raise ValueError(f'invalid output_size "{list(wanted)}" (dim {d} must be between {n - s} and {n + s})')
     return wanted
 
 

@@ -111,17 +111,13 @@ _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 _RESIZERS: dict[tuple[str, int], Any] = {}
 for _n in (1, 2, 3):
     _RESIZERS["nearest", _n] = mixing(f"upsample_nearest{_n}d", f"UpsampleNearest{_n}DBackward0")
-    _RESIZERS["nearest-exact", _n] = mixing(
-        f"upsample_nearest_exact{_n}d", f"UpsampleNearestExact{_n}DBackward0"
-    )
+    _RESIZERS["nearest-exact", _n] = mixing(f"upsample_nearest_exact{_n}d", f"UpsampleNearestExact{_n}DBackward0")
     _RESIZERS[_LINEAR[_n], _n] = mixing(
         f"upsample_{_LINEAR[_n]}{_n}d", f"Upsample{_LINEAR[_n].capitalize()}{_n}DBackward0"
     )
 _RESIZERS["bicubic", 2] = mixing("upsample_bicubic2d", "UpsampleBicubic2DBackward0")
 for _mode in ("bilinear", "bicubic"):
-    _RESIZERS[f"{_mode} smooth", 2] = mixing(
-        f"upsample_{_mode}2d_aa", f"Upsample{_mode.capitalize()}2DAaBackward0"
-    )
+    _RESIZERS[f"{_mode} smooth", 2] = mixing(f"upsample_{_mode}2d_aa", f"Upsample{_mode.capitalize()}2DAaBackward0")
 
 
 def _step(kind: Any, n: int, m: int, scale: float | None, align_corners: bool) -> Any:
@@ -132,9 +128,7 @@ def _step(kind: Any, n: int, m: int, scale: float | None, align_corners: bool) -
 
 
 @functools.lru_cache(1024)
-def _resizing(
-    mode: str, n: int, m: int, scale: float | None, align_corners: bool, double: bool
-) -> Taps | None:
+def _resizing(mode: str, n: int, m: int, scale: float | None, align_corners: bool, double: bool) -> Taps | None:
     """Return the taps that make `m` places of `n`; None where nothing changes."""
     if mode.startswith("nearest"):
         return _nearest(mode, n, m, scale)
@@ -300,9 +294,7 @@ def _check_resize(input: Tensor, mode: str, rank: int, wanted: list[int]) -> Non
             f"Input and output sizes should be greater than 0, but got input {list(shape[2:])} output {wanted}"
         )
     if 0 in shape[1:]:
-        raise RuntimeError(
-            f"Non-empty {rank + 2}D data tensor expected but got a tensor with sizes {list(shape)}"
-        )
+        raise RuntimeError(f"Non-empty {rank + 2}D data tensor expected but got a tensor with sizes {list(shape)}")
     refuse(f"upsample_{mode}{rank}d", input.array, "biuc", "uint8")
 
 
@@ -311,9 +303,7 @@ def upsample(
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Resize: the old name of `interpolate`."""
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -395,9 +385,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     c = shape[1]
     if c % groups:
-        raise RuntimeError(
-            f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
-        )
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     split = reshape(input, (shape[0], groups, c // groups, *shape[2:]))
     moved = permute_p(split, (0, 2, 1, *range(3, len(shape) + 1)))
     return _own(reshape(moved, shape))
@@ -416,9 +404,7 @@ def _own(result: Tensor) -> Tensor:
 _channel_mean_p = mixing("channel_mean", "AvgPool3DBackward0")
 
 
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divide each element by a power of the mean square over `size` neighbouring channels."""
     require_tensor(input, "input", "local_response_norm")
     shape = input.array.shape

@@ -50,7 +50,8 @@ def _dual(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int) -
     tangents = tuple(None if d is None or d.tangent is None else _tensor(d.tangent) for d in duals)
     if cls.jvp is Function.jvp:
         raise NotImplementedError(
-            f"You must implement the jvp function for custom autograd.Function to use it with forward mode AD: {cls.__name__} has none."
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD: "
+            f"{cls.__name__} has none."
         )
     context: list[Any] = []
     out = _apply(cls, primals, kwargs, context)

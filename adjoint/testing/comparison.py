@@ -153,9 +153,7 @@ def _both(actual: Any, expected: Any, kind: Any) -> bool:
 
 def _compare_sequences(actual: Any, expected: Any, options: _Options) -> None:
     if len(actual) != len(expected):
-        raise _Failure(
-            AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}"
-        )
+        raise _Failure(AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
     for i in range(len(actual)):
         try:
             _compare(actual[i], expected[i], options)

@@ -104,9 +104,7 @@ def _drawn(shape: tuple[int, ...], wanted: dtypes.dtype, low: Any, high: Any) ->
     return array.view(wanted.np)[..., 0] if wanted.is_complex else array
 
 
-def _bounds(
-    wanted: dtypes.dtype, low: Any, high: Any, least: int, most: int, first: Any, past: Any
-) -> tuple[Any, Any]:
+def _bounds(wanted: dtypes.dtype, low: Any, high: Any, least: int, most: int, first: Any, past: Any) -> tuple[Any, Any]:
     """Return the range to draw from: what the caller gave or the usual one, inside what the dtype holds."""
     begin, end = least if low is None else low, most if high is None else high
     if any(isinstance(v, float) and math.isnan(v) for v in (begin, end)):

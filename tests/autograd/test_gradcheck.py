@@ -215,9 +215,7 @@ def test_overlapping_input(lib: Any) -> None:
 
 @both
 def test_nothing_to_check(lib: Any) -> None:
-    with pytest.raises(
-        AssertionError, match="Expected at least one of check_forward_ad or check_backward_ad"
-    ):
+    with pytest.raises(AssertionError, match="Expected at least one of check_forward_ad or check_backward_ad"):
         lib.autograd.gradcheck(lambda x: x, (leaf(lib, 3),), check_backward_ad=False)
 
 
@@ -277,9 +275,7 @@ def test_error_class_and_names() -> None:
 
 
 def test_message_shows_where() -> None:
-    with pytest.raises(
-        GradcheckError, match=r"numerical:tensor(.|\n)*analytical:tensor(.|\n)*greatest difference"
-    ):
+    with pytest.raises(GradcheckError, match=r"numerical:tensor(.|\n)*analytical:tensor(.|\n)*greatest difference"):
         gradcheck(wrong(adjoint, "factor"), (leaf(adjoint, 2),))
     with pytest.raises(GradcheckError, match="max per-element difference"):
         gradcheck(wrong(adjoint, "factor"), (leaf(adjoint, 2),), fast_mode=True)

@@ -51,9 +51,7 @@ def _is_missing(error: BaseException) -> bool:
     text = str(error)
     return isinstance(error, Missing) or (
         isinstance(error, AttributeError)
-        and bool(
-            re.search(r"(module 'adjoint[\w.]*'|'Tensor' object|type object 'Tensor') has no attribute", text)
-        )
+        and bool(re.search(r"(module 'adjoint[\w.]*'|'Tensor' object|type object 'Tensor') has no attribute", text))
     )
 
 
@@ -358,15 +356,11 @@ def select(pattern: str | None) -> tuple[list[str], dict[str, str]]:
 def main(argv: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.runner", description=__doc__)
-    parser.add_argument(
-        "--ops", help="regular expression searched for in entries' names (^add$: exactly one)"
-    )
+    parser.add_argument("--ops", help="regular expression searched for in entries' names (^add$: exactly one)")
     parser.add_argument("--checks", default=",".join(checking.CHECKS), help="comma-separated; default: all")
     parser.add_argument("--dtypes", default="float64", help="comma-separated, or 'all'")
     parser.add_argument("--samples", type=int, default=30, help="samples per operator and dtype; 0 for all")
-    parser.add_argument(
-        "--reference", action="store_true", help="torch's larger set of samples, where it has one"
-    )
+    parser.add_argument("--reference", action="store_true", help="torch's larger set of samples, where it has one")
     parser.add_argument("--timeout", type=float, default=30, help="processor seconds per operator")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--markdown", type=Path, help="write the coverage page here")

@@ -100,17 +100,13 @@ def test_seeds(seed: int) -> None:
 @pytest.mark.parametrize("size", [*SIZES, 40000])
 def test_rand(dtype: Any, size: int) -> None:
     stream, generator = pair(3)
-    assert_equal(
-        stream.uniform((size,), dtype), torch.rand(size, dtype=torch_type(dtype), generator=generator)
-    )
+    assert_equal(stream.uniform((size,), dtype), torch.rand(size, dtype=torch_type(dtype), generator=generator))
     assert_same_position(stream, generator)
 
 
 @needs_torch
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize(
-    "bounds", [(-3.3, 5.7), (0.0, 0.1), (-0.25, 0.25), (100.0, 101.0), (1e-3, 1e3), (2, 2)]
-)
+@pytest.mark.parametrize("bounds", [(-3.3, 5.7), (0.0, 0.1), (-0.25, 0.25), (100.0, 101.0), (1e-3, 1e3), (2, 2)])
 def test_uniform(dtype: Any, bounds: tuple[float, float]) -> None:
     stream, generator = pair(11)
     expected = torch.empty(20000, dtype=torch_type(dtype)).uniform_(*bounds, generator=generator)
@@ -283,9 +279,7 @@ def test_cauchy_and_log_normal(dtype: Any, size: int) -> None:
     stream, generator = pair(9)
     empty = torch.empty(size, dtype=torch_type(dtype))
     # The tangent near its poles magnifies the last bit of the angle.
-    assert_close(
-        stream.cauchy((size,), dtype, 1.5, 2.0), empty.cauchy_(1.5, 2.0, generator=generator), ulps=100
-    )
+    assert_close(stream.cauchy((size,), dtype, 1.5, 2.0), empty.cauchy_(1.5, 2.0, generator=generator), ulps=100)
     for _ in range(2):
         expected = empty.log_normal_(0.5, 0.7, generator=generator)
         assert_close(stream.log_normal((size,), dtype, 0.5, 0.7), expected)
@@ -366,9 +360,7 @@ DRAWS: dict[str, tuple[Callable[[Stream], Any], Callable[[Any], Any]]] = {
 
 @needs_torch
 @settings(max_examples=100, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1), names=st.lists(st.sampled_from(sorted(DRAWS)), min_size=1, max_size=12)
-)
+@given(seed=st.integers(0, 2**32 - 1), names=st.lists(st.sampled_from(sorted(DRAWS)), min_size=1, max_size=12))
 def test_sequences(seed: int, names: list[str]) -> None:
     stream, generator = pair(seed)
     for name in names:

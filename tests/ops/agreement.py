@@ -71,8 +71,7 @@ def batches(name: str, *arrays: np.ndarray, rest: Any = (), **kwargs: Any) -> No
         pairs = [np.stack([a, 2 * a + 1]) if own else a for a, own in zip(arrays, which, strict=True)]
         with Level() as level:
             inputs = [
-                wrap(Batched(p, level)) if own else adjoint.from_numpy(p)
-                for p, own in zip(pairs, which, strict=True)
+                wrap(Batched(p, level)) if own else adjoint.from_numpy(p) for p, own in zip(pairs, which, strict=True)
             ]
             got = [o.array.value for o in call(adjoint, name, (*inputs, *rest), kwargs)]
         for i in range(2):

@@ -168,9 +168,7 @@ def test_refusals(name: str, options: dict[str, Any]) -> None:
 def test_large_arrays() -> None:
     def program(m: Any) -> Any:
         x = m.linspace(-6, 6, 20_000).requires_grad_()
-        y = sum(
-            call(m, n, x, {}) for n in ("relu", "gelu", "silu", "elu", "softplus", "leaky_relu", "hardswish")
-        )
+        y = sum(call(m, n, x, {}) for n in ("relu", "gelu", "silu", "elu", "softplus", "leaky_relu", "hardswish"))
         y.sum().backward()
         return [y, x.grad]
 

@@ -47,9 +47,7 @@ def operands() -> list[tuple[str, str]]:
 def comparable(a: tuple[str, str], b: tuple[str, str]) -> bool:
     """Leave out two numbers, and what torch answers with complex32, which adjoint does not have."""
     kinds = {a[0], b[0]}
-    return (a[1] != "number" or b[1] != "number") and not (
-        "float16" in kinds and any("complex" in k for k in kinds)
-    )
+    return (a[1] != "number" or b[1] != "number") and not ("float16" in kinds and any("complex" in k for k in kinds))
 
 
 PAIRS = [(a, b) for a, b in itertools.product(operands(), repeat=2) if comparable(a, b)]
@@ -100,11 +98,7 @@ def test_dtype_and_value_of_every_pair(op: str) -> None:
 def test_in_place_keeps_the_dtype_or_refuses(op: str) -> None:
     wrong = []
     for a, b in PAIRS:
-        if (
-            a[1] == "number"
-            or (a[1] == "0-d" and b[1] == "tensor")
-            or (op == "sub_" and "bool" in (a[0], b[0]))
-        ):
+        if a[1] == "number" or (a[1] == "0-d" and b[1] == "tensor") or (op == "sub_" and "bool" in (a[0], b[0])):
             continue
         outcomes = []
         for module in (adjoint, torch):

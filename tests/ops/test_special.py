@@ -95,9 +95,7 @@ def test_gradients_torch_lacks(name: str) -> None:
 def test_polynomials(name: str) -> None:
     same(lambda m: getattr(m.special, name)(m.tensor([0.3, -0.8, 0.9], dtype=m.float64), 3), 1e-7)
     same(
-        lambda m: getattr(m.special, name)(
-            m.tensor([[0.3], [0.6]], dtype=m.float64), m.tensor([0, 1, 2, 5, 8])
-        ),
+        lambda m: getattr(m.special, name)(m.tensor([[0.3], [0.6]], dtype=m.float64), m.tensor([0, 1, 2, 5, 8])),
         1e-7,
     )
     same(lambda m: getattr(m.special, name)(0.4, m.tensor([2])), 1e-5)
@@ -108,12 +106,8 @@ def test_functions_of_two_arguments() -> None:
     same(lambda m: gradients(m, lambda m, x, y: m.xlogy(x, y), [0.5, 0.0, 2.0], POSITIVE[:3]), 1e-7)
     same(lambda m: gradients(m, lambda m, x, y: m.special.xlog1py(x, y), [0.5, 0.0, 2.0], POSITIVE[:3]), 1e-7)
     same(lambda m: gradients(m, lambda m, y: m.special.zeta(2.5, y), POSITIVE), 1e-6)
-    same(
-        lambda m: gradients(m, lambda m, y: m.igamma(m.tensor(POSITIVE, dtype=m.float64), y), POSITIVE), 1e-5
-    )
-    same(
-        lambda m: gradients(m, lambda m, y: m.igammac(m.tensor(POSITIVE, dtype=m.float64), y), POSITIVE), 1e-5
-    )
+    same(lambda m: gradients(m, lambda m, y: m.igamma(m.tensor(POSITIVE, dtype=m.float64), y), POSITIVE), 1e-5)
+    same(lambda m: gradients(m, lambda m, y: m.igammac(m.tensor(POSITIVE, dtype=m.float64), y), POSITIVE), 1e-5)
     same(lambda m: m.xlogy(m.tensor([0.0, 0.0, 1.0, 0.0]), m.tensor([0.0, -1.0, math.nan, math.nan])))
     same(lambda m: m.xlogy(2, m.tensor([1, 2])), 1e-6)
 
@@ -160,9 +154,7 @@ def test_parts_of_floats() -> None:
     same(lambda m: m.copysign(m.tensor([1.0, -2.0, 0.0]), -1))
     same(lambda m: m.copysign(m.tensor([1, 2]), m.tensor([-1, 1])))
     same(lambda m: m.nextafter(m.tensor([1.0, 2.0]), m.tensor([2.0, 1.0])))
-    same(
-        lambda m: [m.gcd(m.tensor([12, -18]), m.tensor([8, 12])), m.lcm(m.tensor([4, -6]), m.tensor([6, 4]))]
-    )
+    same(lambda m: [m.gcd(m.tensor([12, -18]), m.tensor([8, 12])), m.lcm(m.tensor([4, -6]), m.tensor([6, 4]))])
 
 
 @needs_torch
@@ -174,16 +166,10 @@ def test_dtypes(name: str, dtype: str) -> None:
 
 def test_frozen_values() -> None:
     x = adjoint.tensor([0.5, 1.0, 2.5], dtype=adjoint.float64)
-    np.testing.assert_allclose(
-        adjoint.erf(x).numpy(), [0.52049987781, 0.84270079295, 0.99959304798], rtol=1e-10
-    )
+    np.testing.assert_allclose(adjoint.erf(x).numpy(), [0.52049987781, 0.84270079295, 0.99959304798], rtol=1e-10)
     np.testing.assert_allclose(adjoint.lgamma(x).numpy(), [0.57236494292, 0.0, 0.28468287047], atol=1e-10)
-    np.testing.assert_allclose(
-        adjoint.digamma(x).numpy(), [-1.96351002602, -0.57721566490, 0.70315664064], rtol=1e-10
-    )
-    np.testing.assert_allclose(
-        adjoint.special.i1(x).numpy(), [0.25789430539, 0.56515910399, 2.51671624528], rtol=1e-10
-    )
+    np.testing.assert_allclose(adjoint.digamma(x).numpy(), [-1.96351002602, -0.57721566490, 0.70315664064], rtol=1e-10)
+    np.testing.assert_allclose(adjoint.special.i1(x).numpy(), [0.25789430539, 0.56515910399, 2.51671624528], rtol=1e-10)
 
 
 def test_error_function_of_many_numbers() -> None:
@@ -214,6 +200,4 @@ def test_namespace_is_whole() -> None:
     if torch is None:
         pytest.skip("torch, the oracle, is not installed")
     elsewhere = {"Tensor", "torch", "common_args", "multi_dim_common", "log_softmax", "softmax", "logsumexp"}
-    assert {n for n in dir(torch.special) if not n.startswith("_")} - elsewhere <= set(
-        adjoint.special.__all__
-    )
+    assert {n for n in dir(torch.special) if not n.startswith("_")} - elsewhere <= set(adjoint.special.__all__)
