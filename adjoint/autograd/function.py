@@ -231,6 +231,7 @@ class FunctionNode(MultipleNode, FunctionCtx):
 
 
 BackwardCFunction = FunctionNode
+f32, f64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class SavedTensor:
@@ -275,12 +276,16 @@ def _pack(kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpa
 
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
     """Call the user's backward and bring its answers to the form of the inputs."""
-    lift = modes.local.grad
+    lift = isinstance(g, TensorBase)
     if node.single and type(g) is not Cotangents:
         if g is None:
+            lift = modes.local.grad
             g = _zeros(node.metas[0]) if node.materialize_grads else None
-        tensors: Any = (g if g is None or isinstance(g, TensorBase) else wrap(g),)
+        elif not lift:
+            g = wrap(g)
+        tensors: Any = (g,)
     else:
+        lift = modes.local.grad
         gs = node.gradients(g)
         if node.materialize_grads:
             gs = [_zeros(meta) if v is None and meta else v for v, meta in zip(gs, node.metas, strict=True)]
@@ -373,8 +378,8 @@ class _FunctionMeta(type):
         cls._backward_cls = op.node = type(
             op.title, (FunctionNode,), {"__slots__": (), "__module__": cls.__module__, "_forward_cls": cls}
         )
-        splits = any("setup_context" in k.__dict__ for k in cls.__mro__ if k.__dict__.get("_is_base") is None)
-        cls._splits = splits
+        cls._splits = any("setup_context" in k.__dict__ for k in cls.__mro__ if k.__dict__.get("_is_base") is None)
+        cls._kit = (cls._backward_cls, op, cls._splits)  # what a call needs, in one look-up
 
 
 class Function(metaclass=_FunctionMeta):
@@ -408,6 +413,7 @@ class Function(metaclass=_FunctionMeta):
     _op: Any
     _backward_cls: Any
     _splits: bool
+    _kit: tuple[Any, Any, bool]
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -464,7 +470,9 @@ class Function(metaclass=_FunctionMeta):
 
 
 def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: list[Any] | None = None) -> Any:
-    ctx: Any = cls._backward_cls()
+    node_class, op, splits = cls._kit
+    forward = cls.forward
+    ctx: Any = node_class()
     if context is not None:
         context.append(ctx)
     edges: list[Any] = []
@@ -486,7 +494,7 @@ def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: lis
     grad = not off or local.grad
     recording = recording and grad
     ctx.function = cls
-    ctx.op = cls._op
+    ctx.op = op
     ctx.forms = forms
     ctx.edges = ctx.asked = tuple(edges) if recording else (None,) * len(edges)
     ctx.to_save = ctx.saved = ctx.targets = ctx.extra = None
@@ -494,11 +502,13 @@ def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: lis
         off.append(None)
         local.grad = False
     try:
-        if cls._splits:
-            raw = cls.forward(*args, **kwargs)
+        if splits:
+            raw = forward(*args, **kwargs)
             cls.setup_context(ctx, args, raw)
+        elif kwargs:
+            raw = forward(ctx, *args, **kwargs)
         else:
-            raw = cls.forward(ctx, *args, **kwargs)
+            raw = forward(ctx, *args)
     finally:
         if grad:
             local.grad = True
@@ -510,13 +520,13 @@ def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: lis
         and raw.node is None
         and raw.lineage is None
         and not modes.unusual
-        and raw.array.dtype.kind == "f"
+        and ((d := raw.array.dtype) is f32 or d is f64)
         and not ctx.__dict__
         and not _is_one_of(raw, args)
     ):
         array = raw.array
         ctx.single = True
-        ctx.metas = ((array.shape, array.dtype, type(array)),)
+        ctx.metas = ((array.shape, d, type(array)),)
         frame = getframe(2)
         code = frame.f_code
         while code.co_filename in ours:
