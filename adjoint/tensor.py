@@ -12,14 +12,15 @@ import numpy as np
 
 from . import subclasses
 from .core import device as devices
-from .core import dtypes, modes, overrides, primitive, recorders
+from .core import dtypes, modes, nodes, overrides, recorders
 from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node
+from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import Payload
-from .core.primitive import edge_of, extra_of, output_index, shown, wrap
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, caller, storage_of
+from .core.views import edge_of
 from .hooks import RemovableHandle
 from .ops import (
     activation,
@@ -411,7 +412,7 @@ class Tensor(TensorBase):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if self.node is not None and not primitive.differentiable(value.array.dtype):
+        if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self.array = value.array
         self.memory = None
@@ -876,5 +877,5 @@ def _check_grad(x: Any, value: Any) -> None:
 
 
 overrides.plain.add(Tensor)
-primitive.tensor_type = recorders.Tensor = Tensor
-primitive.make = recorders.make = partial(object.__new__, Tensor)
+nodes.tensor_type = recorders.Tensor = Tensor
+nodes.make = recorders.make = partial(object.__new__, Tensor)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import engine
+from ..core.nodes import wrap
 from ..core.payload import Level
-from ..core.primitive import wrap
 from ..payloads.batched import Batched
 from .differentiate import _check_gradient, _input_node, _root_of
 

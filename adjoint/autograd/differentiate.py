@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
+from ..core.nodes import MultipleNode, Output, extra_of, output_node, wrap
 from ..core.payload import payload_of
-from ..core.primitive import MultipleNode, Output, edge_of, extra_of, output_node, wrap
 from ..core.tensor import InferenceStorage, TensorBase
+from ..core.views import edge_of
 from ..ops import create
 
 Tensor = Any

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core import modes
+from ..core.nodes import wrap
 from ..core.payload import Level
-from ..core.primitive import wrap
 from ..core.tensor import TensorBase
 from ..payloads.dual import Dual
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..core import device, modes
 from ..core.inplace import check_writable, rebase
-from ..core.payload import top_payload
-from ..core.primitive import (
+from ..core.nodes import (
     Cotangents,
     Freed,
     Hookless,
@@ -23,14 +22,13 @@ from ..core.primitive import (
     Special,
     capture_traceback,
     differentiable,
-    edge_of,
     extra_of,
-    fit,
     freed_error,
-    getframe,
     output_node,
     wrap,
 )
+from ..core.payload import top_payload
+from ..core.primitive import fit, getframe
 from ..core.tensor import (
     STALE,
     InferenceStorage,
@@ -43,6 +41,7 @@ from ..core.tensor import (
     tick,
     written_ledger,
 )
+from ..core.views import edge_of
 from ..errors import InPlaceError, place
 
 __all__ = [

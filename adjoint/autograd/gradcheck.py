@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..core.tensor import TensorBase
 from ..ops import create
 from .differentiate import grad

@@ -9,8 +9,9 @@ from typing import Any
 
 from ..core import device, modes
 from ..core.engine import running
-from ..core.primitive import Node, edge_of, output_index, shown, wrap
+from ..core.nodes import Node, output_index, shown, wrap
 from ..core.tensor import TensorBase, note_write
+from ..core.views import edge_of
 from ..hooks import RemovableHandle
 from .differentiate import GradientEdge
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import engine
-from ..core.primitive import tensor_type
+from ..core.nodes import tensor_type
 from ..core.tensor import TensorBase
 from ..ops import create
 

@@ -20,21 +20,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import place
-from . import device, modes, primitive
+from . import device, modes, nodes, primitive
 from .dtypes import of
+from .nodes import Extra, Freed, Node, Output, Special, freed_error, unpacked, wrap
 from .payload import Payload
-from .primitive import (
-    Extra,
-    Freed,
-    Node,
-    Output,
-    Special,
-    edge_of,
-    freed_error,
-    unpacked,
-    wrap,
-)
 from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of
+from .views import edge_of
 
 ndarray = np.ndarray
 _by_stamp = attrgetter("stamp")
@@ -80,7 +71,7 @@ class AccumulateGrad(Node):
         leaf = self.ref()
         if leaf is None:
             leaf = wrap(self.array, self, self.memory)
-            if self.kind is not primitive.tensor_type:
+            if self.kind is not nodes.tensor_type:
                 leaf.__class__ = self.kind
             self.ref = weakref.ref(leaf)
         return leaf
@@ -504,8 +495,8 @@ def _as_values(tensors: Sequence[Any], lift: bool) -> list[Any]:
 def _call_prehooks(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
     """Run `Node.register_prehook` hooks on the gradients of the node's outputs."""
     assert extra.prehooks is not None
-    several = isinstance(node, primitive.MultipleNode)
-    gs: Any = node.gradients(g) if isinstance(node, primitive.MultipleNode) else [g]
+    several = isinstance(node, nodes.MultipleNode)
+    gs: Any = node.gradients(g) if isinstance(node, nodes.MultipleNode) else [g]
     for hook in tuple(extra.prehooks.values()):
         given = _as_tensors(gs, lift)
         result = hook(given)
@@ -513,14 +504,14 @@ def _call_prehooks(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
             result = (result,) if isinstance(result, TensorBase) else tuple(result)
             gs = _as_values(result, lift)
     if several:
-        return primitive.Cotangents({i: v for i, v in enumerate(gs) if v is not None})
+        return nodes.Cotangents({i: v for i, v in enumerate(gs) if v is not None})
     return gs[0]
 
 
 def _call_hooks(node: Any, extra: Extra, results: Any, g: Any, lift: bool) -> Any:
     """Run `Node.register_hook` hooks, which may replace the gradients that the node gives."""
     assert extra.hooks is not None
-    gs = node.gradients(g) if isinstance(node, primitive.MultipleNode) else [g]
+    gs = node.gradients(g) if isinstance(node, nodes.MultipleNode) else [g]
     for hook in tuple(extra.hooks.values()):
         outcome = hook(_as_tensors(results, lift), _as_tensors(gs, lift))
         if outcome is not None:
@@ -536,7 +527,7 @@ def _call_hooks(node: Any, extra: Extra, results: Any, g: Any, lift: bool) -> An
 
 def _refuse_nan(node: Any, edges: Any, results: Any) -> None:
     for i, r in enumerate(results):
-        if edges[i] is None or r is None or isinstance(r, primitive.Cotangents):
+        if edges[i] is None or r is None or isinstance(r, nodes.Cotangents):
             continue
         value = r.array if isinstance(r, TensorBase) else r
         if value.dtype.kind in "fc" and bool(np.isnan(value).any()):
@@ -550,7 +541,7 @@ def _explain(error: Exception, node: Any) -> None:
     if type(node.saved) is Freed and not isinstance(error, RuntimeError):
         raise freed_error(node, node.saved) from None
     where = place(node.code, node.lasti)
-    note = f"in the backward of {primitive.shown(node).op.title}" + (f", recorded at {where}" if where else "")
+    note = f"in the backward of {nodes.shown(node).op.title}" + (f", recorded at {where}" if where else "")
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     extra = node.extra
@@ -560,7 +551,7 @@ def _explain(error: Exception, node: Any) -> None:
 
 def _warn_of_anomaly(node: Any, traceback: Any) -> None:
     """Warn with the forward traceback of the op whose backward failed, as torch does."""
-    title = primitive.shown(node).op.title
+    title = nodes.shown(node).op.title
     if traceback is None:
         text = (
             f"Error detected in {title}. No forward pass information available. Enable detect anomaly during "

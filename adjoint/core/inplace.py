@@ -15,24 +15,12 @@ import numpy as np
 from . import device, modes
 from .dtypes import default, of
 from .failures import broadcast_error
+from .nodes import Node, Special, differentiable, extra_of, registry, unpacked, verify_kept
 from .payload import Payload
-from .primitive import (
-    Node,
-    Op,
-    Special,
-    build_node,
-    differentiable,
-    edge_of,
-    explained,
-    extra_of,
-    quietly,
-    refused_view,
-    registry,
-    unpacked,
-    verify_kept,
-)
+from .primitive import Op, build_node, explained, quietly
 from .promotion import convert, result_type
 from .tensor import STALE, InferenceStorage, TensorBase, View, note_write, storage_of, tick
+from .views import edge_of, refused_view
 
 
 def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,31 +13,27 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import modes, primitive
+from . import modes, primitive, views
 from .modes import local, off
+from .nodes import Node, differentiable, refuse_inference, settle
 from .overrides import plain
 from .primitive import (
-    Node,
     Op,
     _run_raw,
     _target,
     as_floating,
     by_ufunc,
-    differentiable,
     explained,
     general,
     getframe,
-    note_view,
     parameters_of,
     quietly,
     recovered,
-    refresh,
-    refuse_inference,
-    settle,
 )
 from .promotion import float32_constants, float64_constants, promote_some
 from .promotion import promote as promote_pair
 from .tensor import STALE, TensorBase, View, ours, tick
+from .views import note_view, refresh
 
 # Set once, when the Tensor class exists: core makes tensors without importing it.
 Tensor: type[TensorBase] = TensorBase
@@ -404,7 +400,7 @@ def parametric(
 
 def _shares(c: Any, a: Any) -> bool:
     if type(c) is not ndarray:
-        return primitive.shares(c, a)
+        return views.shares(c, a)
     base = c.base
     if base is None:
         return c is a

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 from ..core import device as devices
 from ..core import dtypes
 from ..core.engine import AccumulateGrad
+from ..core.nodes import wrap
 from ..core.overrides import disabled_torch_function, plain
-from ..core.primitive import wrap
 from ..core.tensor import storage_of
 from ..ops import copies, create
 from ..tensor import Tensor

@@ -15,8 +15,8 @@ import numpy as np
 from ..core import device as devices
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
+from ..core.nodes import wrap
 from ..core.payload import Payload
-from ..core.primitive import wrap
 from ..core.promotion import number_like
 from ..core.recorders import binary, parametric, unary
 from ..kernels import selection, special

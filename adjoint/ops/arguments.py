@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.device import CPU, place_array
 from ..core.device import of as device_of
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..core.tensor import TensorBase
 
 

@@ -13,7 +13,7 @@ from ..core import dtypes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype
 from ..core.inplace import inplace
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, dims_in, shape_from

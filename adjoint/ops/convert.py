@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import printing
 from ..core import device as devices
-from ..core import dtypes, layout, primitive
+from ..core import dtypes, layout, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
 from ..core.inplace import write
@@ -184,7 +184,7 @@ copy_p = nary(
     jvp=lambda tangents, inputs, out, params: _copy_tangent(tangents, out),
     batch=lambda x, y: _copy_batch(x, y),
 )
-_copy_op = primitive.registry["copy"]
+_copy_op = nodes.registry["copy"]
 
 
 def _copy_tangent(tangents: Any, out: Any) -> Any:
@@ -254,7 +254,7 @@ def text_of(x: Any) -> str:
         except RuntimeError:
             grad_fn = "Invalid"
     # A Parameter prints as the tensor it is; other subclasses go by their name.
-    ordinary = type(x) is primitive.tensor_type or "_prints_as_tensor" in vars(type(x))
+    ordinary = type(x) is nodes.tensor_type or "_prints_as_tensor" in vars(type(x))
     text = printing.tensor_repr(
         concrete(x, "repr()"),
         dtype=dtypes.of(array.dtype).name,

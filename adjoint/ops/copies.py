@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import device as devices
 from ..core import dtypes, layout
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..core.tensor import TensorBase, owner_of
 from . import create
 from .convert import concrete

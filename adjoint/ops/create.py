@@ -13,8 +13,8 @@ from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
 from ..core.engine import AccumulateGrad
+from ..core.nodes import wrap
 from ..core.payload import Payload
-from ..core.primitive import wrap
 from ..core.tensor import InferenceStorage, Storage, TensorBase
 from .arguments import shape_from
 from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
+from ..core.nodes import wrap
 from ..core.payload import Payload
-from ..core.primitive import wrap
 from .arguments import beside
 from .elementwise import add_p, mul_p
 from .random import stream_of

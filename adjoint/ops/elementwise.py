@@ -18,7 +18,8 @@ from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
-from ..core.primitive import by_ufunc, registry
+from ..core.nodes import registry
+from ..core.primitive import by_ufunc
 from ..core.promotion import number_like
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase

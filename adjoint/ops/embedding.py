@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..core.recorders import Primitive, nary
 from .gather import check_index, check_rows
 from .index import add_rows, index_p

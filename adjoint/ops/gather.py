@@ -11,8 +11,8 @@ from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
+from ..core.nodes import wrap
 from ..core.payload import Payload
-from ..core.primitive import wrap
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from .arguments import require_tensor
 from .contraction import check_dtypes
 from .gather import gather_p

@@ -19,8 +19,8 @@ from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import check_writable, write
+from ..core.nodes import wrap
 from ..core.payload import Payload
-from ..core.primitive import wrap
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
 from . import create

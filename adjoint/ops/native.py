@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from . import bags, ctc, loss, norm
 from . import margin as margins
 from .arguments import beside

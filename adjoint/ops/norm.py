@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import finfo, of
+from ..core.nodes import wrap
 from ..core.payload import Payload
-from ..core.primitive import wrap
 from ..core.recorders import nary
 from ..core.tensor import note_write
 from .create import into

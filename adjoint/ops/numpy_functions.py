@@ -15,8 +15,8 @@ import numpy as np
 
 from ..core.dtypes import of
 from ..core.inplace import check_writable
+from ..core.nodes import wrap
 from ..core.payload import Payload
-from ..core.primitive import wrap
 from ..core.tensor import TensorBase, note_write
 from . import namespace
 from .convert import as_numpy, copy_

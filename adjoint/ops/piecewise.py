@@ -11,7 +11,8 @@ from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
-from ..core.primitive import by_ufunc, wrap
+from ..core.nodes import wrap
+from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..core.recorders import nary, parametric
 from ..kernels.taps import Taps, largest, mix, where_largest
 from . import random

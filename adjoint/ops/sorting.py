@@ -10,7 +10,7 @@ import numpy as np
 from .. import return_types
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase

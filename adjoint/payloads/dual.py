@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import Op, differentiable
+from ..core.nodes import differentiable
+from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p
 from .speech import Speaking
@@ -112,7 +113,7 @@ def _derived(value: Any, what: str) -> Any:
 def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Get a tangent from reverse mode alone: the gradient is linear in what comes in; transpose that."""
     from ..core.engine import backward, edge_of
-    from ..core.primitive import wrap
+    from ..core.nodes import wrap
     from ..ops import create
 
     leaves = [_leaf(p) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
@@ -141,7 +142,7 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
 
 def _leaf(value: Any) -> Any:
     """Return a tensor to differentiate by that goes on from a value of a lower level."""
-    from ..core.primitive import wrap
+    from ..core.nodes import wrap
     from ..ops import create, shape
 
     if isinstance(value, TensorBase) and value.node is not None:

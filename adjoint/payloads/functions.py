@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..core.nodes import wrap
 from ..core.payload import top_payload
-from ..core.primitive import wrap
 from ..core.tensor import TensorBase
 from .batched import Batched
 from .dual import Dual

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..core.nodes import wrap
 from ..core.payload import Level
-from ..core.primitive import Op, wrap
+from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from .speech import Speaking
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import as_dtype
-from ..core.primitive import wrap
+from ..core.nodes import wrap
 from ..ops import create, random
 from ..ops.arguments import shape_from
 

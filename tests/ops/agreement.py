@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import adjoint
+from adjoint.core.nodes import wrap
 from adjoint.core.payload import Level
-from adjoint.core.primitive import wrap
 from adjoint.payloads.batched import Batched
 from tests.oracle import torch
 

@@ -9,8 +9,8 @@ import numpy as np
 
 import adjoint
 from adjoint.autograd import forward_ad
+from adjoint.core.nodes import wrap
 from adjoint.core.payload import Level
-from adjoint.core.primitive import wrap
 from adjoint.ops.create import require_grad
 from adjoint.payloads.batched import Batched
 from tests.oracle import plain, same

@@ -11,8 +11,8 @@ import pytest
 
 import adjoint
 from adjoint.autograd import grad
+from adjoint.core.nodes import wrap
 from adjoint.core.payload import Level
-from adjoint.core.primitive import wrap
 from adjoint.nn import functional as F
 from adjoint.payloads.batched import Batched
 

@@ -9,8 +9,8 @@ import pytest
 
 import adjoint
 from adjoint.autograd import forward_ad, grad
+from adjoint.core.nodes import wrap
 from adjoint.core.payload import Level
-from adjoint.core.primitive import wrap
 from adjoint.payloads.batched import Batched
 from adjoint.payloads.traced import trace
 
