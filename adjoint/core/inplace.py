@@ -19,7 +19,7 @@ from .nodes import Node, Special, differentiable, extra_of, registry, unpacked, 
 from .payload import Payload
 from .primitive import Op, build_node, explained, quietly
 from .promotion import convert, result_type
-from .tensor import STALE, InferenceStorage, TensorBase, View, note_write, storage_of, tick
+from .tensor import STALE, InferenceStorage, TensorBase, View, note_write, owner_of, storage_of, tick
 from .views import edge_of, refused_view
 
 
@@ -53,9 +53,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         if isinstance(other, TensorBase) and other.memory is x.memory and x.memory is not None:
             check_partial_overlap(x.array, other.array)
     values = _operands(op, inputs)
-    kept: tuple[Any, ...] = values
-    if recording and _keeps_old(op, edges):
-        kept = (values[0].copy(), *values[1:])
+    kept = _kept_before(op, edges, values, x.array) if recording else values
     compute_into(op, x, values, params)
     note_write(x, f"{op.name}_")
     if recording and differentiable(x.array.dtype):
@@ -68,10 +66,14 @@ def _hides_history(x: TensorBase) -> bool:
     return x.lineage is not None and x.lineage.kind == View.NO_GRAD and x.lineage.base.node is not None
 
 
-def _keeps_old(op: Op, edges: tuple[Any, ...]) -> bool:
-    if op.joint:
-        return 0 in op.keeps[0]
-    return any(e is not None and 0 in kept for e, kept in zip(edges, op.keeps, strict=True))
+def _kept_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: Any) -> tuple[Any, ...]:
+    """Return the operands as the rules keep them: those in the memory about to be written as copies."""
+    wanted = set(op.keeps[0]) if op.joint else {i for e, kept in zip(edges, op.keeps, strict=True) if e for i in kept}
+    owner = owner_of(written)
+    return tuple(
+        v.copy() if i in wanted and hasattr(v, "copy") and (i == 0 or owner_of(v) is owner) else v
+        for i, v in enumerate(values)
+    )
 
 
 def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
