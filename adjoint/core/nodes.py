@@ -193,7 +193,7 @@ def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
             values = (kept,) if len(indexes) == 1 else kept
             for value, i in zip(values, indexes, strict=True):
                 if i <= arity:
-                    found += [(i, v) for v in (value if isinstance(value, tuple) else (value,))]
+                    found += [(i, v) for v in (value if isinstance(value, tuple) else (value,)) if v is not None]
     return found
 
 

@@ -76,6 +76,7 @@ class Op:
         "joint",
         "jvp",
         "keeps",
+        "keeps_outputs",
         "kernel",
         "name",
         "node",
@@ -114,6 +115,7 @@ class Op:
         sequence: Op | None = None,
         holomorphic: bool = False,
         cuda: dict[str, str] | None = None,
+        keeps_outputs: tuple[int, ...] | None = None,
         into: Callable[..., None] | None = None,
     ) -> None:
         # `into` is how an in-place form writes less than everything: it is called with the same
@@ -141,6 +143,7 @@ class Op:
         self.holomorphic = holomorphic
         self.twin: Op | None = None
         self.cuda = cuda
+        self.keeps_outputs = keeps_outputs  # of several outputs, those that `out` means in a rule; None: all
         self.gpu_twin: Op | None = None
         self.node: Any = type(
             self.title, (MultipleNode if outputs else Node,), {"__slots__": (), "__module__": "adjoint"}
@@ -480,6 +483,8 @@ def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: 
     n: Any = MultipleNode() if op.outputs else Node()
     n.op = op.variant(out[0] if op.outputs else out) if op.holomorphic or op.cuda else op
     n.edges, n.stamp, n.extra = edges, tick(), None
+    if op.keeps_outputs is not None:
+        out = tuple(o if i in op.keeps_outputs else None for i, o in enumerate(out))
     env = (*values, out, *params, *(_derive(values[i], what) for i, what in op.derived))
     if not any(op.keeps):
         n.saved = None

@@ -47,8 +47,8 @@ mul_p = binary(
 div_p = binary(
     np.divide,
     x=lambda g, y: g / y,
-    y=lambda g, y, out: -g * out / y,
-    cuda={"x": "g / y", "y": "-g * out / y"},
+    y=lambda g, x, y: -g * ((x / y) / y),  # not `out`, which programs like to write to
+    cuda={"x": "g / y", "y": "-g * ((x / y) / y)"},
     floating=True,
     name="div",
 )

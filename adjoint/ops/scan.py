@@ -269,10 +269,20 @@ def _running_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
 
 
 cummax_p: Any = parametric(
-    _cummax, x=_running_x, outputs=True, jvp=_running_tangent, batch=lambda x, axis: cummax_p(x, axis + 1)
+    _cummax,
+    x=_running_x,
+    outputs=True,
+    keeps_outputs=(1,),
+    jvp=_running_tangent,
+    batch=lambda x, axis: cummax_p(x, axis + 1),
 )
 cummin_p: Any = parametric(
-    _cummin, x=_running_x, outputs=True, jvp=_running_tangent, batch=lambda x, axis: cummin_p(x, axis + 1)
+    _cummin,
+    x=_running_x,
+    outputs=True,
+    keeps_outputs=(1,),
+    jvp=_running_tangent,
+    batch=lambda x, axis: cummin_p(x, axis + 1),
 )
 
 
