@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..core import dtypes, engine, modes
+from ..core import dtypes, engine
 from ..core.engine import AccumulateGrad, start_gradient
-from ..core.nodes import MultipleNode, Output, extra_of, output_node, wrap
-from ..core.payload import payload_of
-from ..core.tensor import InferenceStorage, TensorBase
+from ..core.nodes import MultipleNode, output_node, wrap
+from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops import create
 
@@ -34,6 +32,8 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _node_of_edge(edge: GradientEdge) -> Any:
+    if edge.ownership_token is not None:  # the very place in the graph, as get_gradient_edge noted it
+        return edge.ownership_token
     node = edge.node
     return output_node(node, edge.output_nr) if isinstance(node, MultipleNode) else node
 
@@ -91,15 +91,6 @@ def _check_gradient(root: Any, g: Any, batched: bool) -> None:
             f"Mismatch in shape: grad_output has a shape of {list(shape)} and output has a shape of "
             f"{list(root.array.shape)}."
         )
-
-
-def _refuse_inside_setup(values: Sequence[Any]) -> None:
-    for value in values:
-        if isinstance(value, TensorBase) and type(value.memory) is InferenceStorage:
-            raise RuntimeError(
-                "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-                "mode in computation tracked by autograd."
-            )
 
 
 def backward(
@@ -257,6 +248,3 @@ def _settled(g: Any, x: Any, index: int, allow_unused: bool, materialize: bool) 
             f"allow_unused=True if this is the desired behavior (input {index})."
         )
     return create.zeros_like(x) if materialize and isinstance(x, TensorBase) else None
-
-
-__all__ = ["GradientEdge", "Output", "backward", "extra_of", "grad", "modes", "payload_of"]

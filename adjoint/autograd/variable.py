@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import engine
-from ..core.nodes import tensor_type
 from ..core.tensor import TensorBase
 from ..ops import create
 
@@ -40,4 +39,4 @@ class Variable(metaclass=_VariableMeta):
         return out
 
 
-__all__ = ["Variable", "tensor_type"]
+__all__ = ["Variable"]

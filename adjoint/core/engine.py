@@ -22,10 +22,9 @@ import numpy as np
 from ..errors import place
 from . import device, modes, nodes, primitive
 from .dtypes import of
-from .nodes import Extra, Freed, Node, Output, Special, freed_error, unpacked, wrap
+from .nodes import Extra, Freed, Node, Special, freed_error, wrap
 from .payload import Payload
 from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of
-from .views import edge_of
 
 ndarray = np.ndarray
 _by_stamp = attrgetter("stamp")
@@ -379,11 +378,6 @@ def _add(total: Any, g: Any) -> Any:
 def _capture(node: Any, g: Any, captured: dict[Any, Any] | None) -> None:
     if captured is not None:
         captured[node] = g
-    elif node.extra is None or node.extra.retain is None:
-        # backward(inputs=[non_leaf]): torch accumulates into the tensor, if it is still there
-        target = getattr(node, "accumulate_into", None)
-        if target is not None:
-            target(g)
 
 
 def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | None) -> None:
@@ -600,5 +594,3 @@ def start_gradient(root: TensorBase) -> Any:
 
 
 _calibrate()
-
-__all__ = ["AccumulateGrad", "Output", "backward", "edge_of", "unpacked"]

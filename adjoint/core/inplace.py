@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from . import device, modes
+from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
-from .nodes import Node, Special, differentiable, extra_of, registry, unpacked, verify_kept
+from .nodes import Node, Special, differentiable, extra_of, registry, verify_kept
 from .payload import Payload
 from .primitive import Op, build_node, explained, quietly
 from .promotion import convert, result_type
@@ -292,6 +292,7 @@ class CopySlices(Node):
     strides: tuple[int, ...]
 
     def lifted(self) -> Any:
+        """Return what the op kept, as tensors."""
         # What the op kept is kept here, so that freeing this node frees it.
         self.inner.saved = self.saved
         try:
@@ -300,6 +301,7 @@ class CopySlices(Node):
             self.inner.saved = None
 
     def verify(self) -> None:
+        """Raise if a value that the op kept was written since."""
         verify_kept(self.inner, self.saved)
 
 
@@ -370,6 +372,3 @@ def mark_stale(x: TensorBase) -> None:
         if view is not None and view is not x:
             view.node = STALE
     ledger.fresh = []
-
-
-__all__ = ["can_cast", "check_writable", "device", "inplace", "rebase", "unpacked", "write"]

@@ -263,7 +263,10 @@ def _lift_one(node: Node, value: Any, index: int) -> Any:
     if index == len(edges):
         if not isinstance(value, tuple):
             return wrap(value, node)
-        return tuple(wrap(v, output_node(node, i) if differentiable(v.dtype) else None) for i, v in enumerate(value))
+        return tuple(
+            None if v is None else wrap(v, output_node(node, i) if differentiable(v.dtype) else None)
+            for i, v in enumerate(value)
+        )
     if not hasattr(value, "dtype"):
         return value
     edge = edges[index]

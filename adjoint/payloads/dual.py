@@ -112,8 +112,9 @@ def _derived(value: Any, what: str) -> Any:
 
 def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Get a tangent from reverse mode alone: the gradient is linear in what comes in; transpose that."""
-    from ..core.engine import backward, edge_of
+    from ..core.engine import backward
     from ..core.nodes import wrap
+    from ..core.views import edge_of
     from ..ops import create
 
     leaves = [_leaf(p) if t is not None else p for t, p in zip(tangents, primals, strict=True)]

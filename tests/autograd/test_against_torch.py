@@ -224,6 +224,18 @@ def gradient_edges(T):
 
 
 @program
+def gradient_edges_of_several_outputs(T):
+    x = leaf(T)
+    a, b, c = (x * x).unbind()
+    edge = T.autograd.graph.get_gradient_edge(b)
+    (g,) = T.autograd.grad(a * b * c, edge, retain_graph=True)
+    (h,) = T.autograd.grad(edge, x, grad_outputs=T.tensor(2.0, dtype=T.float64))
+    y = square(T).apply(x)
+    (k,) = T.autograd.grad((y * y).sum(), T.autograd.graph.get_gradient_edge(y))
+    return g, h, k, edge.output_nr
+
+
+@program
 def leaf_as_root(T):
     x = T.tensor(3.0, requires_grad=True)
     x.backward()
