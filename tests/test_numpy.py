@@ -210,7 +210,7 @@ FUNCTIONS: list[Callable[[Any], Any]] = [
     lambda x: np.linalg.norm(x, axis=1),
     lambda x: np.linalg.solve(SQUARE, x), lambda x: np.linalg.norm(x, "fro"), np.unique, np.histogram, np.cov,
     lambda x: np.percentile(x, 50), lambda x: np.interp(x[0], [0.0, 1], [0.0, 1]), lambda x: np.gradient(x[0]),
-    np.sinc, np.angle, np.isposinf, np.fix, lambda x: np.vander(x[0]), np.trapezoid, np.fft.fft, np.result_type,
+    np.sinc, np.angle, np.isposinf, np.trunc, lambda x: np.vander(x[0]), np.trapezoid, np.fft.fft, np.result_type,
 ]  # fmt: skip
 
 
