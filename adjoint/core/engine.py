@@ -274,40 +274,21 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
             edges = node.edges
             extra = node.extra
             op = node.op
-            if extra is not None and g is not None:
-                g = _before(node, extra, g, lift)
-            if needed is not None:
-                if node in task.wanted:  # type: ignore[operator]
-                    _capture(node, g, captured)
-                if not needed.issuperset(e for e in edges if e is not None):
-                    edges = tuple([e if e in needed else None for e in edges])
-            if needed is not None and not any(edges):
-                results: Any = (None,) * len(edges)
-            else:
-                if extra is not None and extra.prehooks:
-                    g = _call_prehooks(node, extra, g, lift)
+            if extra is None and needed is None and g is not None and not lift:  # as nearly always
                 if node.stamp < clock.latest:
                     node.verify()
-                saved = node.lifted() if lift else node.saved
-                if g is None and not op.wants_undefined:
-                    results = (None,) * len(edges)
-                else:
-                    try:
-                        direct = op.direct
-                        if direct is None:
-                            results = op.run(node, g, edges, saved)
-                        else:
-                            results = (direct(g, saved[0]),)
-                    except RuntimeWarning:  # turned into an error by the program; a NaN is a value here
-                        if op.wants_undefined:  # a custom function's own warning
-                            raise
-                        results = primitive.quietly(op.run, node, g, edges, saved)
+                saved = node.saved
+                direct = op.direct
+                try:
+                    results: Any = op.run(node, g, edges, saved) if direct is None else (direct(g, saved[0]),)
+                except RuntimeWarning:
+                    results = _quietly(op, node, g, edges, saved)
                 if freed is not None and saved is not None:
                     node.saved = freed
-                if extra is not None and extra.hooks:
-                    results = _call_hooks(node, extra, results, g, lift)
                 if anomaly:
                     _refuse_nan(node, edges, results)
+            else:
+                g, edges, results = _run_watched(node, g, task, freed)
             # The newest of the nodes fed here goes on in `following` and `carried`, past dict and heap.
             following = carried = None
             for e, r in zip(edges, results):
@@ -366,6 +347,47 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     except Exception as error:
         _explain(error, node)
         raise
+
+
+def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
+    """Run a node that has hooks, or in a pass that is pruned or recorded; return its gradient, edges, results."""
+    edges, extra, op = node.edges, node.extra, node.op
+    lift, needed = task.lift, task.needed
+    if extra is not None and g is not None:
+        g = _before(node, extra, g, lift)
+    if needed is not None:
+        if node in task.wanted:  # type: ignore[operator]
+            _capture(node, g, task.captured)
+        if not needed.issuperset(e for e in edges if e is not None):
+            edges = tuple([e if e in needed else None for e in edges])
+        if not any(edges):
+            return g, edges, (None,) * len(edges)
+    if extra is not None and extra.prehooks:
+        g = _call_prehooks(node, extra, g, lift)
+    if node.stamp < clock.latest:
+        node.verify()
+    saved = node.lifted() if lift else node.saved
+    if g is None and not op.wants_undefined:
+        results: Any = (None,) * len(edges)
+    else:
+        try:
+            results = op.run(node, g, edges, saved)
+        except RuntimeWarning:
+            results = _quietly(op, node, g, edges, saved)
+    if freed is not None and saved is not None:
+        node.saved = freed
+    if extra is not None and extra.hooks:
+        results = _call_hooks(node, extra, results, g, lift)
+    if modes.local.anomaly and modes.local.anomaly_nan:
+        _refuse_nan(node, edges, results)
+    return g, edges, results
+
+
+def _quietly(op: Any, node: Any, g: Any, edges: Any, saved: Any) -> Any:
+    """Run a node again where the program turns NumPy's warnings into errors: a NaN is a value here."""
+    if op.wants_undefined:  # a custom function's own warning is its own business
+        raise
+    return primitive.quietly(op.run, node, g, edges, saved)
 
 
 def _add(total: Any, g: Any) -> Any:
