@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
 import math as _math
 import warnings as _warnings
+from typing import Any as _Any
 
 from . import (
     _C,
@@ -97,3 +99,20 @@ globals().update(_typed_constructors)
 # NumPy warns where torch computes inf or nan in silence. Only what adjoint's own frames compute is meant:
 # the program's NumPy code warns as ever.
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
+
+# Rooms and names that are loaded when a program first says them, so that the import stays quick.
+_ROOMS_LATER: frozenset[str] = frozenset()
+_NAMES_LATER: dict[str, str] = {}  # the name, and the module that has it
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _ROOMS_LATER:
+        return _importlib.import_module(f"adjoint.{name}")
+    if name in _NAMES_LATER:
+        value = globals()[name] = getattr(_importlib.import_module(f"adjoint.{_NAMES_LATER[name]}"), name)
+        return value
+    raise AttributeError(f"module 'adjoint' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS_LATER, *_NAMES_LATER})

@@ -18,8 +18,10 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
 ROOMS = [
     "_version", "_typing", "errors", "hooks", "printing", "kernels", "core", "return_types", "ops", "subclasses",
     "tensor", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
-    "autograd", "func", "compile", "fft", "linalg", "special", "signal", "sparse", "masked", "testing", "cuda",
-    "mps", "backends", "nn", "optim", "amp", "data", "distributions", "serialization", "utils", "distributed",
+    "autograd", "tree", "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked", "testing",
+    "cuda", "mps", "backends", "amp", "nn", "optim", "distributions", "serialization", "utils", "profiler",
+    "explanation", "viz", "multiprocessing", "distributed", "futures", "jit", "fx", "onnx", "hub", "stand_in", "demo",
+    "__main__",
 ]  # fmt: skip
 RANK = {room: number for number, room in enumerate(ROOMS)}
 
