@@ -1,0 +1,312 @@
+"""Sequences of different lengths in one batch: padded, and packed without the padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.dtypes import of
+from ...core.nodes import wrap
+from ...core.tensor import TensorBase
+from ...ops.create import as_tensor, empty_like
+from ...ops.join import stack
+from ...ops.packed import put_rows_p, rows_of, take_rows_p
+
+Tensor = Any
+
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+_Fields.__name__ = "PackedSequence_"
+
+
+class PackedSequence(_Fields):
+    """The data of a batch of sequences, time step by time step, without padding.
+
+    `batch_sizes` says how many sequences are still going at each step; `sorted_indices` how the batch was
+    reordered to let the longest come first, and `unsorted_indices` how to undo that.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, data: Tensor, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
+    ) -> PackedSequence:
+        """Make one by hand; programs use `pack_sequence` and `pack_padded_sequence`."""
+        if batch_sizes is None:  # PackedSequence((data, batch_sizes)), an old form
+            data, batch_sizes = data
+        if batch_sizes.device.type != "cpu":
+            raise ValueError(
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. "
+                "They should be instantiated by functions like pack_sequence and pack_padded_sequence in "
+                "nn.utils.rnn."
+            )
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def _with(self, data: Tensor, indices: Any) -> PackedSequence:
+        return type(self)(data, self.batch_sizes, indices(self.sorted_indices), indices(self.unsorted_indices))
+
+    def pin_memory(self) -> PackedSequence:
+        """Return it in page-locked memory, as far as the tensors offer that."""
+        return self._with(self.data.pin_memory(), lambda i: None if i is None else i.pin_memory())
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Return it with the data of another dtype or on another device; itself if nothing changes."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        options = {k: v for k, v in kwargs.items() if k in ("device", "non_blocking", "copy")}
+        return self._with(
+            data, lambda i: None if i is None else i.to(data.device, **{**options, "device": data.device})
+        )
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Return it on a GPU."""
+        device = args[0] if args else kwargs.pop("device", "cuda")
+        return self.to(device, **kwargs)
+
+    def cpu(self) -> PackedSequence:
+        """Return it on the host."""
+        return self.to("cpu")
+
+    def _cast(self, name: str) -> PackedSequence:
+        data = getattr(self.data, name)()
+        return self if data is self.data else self._with(data, lambda i: i)
+
+    def double(self) -> PackedSequence:
+        """Return it with float64 data."""
+        return self._cast("double")
+
+    def float(self) -> PackedSequence:
+        """Return it with float32 data."""
+        return self._cast("float")
+
+    def half(self) -> PackedSequence:
+        """Return it with float16 data."""
+        return self._cast("half")
+
+    def long(self) -> PackedSequence:
+        """Return it with int64 data."""
+        return self._cast("long")
+
+    def int(self) -> PackedSequence:
+        """Return it with int32 data."""
+        return self._cast("int")
+
+    def short(self) -> PackedSequence:
+        """Return it with int16 data."""
+        return self._cast("short")
+
+    def char(self) -> PackedSequence:
+        """Return it with int8 data."""
+        return self._cast("char")
+
+    def byte(self) -> PackedSequence:
+        """Return it with uint8 data."""
+        return self._cast("byte")
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data is on a GPU."""
+        return bool(self.data.is_cuda)
+
+    def is_pinned(self) -> bool:
+        """Return whether the data is in page-locked memory."""
+        return bool(self.data.is_pinned())
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """Return the permutation that undoes `permutation`.
+
+    Examples
+    --------
+    >>> adjoint.nn.utils.rnn.invert_permutation(adjoint.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    if permutation is None:
+        return None
+    out = empty_like(permutation)
+    places = np.arange(permutation.numel())
+    out.array[permutation.array] = places if type(out.array) is np.ndarray else out.array.__class__(places)
+    return out
+
+
+def _lengths_of(lengths: Any) -> Any:
+    if isinstance(lengths, TensorBase):
+        array = lengths.array
+        if array.dtype.kind not in "iu":
+            raise RuntimeError(
+                f"'lengths' argument should be a 1D CPU int64 tensor, but got {array.ndim}D {of(array.dtype)} tensor"
+            )
+        return lengths
+    return as_tensor(np.asarray(lengths, np.int64))
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Pack a padded batch of sequences, (time, batch, ...), by their `lengths`.
+
+    Unless the sequences come longest first, pass ``enforce_sorted=False``.
+
+    Examples
+    --------
+    >>> padded = adjoint.tensor([[1, 4], [2, 5], [3, 0]])
+    >>> adjoint.nn.utils.rnn.pack_padded_sequence(padded, [3, 2]).data
+    tensor([1, 4, 2, 5, 3])
+    """
+    lengths = _lengths_of(lengths)
+    if enforce_sorted:
+        order = None
+    else:
+        lengths, order = lengths.sort(descending=True)
+        order = order.to(input.device)
+        input = input.index_select(0 if batch_first else 1, order)
+    if batch_first:
+        input = input.transpose(0, 1)
+    sizes = _batch_sizes(lengths.cpu().numpy(), tuple(input.shape))
+    rows = rows_of(sizes, input.shape[1])
+    flat = input.reshape(-1, *input.shape[2:])
+    return PackedSequence(take_rows_p(flat, rows), wrap(sizes), order, None)
+
+
+def _batch_sizes(lengths: Any, shape: tuple[int, ...]) -> Any:
+    """Return how many sequences reach each time step."""
+    if lengths.ndim != 1 or lengths.size != shape[1]:
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.size} (batch_size={shape[1]})"
+        )
+    if lengths.size == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
+    if lengths.min() <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
+    if (lengths[1:] > lengths[:-1]).any():
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
+            "do not need ONNX exportability."
+        )
+    if lengths[0] > shape[0]:
+        raise RuntimeError(f"the longest of the lengths is {lengths[0]}, but the input has {shape[0]} time steps")
+    return (lengths[None] > np.arange(int(lengths[0]))[:, None]).sum(axis=1).astype(np.int64)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the padded batch that `pack_padded_sequence` had packed, and the lengths.
+
+    Examples
+    --------
+    >>> rnn = adjoint.nn.utils.rnn
+    >>> packed = rnn.pack_sequence([adjoint.tensor([1, 2, 3]), adjoint.tensor([4, 5])])
+    >>> rnn.pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2, 3],
+            [4, 5, 0]]), tensor([3, 2]))
+    """
+    data, sizes = sequence.data, sequence.batch_sizes.numpy()
+    steps, width = len(sizes), int(sizes[0])
+    if total_length is not None:
+        if total_length < steps:
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total_length} and max sequence length being {steps}"
+            )
+        steps = total_length
+    padded = put_rows_p(data, rows_of(sizes, width), steps * width, padding_value)
+    padded = padded.reshape(steps, width, *data.shape[1:])
+    lengths = wrap((sizes[None] > np.arange(width)[:, None]).sum(axis=1).astype(np.int64))
+    if batch_first:
+        padded = padded.transpose(0, 1)
+    if sequence.unsorted_indices is not None:
+        order = sequence.unsorted_indices
+        return padded.index_select(0 if batch_first else 1, order), lengths[order.cpu()]
+    return padded, lengths
+
+
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Stack sequences of different lengths, padded to the longest.
+
+    Examples
+    --------
+    >>> adjoint.nn.utils.rnn.pad_sequence([adjoint.tensor([1, 2]), adjoint.tensor([3])], batch_first=True)
+    tensor([[1, 2],
+            [3, 0]])
+    """
+    if isinstance(sequences, TensorBase):
+        sequences = sequences.unbind(0)  # type: ignore[attr-defined]
+    elif not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    sequences = tuple(sequences)
+    if not sequences:
+        raise RuntimeError("received an empty list of sequences")
+    longest = max(s.shape[0] for s in sequences)
+    padded = stack([_padded(s, longest, padding_value, padding_side == "left") for s in sequences])
+    return padded if batch_first else padded.transpose(0, 1)
+
+
+def _padded(sequence: Tensor, length: int, value: float, left: bool) -> Tensor:
+    own = sequence.shape[0]
+    start = length - own if left else 0
+    return put_rows_p(sequence, np.arange(start, start + own), length, value)
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
+    """Return the sequences of a padded batch, each cut to its length.
+
+    Examples
+    --------
+    >>> padded = adjoint.tensor([[1, 2], [3, 0]])
+    >>> adjoint.nn.utils.rnn.unpad_sequence(padded, adjoint.tensor([2, 1]), batch_first=True)
+    [tensor([1, 2]), tensor([3])]
+    """
+    if not batch_first:
+        padded_sequences = padded_sequences.transpose(0, 1)
+    return [row[: int(n)] for row, n in zip(padded_sequences, lengths, strict=True)]
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack sequences of different lengths.
+
+    Examples
+    --------
+    >>> adjoint.nn.utils.rnn.pack_sequence([adjoint.tensor([1, 2, 3]), adjoint.tensor([4, 5])]).batch_sizes
+    tensor([2, 2, 1])
+    """
+    lengths = [s.shape[0] for s in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """Return the sequences that were packed.
+
+    Examples
+    --------
+    >>> rnn = adjoint.nn.utils.rnn
+    >>> rnn.unpack_sequence(rnn.pack_sequence([adjoint.tensor([1, 2]), adjoint.tensor([3])]))
+    [tensor([1, 2]), tensor([3])]
+    """
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)
