@@ -16,9 +16,13 @@ class RemovableHandle:
     It refers to the dict of hooks weakly where the dict allows, so that it keeps nothing alive.
     """
 
-    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, hooks: dict[int, Any], hook: Callable[..., Any] | None = None, *, extra_dict: Any = None
+    ) -> None:
         self.id = _ids()
         self._hooks: Any = hooks
+        # Further dicts that may hold the hook's number, such as those that say how to call it.
+        self._extra = [] if extra_dict is None else extra_dict if isinstance(extra_dict, list) else [extra_dict]
         if hook is not None:
             if not callable(hook):
                 raise TypeError(f"a hook must be callable, not {type(hook).__name__}")
@@ -29,6 +33,8 @@ class RemovableHandle:
         hooks = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
         if hooks is not None:
             hooks.pop(self.id, None)
+        for marks in self._extra:
+            marks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -1,0 +1,528 @@
+"""Activations: functions of one tensor as layers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ...ops.create import empty
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .attention import MultiheadAttention
+from .module import Module
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "MultiheadAttention",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]  # fmt: skip
+
+Tensor = Any
+
+
+def _inplace(module: Any, before: str = "") -> str:
+    """Return the part of a module's text that says it works in place."""
+    return f"{before}inplace=True" if module.inplace else ""
+
+
+# --- Without parameters -----------------------------------------------------------------------------
+
+
+class Tanh(Module):
+    """Hyperbolic tangent of each element."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.tanh(input)
+
+
+class Sigmoid(Module):
+    """Logistic function of each element."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.sigmoid(input)
+
+
+class LogSigmoid(Module):
+    """Logarithm of the logistic function, without overflow."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.logsigmoid(input)
+
+
+class Softsign(Module):
+    """``x / (1 + |x|)`` of each element."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """``x - tanh(x)`` of each element."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.tanhshrink(input)
+
+
+class Softmax2d(Module):
+    """Softmax over the channels at each place of an image."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the softmax of `input` over its channels."""
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+        return F.softmax(input, -3)
+
+
+# --- In place or not --------------------------------------------------------------------------------
+
+
+class ReLU(Module):
+    """Positive part of each element.
+
+    Examples
+    --------
+    >>> adjoint.nn.ReLU()(adjoint.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.relu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return whether it works in place."""
+        return _inplace(self)
+
+
+class SiLU(Module):
+    """``x * sigmoid(x)`` of each element, also known as swish."""
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.silu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return whether it works in place."""
+        return _inplace(self)
+
+
+class Mish(Module):
+    """``x * tanh(softplus(x))`` of each element."""
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.mish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return whether it works in place."""
+        return _inplace(self)
+
+
+class SELU(Module):
+    """Scaled exponential linear unit of each element."""
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.selu(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return whether it works in place."""
+        return _inplace(self)
+
+
+class Hardswish(Module):
+    """``x * relu6(x + 3) / 6`` of each element."""
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.hardswish(input, self.inplace)
+
+
+class Hardsigmoid(Module):
+    """``relu6(x + 3) / 6`` of each element."""
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.hardsigmoid(input, self.inplace)
+
+
+# --- With numbers -----------------------------------------------------------------------------------
+
+
+class Threshold(Module):
+    """Elements above `threshold`, `value` in the place of others."""
+
+    __constants__ = ["threshold", "value", "inplace"]
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"threshold={self.threshold}, value={self.value}" + _inplace(self, ", ")
+
+
+class RReLU(Module):
+    """Leaky rectifier whose slope is drawn anew for each element in training."""
+
+    __constants__ = ["lower", "upper", "inplace"]
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"lower={self.lower}, upper={self.upper}" + _inplace(self, ", ")
+
+
+class Hardtanh(Module):
+    """Each element, cut off at `min_val` and `max_val`."""
+
+    __constants__ = ["min_val", "max_val", "inplace"]
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        super().__init__()
+        for old, value in (("min", min_value), ("max", max_value)):
+            if value is not None:
+                warnings.warn(
+                    f"keyword argument `{old}_value` is deprecated and rename to `{old}_val`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        self.inplace = inplace
+        if not self.max_val > self.min_val:
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"min_val={self.min_val}, max_val={self.max_val}" + _inplace(self, ", ")
+
+
+class ReLU6(Hardtanh):
+    """Each element, cut off at 0 and 6."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        """Return whether it works in place."""
+        return _inplace(self)
+
+
+class ELU(Module):
+    """Exponential linear unit: ``alpha * (exp(x) - 1)`` below zero."""
+
+    __constants__ = ["alpha", "inplace"]
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"alpha={self.alpha}" + _inplace(self, ", ")
+
+
+class CELU(Module):
+    """Exponential linear unit that is smooth at zero: ``alpha * (exp(x / alpha) - 1)`` below."""
+
+    __constants__ = ["alpha", "inplace"]
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"alpha={self.alpha}" + _inplace(self, ", ")
+
+
+class LeakyReLU(Module):
+    """Rectifier with a slope below zero."""
+
+    __constants__ = ["negative_slope", "inplace"]
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope, self.inplace = negative_slope, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"negative_slope={self.negative_slope}" + _inplace(self, ", ")
+
+
+class GLU(Module):
+    """First half of a dimension times the logistic function of the other half."""
+
+    __constants__ = ["dim"]
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"dim={self.dim}"
+
+
+class GELU(Module):
+    """Each element times the share of a normal distribution below it."""
+
+    __constants__ = ["approximate"]
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"approximate={self.approximate!r}"
+
+
+class Hardshrink(Module):
+    """Each element, or zero where it is within `lambd` of zero."""
+
+    __constants__ = ["lambd"]
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.hardshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"{self.lambd}"
+
+
+class Softshrink(Module):
+    """Each element moved by `lambd` towards zero, and no further."""
+
+    __constants__ = ["lambd"]
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.softshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return str(self.lambd)
+
+
+class Softplus(Module):
+    """Smooth rectifier: ``log(1 + exp(beta * x)) / beta``, the identity above `threshold`."""
+
+    __constants__ = ["beta", "threshold"]
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Softmin(Module):
+    """Softmax of the negated input along a dimension."""
+
+    __constants__ = ["dim"]
+    dim: int | None
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.softmin(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self) -> str:
+        """Return the dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmax(Module):
+    """Exponentials along a dimension, scaled to add up to one."""
+
+    __constants__ = ["dim"]
+    dim: int | None
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.softmax(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self) -> str:
+        """Return the dimension."""
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(Module):
+    """Logarithm of the softmax along a dimension."""
+
+    __constants__ = ["dim"]
+    dim: int | None
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.log_softmax(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self) -> str:
+        """Return the dimension."""
+        return f"dim={self.dim}"
+
+
+# --- With parameters --------------------------------------------------------------------------------
+
+
+class PReLU(Module):
+    """Rectifier whose slope below zero is learned, one for all channels or one for each."""
+
+    __constants__ = ["num_parameters"]
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set every slope to the first value."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """Return how many slopes there are."""
+        return f"num_parameters={self.num_parameters}"

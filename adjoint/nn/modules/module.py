@@ -1,0 +1,946 @@
+"""`Module`: the base of every layer and model."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from ...autograd.grad_mode import no_grad
+from ...core import device as devices
+from ...core.tensor import TensorBase
+from ...hooks import RemovableHandle
+from ...ops.create import empty_like
+from ..parameter import Buffer, Parameter
+from .backward import BackwardHook, warn_non_full_hook
+from .members import REGISTRIES, Hooks, Members, hooks_of
+from .speech import parse_to, say_where, typename
+from .state import IncompatibleKeys, load_own, load_tree
+
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+
+Tensor = Any
+T = TypeVar("T", bound="Module")
+_IncompatibleKeys = IncompatibleKeys
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+
+# --- Hooks of all modules ---------------------------------------------------------------------------
+
+
+class _Everywhere:
+    """Whether any hook was ever registered for all modules: until then no call looks for one."""
+
+    __slots__ = ("hooked",)
+
+    def __init__(self) -> None:
+        self.hooked = False
+
+    def mark(self) -> None:
+        self.hooked = True
+
+
+_everywhere = _Everywhere()
+
+_global_backward_pre_hooks = Hooks(_everywhere.mark)
+_global_backward_hooks = Hooks(_everywhere.mark)
+_global_is_full_backward_hook: bool | None = None
+_global_forward_pre_hooks = Hooks(_everywhere.mark)
+_global_forward_hooks = Hooks(_everywhere.mark)
+_global_forward_hooks_always_called: dict[int, bool] = {}
+_global_forward_hooks_with_kwargs: dict[int, bool] = {}
+_global_buffer_registration_hooks: dict[int, Any] = OrderedDict()
+_global_module_registration_hooks: dict[int, Any] = OrderedDict()
+_global_parameter_registration_hooks: dict[int, Any] = OrderedDict()
+
+
+def _has_any_global_hook() -> bool:
+    return bool(
+        _global_backward_pre_hooks or _global_backward_hooks or _global_forward_pre_hooks or _global_forward_hooks
+    )
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, buffer)`` whenever a module gets a buffer; it may return another one."""
+    return RemovableHandle(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, submodule)`` whenever a module gets a child; it may return another one."""
+    return RemovableHandle(_global_module_registration_hooks, hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, param)`` whenever a module gets a parameter; it may return another one."""
+    return RemovableHandle(_global_parameter_registration_hooks, hook)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, args)`` before every forward of every module."""
+    return RemovableHandle(_global_forward_pre_hooks, hook)
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call ``hook(module, args, output)`` after every forward of every module."""
+    marks = [_global_forward_hooks_with_kwargs, _global_forward_hooks_always_called]
+    handle = RemovableHandle(_global_forward_hooks, hook, extra_dict=marks)
+    if with_kwargs:
+        _global_forward_hooks_with_kwargs[handle.id] = True
+    if always_call:
+        _global_forward_hooks_always_called[handle.id] = True
+    return handle
+
+
+def _use_global_backward_hooks(full: bool) -> None:
+    global _global_is_full_backward_hook
+    if _global_is_full_backward_hook is (not full):
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only "
+            "one of them."
+        )
+    _global_is_full_backward_hook = full
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Register an old-style backward hook for all modules; prefer `register_module_full_backward_hook`."""
+    _use_global_backward_hooks(full=False)
+    return RemovableHandle(_global_backward_hooks, hook)
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` before the backward of every module."""
+    return RemovableHandle(_global_backward_pre_hooks, hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, grad_input, grad_output)`` after the backward of every module."""
+    _use_global_backward_hooks(full=True)
+    return RemovableHandle(_global_backward_hooks, hook)
+
+
+# --- Module -----------------------------------------------------------------------------------------
+
+_HOOKS = frozenset({
+    "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
+    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+})  # fmt: skip
+_KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
+
+
+def _forward_unimplemented(self: Any, *input: Any) -> None:
+    """Compute the module's result: every subclass says how."""
+    raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    first, *rest = s_.split("\n")
+    return "\n".join([first, *(numSpaces * " " + line for line in rest)])
+
+
+class Module:
+    """Base class of all layers and models: what is assigned to its attributes is registered.
+
+    Parameters, buffers and child modules are found by `parameters`, moved by `to`, saved by `state_dict`.
+    A subclass calls ``super().__init__()`` first and defines `forward`.
+
+    Examples
+    --------
+    >>> class Net(adjoint.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.scale = adjoint.nn.Parameter(adjoint.ones(2))
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.scale
+    >>> net = Net()
+    >>> [name for name, _ in net.named_parameters()]
+    ['scale']
+    >>> net(adjoint.tensor([3.0, 4.0])).tolist()
+    [3.0, 4.0]
+    """
+
+    dump_patches: bool = False
+    _version: int = 1
+    training: bool
+    call_super_init: bool = False
+    _compiled_call_impl: Callable[..., Any] | None = None
+    _is_full_backward_hook: bool | None = None
+    _hooked = False  # whether the module has, or had, hooks: the one thing a call asks
+
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
+
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init:
+            if kwargs:
+                name = next(iter(kwargs))
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{name}'")
+            if args:
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+                )
+        own = self.__dict__
+        own["training"] = True
+        own["_non_persistent_buffers_set"] = set()
+        for kind in REGISTRIES:
+            own[kind] = Members(self)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    forward: Callable[..., Any] = _forward_unimplemented
+
+    # --- Members ---
+
+    def _members(self, kind: str) -> Members:
+        """Return the registry of one kind, made this module's own where it came with copied attributes."""
+        members = self.__dict__.get(kind)
+        if members is None:
+            verb = "parameters" if kind == "_parameters" else _KINDS[kind]
+            raise AttributeError(f"cannot assign {verb} before Module.__init__() call")
+        if type(members) is not Members or not members.belongs_to(self):
+            members = self.__dict__[kind] = Members(self, members)
+        return members
+
+    def _check_name(self, name: Any, kind: str) -> None:
+        what = _KINDS[kind]
+        if not isinstance(name, str):
+            raise TypeError(f"{what} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{what} name can\'t contain "."' + (f", got: {name}" if what == "module" else ""))
+        if name == "":
+            raise KeyError(f'{what} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in self._members(kind):
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is not trained; a `persistent` one is part of the state_dict."""
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        self._check_name(name, "_buffers")
+        if tensor is not None and not isinstance(tensor, TensorBase):
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
+        self._put_buffer(name, tensor)
+        self._non_persistent_buffers_set.discard(name)
+        if not persistent:
+            self._non_persistent_buffers_set.add(name)
+
+    def _put_buffer(self, name: str, tensor: Tensor | None) -> None:
+        for hook in _global_buffer_registration_hooks.values():
+            tensor = _replaced(hook(self, name, tensor), tensor)
+        self._members("_buffers")[name] = tensor
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter; None keeps the name for one that is not there."""
+        members = self._members("_parameters")
+        self._check_name(name, "_parameters")
+        if param is not None:
+            if not isinstance(param, Parameter):
+                raise TypeError(
+                    f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None "
+                    "required)"
+                )
+            if param.grad_fn is not None:
+                raise ValueError(
+                    f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
+                    f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
+                    "forward() method."
+                )
+            for hook in _global_parameter_registration_hooks.values():
+                param = _replaced(hook(self, name, param), param)
+        members[name] = param
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a child module under a name."""
+        if not isinstance(module, Module) and module is not None:
+            raise TypeError(f"{typename(module)} is not a Module subclass")
+        self._check_name(name, "_modules")
+        self._put_module(name, module)
+
+    def _put_module(self, name: str, module: Module | None) -> None:
+        for hook in _global_module_registration_hooks.values():
+            module = _replaced(hook(self, name, module), module)
+        self._members("_modules")[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Add a child module under a name: `add_module` by another name."""
+        self.add_module(name, module)
+
+    def __getattr__(self, name: str) -> Any:
+        # Members are in __dict__; this is for what is not: hook dicts before their first use, and copies of
+        # attributes that somebody took apart.
+        own = self.__dict__
+        if name in _HOOKS:
+            found = own[name] = hooks_of(self)
+            return found
+        for kind in REGISTRIES:
+            members = own.get(kind)
+            if members is not None and name in members:
+                return members[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if isinstance(value, TensorBase) and isinstance(value, Parameter):
+            self._forget(name, "_parameters")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._forget(name, "_modules")
+            self._put_module(name, value)
+        elif isinstance(value, TensorBase) and isinstance(value, Buffer):
+            self._forget(name, "_buffers")
+            self.register_buffer(name, value, value.persistent)  # type: ignore[attr-defined]
+        elif name in own.get("_parameters", ()):
+            self._refuse(name, value, value is not None, "parameter", "torch.nn.Parameter or None")
+            self.register_parameter(name, value)
+        elif name in own.get("_modules", ()):
+            self._refuse(name, value, value is not None, "child module", "torch.nn.Module or None")
+            self._put_module(name, value)
+        elif name in own.get("_buffers", ()):
+            wrong = value is not None and not isinstance(value, TensorBase)
+            self._refuse(name, value, wrong, "buffer", "torch.nn.Buffer, torch.Tensor or None")
+            self._put_buffer(name, value)
+        else:
+            self._set_plain(name, value)
+
+    def _set_plain(self, name: str, value: Any) -> None:
+        if name in REGISTRIES and value is not None:
+            for member in self.__dict__.get(name, ()):  # what the old registry showed goes with it
+                self.__dict__.pop(member, None)
+            value = Members(self, value)
+        elif name in _HOOKS and type(value) is not Hooks:
+            value = hooks_of(self, value)
+        object.__setattr__(self, name, value)
+
+    @staticmethod
+    def _refuse(name: str, value: Any, wrong: bool, kind: str, expected: str) -> None:
+        if wrong:
+            raise TypeError(f"cannot assign '{typename(value)}' as {kind} '{name}' ({expected} expected)")
+
+    def _forget(self, name: str, keep: str) -> None:
+        """Take `name` out of wherever it is, but for the registry it goes into."""
+        self._members(keep)
+        for kind in REGISTRIES:
+            if kind != keep and name in self.__dict__.get(kind, ()):
+                del self._members(kind)[name]
+                self._non_persistent_buffers_set.discard(name)
+        if name not in self.__dict__[keep]:
+            self.__dict__.pop(name, None)
+
+    def __delattr__(self, name: str) -> None:
+        for kind in REGISTRIES:
+            if name in self.__dict__.get(kind, ()):
+                del self._members(kind)[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        found = {*dir(type(self)), *self.__dict__, *_HOOKS}
+        for kind in REGISTRIES:
+            found |= set(self.__dict__.get(kind, ()))
+        return sorted(name for name in found if not name[0].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = self.__dict__
+        shown = {name for kind in REGISTRIES for name in own.get(kind, ())}
+        state = {name: value for name, value in own.items() if name not in shown}
+        state.pop("_compiled_call_impl", None)
+        state.update({kind: dict(own[kind]) for kind in REGISTRIES if kind in own})
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own = self.__dict__
+        own.update(state)
+        own.setdefault("_non_persistent_buffers_set", set())
+        own.setdefault("training", True)
+        for kind in REGISTRIES:
+            own[kind] = Members(self, own.get(kind, {}))
+        for name in _HOOKS & own.keys():
+            own[name] = hooks_of(self, own[name])
+
+    # --- Finding one's way ---
+
+    def get_submodule(self, target: str) -> Module:
+        """Return the module at a path such as ``"encoder.layers.0"``."""
+        found: Any = self
+        for part in target.split(".") if target else ():
+            if not hasattr(found, part):
+                raise AttributeError(f"{found._get_name()} has no attribute `{part}`")
+            found = getattr(found, part)
+            if not isinstance(found, Module):
+                raise AttributeError(f"`{part}` is not an nn.Module")
+        return found  # type: ignore[no-any-return]
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a path; a `strict` call only replaces one that is there."""
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def _get_member(self, target: str, kind: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        if name not in module.__dict__[kind]:
+            said = "an nn.Parameter" if kind == "_parameters" else "a buffer"
+            raise AttributeError(f"`{name}` is not {said}")
+        return getattr(module, name)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Return the parameter at a path such as ``"encoder.layers.0.weight"``."""
+        return self._get_member(target, "_parameters")  # type: ignore[no-any-return]
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer at a path such as ``"encoder.norm.running_mean"``."""
+        return self._get_member(target, "_buffers")
+
+    def _named_members(
+        self,
+        get_members_fn: Callable[[Module], Any],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, member in get_members_fn(module):
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield f"{path}.{name}" if path else name, member
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Go over the parameters, those of children included unless `recurse` is off."""
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Go over the parameters with their paths."""
+        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Go over the buffers, those of children included unless `recurse` is off."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Go over the buffers with their paths."""
+        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def children(self) -> Iterator[Module]:
+        """Go over the immediate child modules."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """Go over the immediate child modules with their names."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """Go over this module and everything below it."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Go over this module and everything below it, with paths."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    # --- Calling ---
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call `forward`, and the hooks around it."""
+        if self._hooked or _everywhere.hooked:
+            return self._call_impl(*args, **kwargs)
+        try:
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            say_where(error, self)
+            raise
+
+    _wrapped_call_impl = __call__
+
+    def _slow_forward(self, *input: Any, **kwargs: Any) -> Any:
+        return self.forward(*input, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the module with its hooks."""
+        if self._compiled_call_impl is not None and not _COMPILING & {id(self)}:
+            return self._run_compiled(*args, **kwargs)
+        called: set[int] = set()
+        try:
+            return self._run_hooked(args, kwargs, called)
+        except Exception as error:
+            self._call_remaining_hooks(args, kwargs, called)
+            say_where(error, self)
+            raise
+
+    def _run_compiled(self, *args: Any, **kwargs: Any) -> Any:
+        _COMPILING.add(id(self))
+        try:
+            compiled: Any = self._compiled_call_impl
+            return compiled(*args, **kwargs)
+        finally:
+            _COMPILING.discard(id(self))
+
+    def _run_hooked(self, args: Any, kwargs: Any, called: set[int]) -> Any:
+        for key, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
+            args, kwargs = self._after_pre_hook(key, hook, args, kwargs)
+        border = self._border()
+        if border is not None:
+            args = border.setup_input_hook(args)
+        result = self.forward(*args, **kwargs)
+        for key, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
+            called.add(key)
+            result = _replaced(self._forward_hook(key, hook, args, kwargs, result), result)
+        if border is not None:
+            result = border.setup_output_hook(result)
+        if self._non_full_hooks():
+            self._watch_result(args, result)
+        return result
+
+    def _after_pre_hook(self, key: int, hook: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        if key not in self._forward_pre_hooks_with_kwargs:
+            changed = hook(self, args)
+            if changed is None:
+                return args, kwargs
+            return changed if isinstance(changed, tuple) else (changed,), kwargs
+        changed = hook(self, args, kwargs)
+        if changed is None:
+            return args, kwargs
+        if not (isinstance(changed, tuple) and len(changed) == 2):
+            raise RuntimeError(
+                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+            )
+        return changed
+
+    def _forward_hook(self, key: int, hook: Any, args: Any, kwargs: Any, result: Any) -> Any:
+        if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+    def _call_remaining_hooks(self, args: Any, kwargs: Any, called: set[int]) -> None:
+        """Call the hooks that asked to be called whatever happens; what they raise is only told."""
+        for hooks, always in (
+            (_global_forward_hooks, _global_forward_hooks_always_called),
+            (self._forward_hooks, self._forward_hooks_always_called),
+        ):
+            for key, hook in hooks.items():
+                if key in always and key not in called:
+                    try:
+                        self._forward_hook(key, hook, args, kwargs, None)
+                    except Exception as error:
+                        place = "global module " if hooks is _global_forward_hooks else "module "
+                        warnings.warn(
+                            f"{place}forward hook with ``always_call=True`` raised an exception that was silenced as "
+                            f"another error was raised in forward: {error}",
+                            stacklevel=3,
+                        )
+
+    def _border(self) -> BackwardHook | None:
+        hooks, _ = self._get_backward_hooks()
+        pre = self._get_backward_pre_hooks()
+        return BackwardHook(self, hooks, pre) if hooks or pre else None
+
+    def _get_backward_hooks(self) -> tuple[list[Any], list[Any]]:
+        """Return the full and the old-style backward hooks."""
+        full: list[Any] = []
+        rest: list[Any] = []
+        (full if _global_is_full_backward_hook is True else rest).extend(_global_backward_hooks.values())
+        (full if self._is_full_backward_hook is True else rest).extend(self._backward_hooks.values())
+        return full, rest
+
+    def _get_backward_pre_hooks(self) -> list[Any]:
+        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+
+    def _non_full_hooks(self) -> list[Any]:
+        return self._get_backward_hooks()[1]
+
+    def _watch_result(self, args: Any, result: Any) -> None:
+        found = result
+        while not isinstance(found, TensorBase):
+            found = next(iter(found.values())) if isinstance(found, Mapping) else found[0]
+        node = getattr(found, "grad_fn", None)
+        if node is not None:
+            for hook in self._non_full_hooks():
+                node.register_hook(lambda i, o, hook=hook: hook(self, i, o))
+            warn_non_full_hook(self, args, result)
+
+    # --- Hooks ---
+
+    def _hook(self, hooks: dict[int, Any], hook: Any, prepend: bool = False, **marks: Any) -> RemovableHandle:
+        """Put a hook in; each mark is a dict and whether the hook's key goes into it."""
+        handle = RemovableHandle(hooks, hook, extra_dict=[where for where, _ in marks.values()])
+        for where, wanted in marks.values():
+            if wanted:
+                where[handle.id] = True
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)  # type: ignore[attr-defined]
+        return handle
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
+        marks = {"kwargs": (self._forward_pre_hooks_with_kwargs, with_kwargs)}
+        return self._hook(self._forward_pre_hooks, hook, prepend, **marks)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output."""
+        marks = {
+            "kwargs": (self._forward_hooks_with_kwargs, with_kwargs),
+            "always": (self._forward_hooks_always_called, always_call),
+        }
+        return self._hook(self._forward_hooks, hook, prepend, **marks)
+
+    def _use_backward_hooks(self, full: bool) -> None:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
+                "one of them."
+            )
+        self._is_full_backward_hook = full
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Register an old-style backward hook; prefer `register_full_backward_hook`."""
+        self._use_backward_hooks(full=False)
+        return self._hook(self._backward_hooks, hook)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` before each backward; what it returns replaces the gradients."""
+        return self._hook(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` after each backward; a result replaces grad_input."""
+        self._use_backward_hooks(full=True)
+        return self._hook(self._backward_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after `state_dict`; it edits in place."""
+        hook._from_public_api = True  # type: ignore[attr-defined]
+        return self._hook(self._state_dict_hooks, hook)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook"
+            )
+        return self._hook(self._state_dict_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, prefix, keep_vars)`` before `state_dict`."""
+        return self._hook(self._state_dict_pre_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        if not with_module:
+            return self._hook(self._load_state_dict_pre_hooks, hook)
+
+        def bound(*args: Any) -> Any:
+            return hook(self, *args)
+
+        return self._hook(self._load_state_dict_pre_hooks, bound)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, ...)`` before the module's own entries are loaded."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` after loading; it may edit the keys."""
+        return self._hook(self._load_state_dict_post_hooks, hook)
+
+    # --- State ---
+
+    def get_extra_state(self) -> Any:
+        """Return what else belongs into the state_dict; a class that defines this defines set_extra_state too."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called: define get_extra_state in "
+            f"{type(self).__name__}"
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called: define set_extra_state in "
+            f"{type(self).__name__}"
+        )
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for name, member in itertools.chain(self._parameters.items(), self._buffers.items()):
+            if member is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = member if keep_vars else member.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
+
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """Return all parameters and persistent buffers by path, detached unless `keep_vars`.
+
+        Examples
+        --------
+        >>> list(adjoint.nn.Linear(2, 1).state_dict())
+        ['weight', 'bias']
+        """
+        if args:
+            warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
+            given = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = given[0], given[1], given[2]
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            result = hook(self, destination, prefix, metadata)
+            if getattr(hook, "_from_public_api", False):
+                if result is not None:
+                    raise RuntimeError("state_dict post-hook must return None")
+            elif result is not None:
+                destination = result
+        return destination
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy parameters and buffers from a state_dict; with `assign` take its tensors themselves.
+
+        A `strict` call refuses keys that are missing or not known. Returns both lists of keys.
+        """
+        return load_tree(self, state_dict, strict, assign)
+
+    # --- Converting ---
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for param in self._parameters.values():
+            if param is None:
+                continue
+            with no_grad():
+                applied = fn(param)
+                grad = None if param.grad is None else fn(param.grad)
+            if applied is not param:
+                param.data = applied
+            if grad is not None and grad is not param.grad:
+                param.grad = grad.requires_grad_(param.grad.requires_grad)
+        for name, buffer in list(self._buffers.items()):
+            if buffer is not None:
+                self._members("_buffers")[name] = fn(buffer)
+        return self
+
+    def apply(self: T, fn: Callable[[Module], None]) -> T:
+        """Call `fn` on every module below, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Move to a device, convert floating point members to a dtype, or order memory, in place.
+
+        Examples
+        --------
+        >>> adjoint.nn.Linear(2, 1).to(adjoint.float64).weight.dtype
+        adjoint.float64
+        """
+        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some "
+                "modules might not work as expected when using complex tensors as parameters or buffers.",
+                stacklevel=2,
+            )
+
+        def convert(t: Tensor) -> Tensor:
+            wanted = dtype if t.is_floating_point() or t.is_complex() else None
+            if memory_format is not None and t.dim() in (4, 5):
+                return t.to(device, wanted, non_blocking, memory_format=memory_format)
+            return t.to(device, wanted, non_blocking)
+
+        return self._apply(convert)
+
+    def cuda(self: T, device: Any = None) -> T:
+        """Move to a GPU."""
+        return self._apply(lambda t: t.cuda(device))  # type: ignore[no-any-return]
+
+    def cpu(self: T) -> T:
+        """Move to the host's memory."""
+        return self._apply(lambda t: t.cpu())  # type: ignore[no-any-return]
+
+    def type(self: T, dst_type: Any) -> T:
+        """Convert all members to a type."""
+        return self._apply(lambda t: t.type(dst_type))  # type: ignore[no-any-return]
+
+    def float(self: T) -> T:
+        """Convert floating point members to float32."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def double(self: T) -> T:
+        """Convert floating point members to float64."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def half(self: T) -> T:
+        """Convert floating point members to float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def bfloat16(self: T) -> T:
+        """Convert floating point members to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
+        """Move to a device without the values: members there are unset."""
+        place = devices.as_device(device)
+        return self._apply(lambda t: empty_like(t, device=place), recurse)  # type: ignore[no-any-return]
+
+    def share_memory(self: T) -> T:
+        """Put the members in memory that other processes see."""
+        return self._apply(lambda t: t.share_memory_())  # type: ignore[no-any-return]
+
+    # --- Training ---
+
+    def train(self: T, mode: bool = True) -> T:
+        """Set training mode here and below: dropout drops, batch norm uses the batch."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: T) -> T:
+        """Set evaluation mode here and below."""
+        return self.train(False)
+
+    def requires_grad_(self: T, requires_grad: bool = True) -> T:
+        """Say whether the parameters are to be trained."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of all parameters, or set them to zero."""
+        for param in self.parameters():
+            if param.grad is None:
+                continue
+            if set_to_none:
+                param.grad = None
+            else:
+                if param.grad.grad_fn is not None:
+                    param.grad.detach_()
+                else:
+                    param.grad.requires_grad_(False)
+                param.grad.zero_()
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile what calling this module does; arguments are those of `adjoint.compile`."""
+        compiler = importlib.import_module("adjoint").compile  # loaded when a program first compiles
+        self._compiled_call_impl = compiler(self._call_impl, *args, **kwargs)
+        self.__dict__["_hooked"] = True
+
+    def _replicate_for_data_parallel(self) -> Any:
+        replica: Any = self.__new__(type(self))
+        replica.__dict__.update(self.__getstate__())
+        for kind in REGISTRIES:
+            members = {} if kind == "_parameters" else replica.__dict__[kind]
+            replica.__dict__[kind] = Members(replica, members)
+        replica._is_replica = True
+        return replica
+
+    # --- Text ---
+
+    def _get_name(self) -> str:
+        return self.__class__.__name__
+
+    def extra_repr(self) -> str:
+        """Return what the text of the module says in its brackets."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
+        if len(lines) == 1 and not children:
+            return f"{self._get_name()}({lines[0]})"
+        if not lines and not children:
+            return f"{self._get_name()}()"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+_COMPILING: set[int] = set()  # modules whose compiled call is running: inside, they are called as they are
+
+
+def _replaced(answer: Any, value: Any) -> Any:
+    return value if answer is None else answer

@@ -1,0 +1,154 @@
+"""Loading a state_dict into a tree of modules."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict, namedtuple
+from collections.abc import Mapping
+from typing import Any
+
+from ...autograd.grad_mode import no_grad
+from ...core.tensor import TensorBase
+from ..parameter import Parameter, is_lazy
+
+_EXTRA = "_extra_state"
+
+
+class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """The keys that a module has and a state_dict lacks, and the other way round."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return super().__repr__()
+
+    __str__ = __repr__
+
+
+def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+    """Load a state_dict into `root` and everything below it."""
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+    metadata = getattr(state_dict, "_metadata", None)
+    state: Any = OrderedDict(state_dict)
+    if metadata is not None:
+        state._metadata = metadata
+    missing: list[str] = []
+    unexpected: list[str] = []
+    errors: list[str] = []
+
+    def load(module: Any, local: Any, prefix: str) -> None:
+        local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+        if assign:
+            local_metadata["assign_to_params_buffers"] = assign
+        module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
+        for name, child in module._modules.items():
+            if child is not None:
+                below = f"{prefix}{name}."
+                load(child, OrderedDict((k, v) for k, v in local.items() if k.startswith(below)), below)
+        keys = IncompatibleKeys(missing, unexpected)
+        for hook in module._load_state_dict_post_hooks.values():
+            if hook(module, keys) is not None:
+                raise RuntimeError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                    "values, if incompatible_keys need to be modified, it should be done inplace."
+                )
+
+    load(root, state, "")
+    if strict:
+        if missing:
+            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
+        if unexpected:
+            errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+    if errors:
+        listed = "\n\t".join(errors)
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(root).__name__}:\n\t{listed}")
+    return IncompatibleKeys(missing, unexpected)
+
+
+def _quoted(keys: list[str]) -> str:
+    return ", ".join(f'"{k}"' for k in keys)
+
+
+def load_own(
+    module: Any, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+    unexpected_keys: list[str], error_msgs: list[str],
+) -> None:  # fmt: skip
+    """Load the entries of one module, without its children; what is wrong goes into the lists."""
+    for hook in module._load_state_dict_pre_hooks.values():
+        hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+    left_out = module._non_persistent_buffers_set
+    persistent = [(k, v) for k, v in module._buffers.items() if k not in left_out]
+    own = {k: v for k, v in itertools.chain(module._parameters.items(), persistent) if v is not None}
+    assign = local_metadata.get("assign_to_params_buffers", False)
+    for name, target in own.items():
+        key = prefix + name
+        if key in state_dict:
+            problem = _load_one(module, name, target, key, state_dict[key], assign)
+            if problem is not None:
+                error_msgs.append(problem)
+        elif strict:
+            missing_keys.append(key)
+    _load_extra(module, state_dict, prefix + _EXTRA, strict, missing_keys, unexpected_keys)
+    if strict:
+        for key in state_dict:
+            if key.startswith(prefix) and key != prefix + _EXTRA:
+                first, *rest = key[len(prefix) :].split(".", 1)
+                if first not in (module._modules if rest else own):
+                    unexpected_keys.append(key)
+
+
+def _load_extra(
+    module: Any, state_dict: Any, key: str, strict: bool, missing_keys: list[str], unexpected_keys: list[str]
+) -> None:
+    takes = any("set_extra_state" in vars(kind) for kind in type(module).__mro__ if kind.__name__ != "Module")
+    if takes:
+        if key in state_dict:
+            module.set_extra_state(state_dict[key])
+        elif strict:
+            missing_keys.append(key)
+    elif strict and key in state_dict:
+        unexpected_keys.append(key)
+
+
+def _load_one(module: Any, name: str, target: Any, key: str, given: Any, assign: bool) -> str | None:
+    """Load one tensor; return what is wrong with it, if anything is."""
+    if not isinstance(given, TensorBase):
+        return (
+            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
+            f"but received {type(given)}"
+        )
+    source: Any = given
+    lazy = is_lazy(target)
+    if not lazy and len(target.shape) == 0 and len(source.shape) == 1:
+        source = source[0]  # scalars were vectors of one element once
+    if not lazy and source.shape != target.shape:
+        return (
+            f"size mismatch for {key}: copying a param with shape {source.shape} from checkpoint, the shape in current "
+            f"model is {target.shape}."
+        )
+    if lazy and not is_lazy(source) and not assign:
+        with no_grad():
+            target.materialize(source.shape)
+    try:
+        with no_grad():
+            if assign:
+                setattr(module, name, _as_member(source, target))
+            elif not is_lazy(source):
+                target.copy_(source)
+    except Exception as error:
+        return (
+            f'While copying the parameter named "{key}", whose dimensions in the model are {target.size()} and whose '
+            f"dimensions in the checkpoint are {source.size()}, an exception occurred : {error.args}."
+        )
+    return None
+
+
+def _as_member(source: Any, target: Any) -> Any:
+    if not isinstance(target, Parameter):
+        return source
+    if isinstance(source, Parameter):
+        return source.requires_grad_(target.requires_grad)
+    return Parameter(source, requires_grad=target.requires_grad)
