@@ -394,6 +394,8 @@ class Tensor(TensorBase):
     def detach(self) -> Tensor:
         """Return a tensor that shares this one's memory but not its history."""
         out = wrap(self.array, None, storage_of(self))
+        if modes.unusual and modes.local.observer is not None:
+            modes.local.observer.cut(self, out, "detach()")
         return out
 
     def detach_(self) -> Tensor:
@@ -406,7 +408,10 @@ class Tensor(TensorBase):
     @property
     def data(self) -> Tensor:
         """The value without history; writes to it are not counted as writes to this tensor."""
-        return wrap(self.array, None, memories.same_memory(self))
+        out = wrap(self.array, None, memories.same_memory(self))
+        if modes.unusual and modes.local.observer is not None:
+            modes.local.observer.cut(self, out, ".data")
+        return out
 
     @data.setter
     def data(self, value: Tensor) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..core import dtypes, engine
+from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
 from ..core.nodes import MultipleNode, output_node, wrap
+from ..core.observation import lifting, observer
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops import create
@@ -135,11 +137,20 @@ def backward(
         raise RuntimeError(f"got {len(roots)} tensors and {len(gs)} gradients")
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [_root_of(t, i) for i, t in enumerate(roots)]
-    starts = [_starting_gradient(t, g, create_graph) for t, g in zip(roots, gs, strict=True)]
-    if inputs is None:
-        engine.backward(nodes, starts, keep, create_graph)
+    lift = lifting(create_graph) if modes.unusual else create_graph
+    starts = [_starting_gradient(t, g, lift) for t, g in zip(roots, gs, strict=True)]
+    if inputs is not None:
+        _observed(nodes, lambda: _backward_into(nodes, starts, keep, lift, inputs))
+    elif modes.unusual:
+        _observed(nodes, lambda: engine.backward(nodes, starts, keep, lift))
     else:
-        _backward_into(nodes, starts, keep, create_graph, inputs)
+        engine.backward(nodes, starts, keep, lift)
+
+
+def _observed(nodes: Any, run: Callable[[], Any]) -> Any:
+    """Run a backward pass under whoever watches."""
+    watching = observer()
+    return run() if watching is None else watching.backward(nodes, run)
 
 
 def _backward_into(nodes: Any, starts: Any, keep: bool, lift: bool, inputs: tuple[Any, ...]) -> None:
@@ -228,10 +239,11 @@ def grad(
         results = grad_batched(outs, ins, gs, keep, create_graph)
     else:
         nodes = [_root_of(t, i) for i, t in enumerate(outs)]
-        starts = [_starting_gradient(t, g, create_graph) for t, g in zip(outs, gs, strict=True)]
+        lift = lifting(create_graph) if modes.unusual else create_graph
+        starts = [_starting_gradient(t, g, lift) for t, g in zip(outs, gs, strict=True)]
         wanted = [_input_node(x, i) for i, x in enumerate(ins)]
-        found = engine.backward(nodes, starts, keep, create_graph, wanted, accumulating=False)
-        results = [None if g is None else _returned(g, create_graph) for g in found]
+        found = _observed(nodes, lambda: engine.backward(nodes, starts, keep, lift, wanted, accumulating=False))
+        results = [None if g is None else _returned(g, lift) for g in found]
     return tuple(_settled(g, x, i, allow, materialize_grads) for i, (g, x) in enumerate(zip(results, ins, strict=True)))
 
 

@@ -138,7 +138,7 @@ def backward(
     keep
         Whether kept values survive, so that the pass can be repeated.
     lift
-        Whether the pass is itself recorded: rules then run on tensors.
+        Whether the pass is itself recorded: rules then run on tensors. With ``"quiet"`` they do, unrecorded.
     inputs
         Nodes to stop at; None means every leaf.
     accumulating
@@ -191,7 +191,7 @@ def _backward(
             task.captured = {}
     before, was = running.tasks, modes.local.grad
     running.tasks = (*before, task)
-    modes.set_grad(lift)
+    modes.set_grad(lift is True)
     try:
         _execute(roots, gradients, task)
         for callback in task.callbacks:
@@ -428,9 +428,9 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
     with _accumulate_lock:
         held = variable._grad
         if held is None:
-            variable._grad = g if lift else wrap(_own(g, variable.array))
+            variable._grad = (g if lift is True else g.clone()) if lift else wrap(_own(g, variable.array))
         elif lift:
-            variable._grad = held + g
+            variable._grad = held + g if lift is True else held.add_(g)
         elif held.node is None and _writable(held.array, g):
             np.add(held.array, g, out=held.array)
             if getrefcount(held.array) > _sole_reference:  # else nobody kept or viewed it: no need to know

@@ -54,7 +54,10 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
             check_partial_overlap(x.array, other.array)
     values = _operands(op, inputs)
     kept = _kept_before(op, edges, values, x.array) if recording else values
-    compute_into(op, x, values, params)
+    if modes.unusual and modes.local.observer is not None:
+        modes.local.observer.compute_into(op, x, inputs, params, lambda: compute_into(op, x, values, params))
+    else:
+        compute_into(op, x, values, params)
     note_write(x, f"{op.name}_")
     if recording and differentiable(x.array.dtype):
         rebase(x, build_node(op, edges, owned, kept, params, x.array), 0)

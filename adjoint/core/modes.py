@@ -34,6 +34,7 @@ class _Thread(threading.local):
     subclasses_off: bool = False
     forward_grad: bool = True
     multithreading: bool = True
+    observer: Any = None  # see observation.py
 
 
 local = _Thread()

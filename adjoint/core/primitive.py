@@ -364,6 +364,13 @@ def _run_several(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
+    if modes.unusual and modes.local.observer is not None:
+        return modes.local.observer.call(op, inputs, params, unobserved)
+    return unobserved(op, inputs, params)
+
+
+def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Call a primitive past any observer."""
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
         return _run_raw(op, inputs, params)
     top = top_payload(inputs) if modes.unusual else None

@@ -9,6 +9,8 @@ import weakref
 from itertools import count
 from typing import Any
 
+from . import modes
+
 # One clock orders everything: a node's stamp is when it was recorded, a write's time is when it
 # happened. A kept value is stale exactly when it was written after the node that kept it.
 tick = count(1).__next__
@@ -195,3 +197,5 @@ def note_write(x: TensorBase, operation: str = "") -> None:
     ledger.operation = operation
     if type(storage) is not PrivateStorage:
         _register(x.array, ledger)
+    if modes.unusual and modes.local.observer is not None:
+        modes.local.observer.written(x, operation)

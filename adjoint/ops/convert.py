@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import printing
 from ..core import device as devices
-from ..core import dtypes, layout, nodes, primitive
+from ..core import dtypes, layout, modes, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
 from ..core.inplace import write
@@ -28,6 +28,8 @@ def concrete(x: TensorBase, what: str) -> Any:
     array = x.array
     if isinstance(array, Payload):
         array = array.concrete(what)  # type: ignore[attr-defined]
+    if modes.unusual and modes.local.observer is not None:
+        modes.local.observer.read(x, what)
     return array if isinstance(array, np.ndarray) else devices.place_array(array, devices.CPU)
 
 
@@ -230,6 +232,8 @@ def as_numpy(x: TensorBase, force: bool) -> Any:
     array = x.array
     if isinstance(array, Payload):
         return array.concrete("numpy()")  # type: ignore[attr-defined]
+    if modes.unusual and modes.local.observer is not None:
+        modes.local.observer.read(x, "numpy()")
     if isinstance(array, np.ndarray):
         return array
     if not force:

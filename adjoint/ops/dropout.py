@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
+from ..core import modes
 from ..core.nodes import wrap
+from ..core.observation import opaque
 from ..core.payload import Payload
 from .arguments import beside
 from .elementwise import add_p, mul_p
@@ -50,8 +52,20 @@ def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool 
         noise: Any = beside(np.zeros((), input.array.dtype), input).array
     else:
         noise = kept(input, 1 - p, _feature_shape(input) if features else None)
-        noise /= noise.dtype.type(1 - p)
+        noise = opaque("scaled_noise", _scaled, noise, 1 - p)
     return input.mul_(wrap(noise)) if inplace else mul_p(input, wrap(noise))
+
+
+def _scaled(noise: Any, keep: float) -> Any:
+    return np.divide(noise, noise.dtype.type(keep), out=None if modes.unusual else noise)
+
+
+def _affine(noise: Any, p: float) -> tuple[Any, Any]:
+    """Return the factor and the shift that drop to the least value of SELU and keep mean and variance."""
+    real = noise.dtype.type
+    scale = 1.0 / math.sqrt((_SELU_LEAST**2 * p + 1) * (1 - p))
+    shift = (noise - real(1)) * real(_SELU_LEAST * scale) + real(_SELU_LEAST * scale * p)
+    return noise * real(scale), shift
 
 
 def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features: bool) -> Tensor:
@@ -62,11 +76,7 @@ def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features:
     if p == 1:
         zero = beside(np.zeros((), input.array.dtype), input)
         return input.mul_(zero) if inplace else mul_p(input, zero)
-    noise = kept(input, 1 - p, _feature_shape(input) if features else None)
-    real = noise.dtype.type
-    scale = 1.0 / math.sqrt((_SELU_LEAST**2 * p + 1) * (1 - p))
-    shift = (noise - real(1)) * real(_SELU_LEAST * scale) + real(_SELU_LEAST * scale * p)
-    noise = noise * real(scale)
+    noise, shift = opaque("alpha_noise", _affine, kept(input, 1 - p, _feature_shape(input) if features else None), p)
     if inplace:
         return input.mul_(wrap(noise)).add_(wrap(shift))
     return add_p(mul_p(input, wrap(noise)), wrap(shift))

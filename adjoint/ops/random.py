@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
 from ..core.inplace import write
 from ..core.layout import check_layout, empty_ordered
+from ..core.observation import opaque
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
 from ..kernels.random import Stream
@@ -154,9 +155,20 @@ def fork_rng(
             default_generator.stream.set_state(before)
 
 
-def stream_of(generator: Generator | None) -> Stream:
+class _ObservedStream:
+    """A stream whose draws an observer hears of."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def __getattr__(self, kind: str) -> Any:
+        return lambda *args: opaque(f"random.{kind}", getattr(self.stream, kind), *args)
+
+
+def stream_of(generator: Generator | None) -> Any:
     """Return the stream to draw from."""
-    return default_generator.stream if generator is None else generator.stream
+    stream = default_generator.stream if generator is None else generator.stream
+    return _ObservedStream(stream) if modes.unusual and modes.local.observer is not None else stream
 
 
 # --- Fresh tensors ----------------------------------------------------------------------------------

@@ -1,0 +1,19 @@
+"""Programs as lists of primitives: capture one run, read it, run it again, build a compiler on it."""
+
+from .capture import Captured, CaptureError, capture
+from .graph import GUARD, WRITE, Effect, Graph, GuardFailure, Line, Reference, Step, Value
+
+__all__ = [
+    "GUARD",
+    "WRITE",
+    "CaptureError",
+    "Captured",
+    "Effect",
+    "Graph",
+    "GuardFailure",
+    "Line",
+    "Reference",
+    "Step",
+    "Value",
+    "capture",
+]

@@ -1,0 +1,378 @@
+"""`capture`: run a program once, on its real values, and write down every primitive it calls.
+
+The program runs as ever, on concrete arrays: whatever it does works, and what Python asks of a value gets an
+answer, which is noted as a guard. Values are told apart by the memory they lie in, so a tensor that reaches
+an op by another road (`detach`, `.data`, kept for backward, viewed through NumPy) is still the value it was.
+Backward passes run their rules on tensors, so a gradient is a line like any other.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import engine, modes
+from ..core.nodes import Node
+from ..core.observation import Observer, run_opaque
+from ..core.overrides import is_subclass
+from ..core.payload import top_payload
+from ..core.tensor import TensorBase, ours
+from ..errors import place
+from ..ops.shape import cast_p, expand_p
+from ..tree import tree_flatten
+from .graph import GUARD, WRITE, Effect, Graph, Line, Reference, Step, Value
+from .memory import Memories, Memory, layout_of, put_region, take_region
+from .replay import answer_of
+
+__all__ = ["CaptureError", "Captured", "capture"]
+
+# Ways of writing that change the geometry of a tensor, not the memory.
+_RESHAPING = frozenset(
+    ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "resize_", "increment_version")
+)
+
+
+class CaptureError(RuntimeError):
+    """A program did something that cannot be written down as primitives."""
+
+
+class Captured:
+    """What ``capture(step)(*args)`` gives: the `graph`, and the `result` of the run it was captured from."""
+
+    def __init__(self, graph: Graph, result: Any) -> None:
+        self.graph, self.result = graph, result
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program again on other arguments; see `Graph.run`."""
+        return self.graph.run(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return str(self.graph)
+
+
+def capture(function: Callable[..., Any]) -> Callable[..., Captured]:
+    """Return a function that runs `function` once and gives its straight list of primitives.
+
+    Forward, backward, and optimizer step become lines of one graph, which prints readably and can be run
+    again on other arguments. Tensors that the program finds outside (parameters, buffers, state) are read
+    and written in place on each run. Random numbers are drawn anew.
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> def step(x):
+    ...     loss = (w * x).sum()
+    ...     loss.backward()
+    ...     return loss.detach()
+    >>> program = adjoint.compiler.capture(step)(adjoint.tensor([3.0, 4.0]))
+    >>> program.result, w.grad
+    (tensor(11.), tensor([3., 4.]))
+    >>> w.grad = None
+    >>> program(adjoint.tensor([5.0, 6.0])), w.grad
+    (tensor(17.), tensor([5., 6.]))
+    """
+
+    def captured(*args: Any, **kwargs: Any) -> Captured:
+        tracer = Tracer(args, kwargs)
+        with tracer:
+            result = function(*args, **kwargs)
+        return Captured(tracer.finish(result), result)
+
+    return captured
+
+
+class Tracer(Observer):
+    """Writes a graph while a program runs."""
+
+    lifts = True
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.graph = Graph()
+        self.memories = Memories()
+        self.depth = 0  # inside a kernel: what it calls is part of the line
+        self.announced: Any = None
+        self.made: list[tuple[weakref.ref[Any], str]] = []
+        # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
+        tensors = [t for t in gc.get_objects() if isinstance(t, TensorBase) and hasattr(t, "_grad")]
+        self.before = {id(t): (t, t._grad) for t in tensors}
+        self.outside: dict[Any, Any] = {}
+        for t, _ in self.before.values():
+            key = layout_of(t.array) if hasattr(t.array, "strides") else None
+            if key is not None and (key not in self.outside or t.node is not None):
+                self.outside[key] = t
+        leaves, self.graph.takes = tree_flatten((args, kwargs))
+        for leaf in leaves:
+            self.graph.given.append(self._argument(leaf) if isinstance(leaf, TensorBase) else leaf)
+
+    def _argument(self, tensor: Any) -> Value:
+        known = self.memories.find(tensor.array)
+        if known is not None and known.home == layout_of(tensor.array):
+            return known.current  # the same tensor twice
+        value = self.graph.value(tensor.array, "argument")
+        self.graph.arguments.append(value)
+        self.memories.add(tensor.array, value, origin=value)
+        return value
+
+    # --- what an observer hears ---
+
+    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Run a primitive and write it down."""
+        if self.depth or top_payload(inputs) is not None or not any(isinstance(v, TensorBase) for v in inputs):
+            return self.proceed(op, inputs, params, run)
+        if not modes.local.subclasses_off and any(map(is_subclass, inputs)):
+            return self.proceed(op, inputs, params, run)  # its class is asked first, and calls again
+        operands = tuple(self.operand(v) for v in inputs)
+        self.depth += 1
+        try:
+            result = self.proceed(op, inputs, params, run)
+        finally:
+            self.depth -= 1
+        self.record(op, operands, params, result if op.outputs else (result,), inputs)
+        return result
+
+    def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
+        """Write an in-place op down as the op out of place, whose result is the memory's new value."""
+        if self.depth:
+            run()
+            return
+        was = modes.local.grad
+        modes.set_grad(False)
+        try:
+            result = op.call(*inputs, *params)
+            array = x.array
+            if result.array.dtype != array.dtype:
+                result = cast_p(result, array.dtype)
+            if result.array.shape != array.shape:
+                result = expand_p(result, tuple(array.shape))
+            value = self.operand(result)
+            self.operand(x)  # known before it is written
+            self.depth += 1
+            try:
+                run()
+            finally:
+                self.depth -= 1
+        finally:
+            modes.set_grad(was)
+        self.assign(array, value)
+        self.announced = x
+
+    def written(self, x: TensorBase, operation: str) -> None:
+        """Refuse a write that was not seen as an op: a run could not repeat it."""
+        if self.depth or operation in _RESHAPING:
+            return
+        if self.announced is not x:
+            raise CaptureError(
+                f"{operation or 'something'} wrote into a tensor without calling a primitive, at {self.where()[0]}; "
+                "such a write cannot be captured"
+            )
+        self.announced = None
+
+    def read(self, x: TensorBase, what: str) -> None:
+        """Note what Python gets to see of a value as a guard: the program may go its way by it."""
+        if self.depth or what == "repr()" or not isinstance(x.array, np.ndarray):
+            return
+        asked = what if what == "bool()" else "item()" if x.array.size == 1 and what != "numpy()" else "elements"
+        where, backward = self.where()
+        operand = self.operand(x)
+        self.graph.add(Line(GUARD, (operand,), (asked, answer_of(x.array, asked)), (), where, backward))
+
+    def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Run a function of arrays and write it down."""
+        if self.depth:
+            return run_opaque(function, args)
+        operands = tuple(self.operand(a) if isinstance(a, TensorBase) or self.knows(a) else a for a in args)
+        self.depth += 1
+        try:
+            result = run_opaque(function, args)
+        finally:
+            self.depth -= 1
+        several = isinstance(result, tuple)
+        step = Step(name, function, outputs=several, random=name.startswith("random."), dynamic=True)
+        self.record(step, operands, (), result if several else (result,), ())
+        return result
+
+    # --- writing lines ---
+
+    def knows(self, value: Any) -> bool:
+        """Return whether a bare array lies in memory that the program has computed."""
+        return isinstance(value, np.ndarray) and self.memories.find(value) is not None
+
+    def operand(self, v: Any) -> Any:
+        """Return what stands for an operand in a line: its value now, or itself if it is a number."""
+        array = v.array if isinstance(v, TensorBase) else v
+        if not hasattr(array, "strides"):
+            return v
+        memory = self.memories.find(array)
+        if memory is None:
+            memory = self._adopt(array, v)
+        return self._region(memory, layout_of(array), array)
+
+    def _adopt(self, array: Any, v: Any) -> Memory:
+        """Take in memory that is not the program's own: an outside tensor's, or a constant."""
+        tensor = self.outside.get(layout_of(array))
+        if tensor is None and id(v) in self.before:
+            tensor = v
+        if tensor is None:
+            return self.memories.add(array, self.graph.constant(array))
+        value = self.graph.value(array, "outside")
+        self.graph.outside.append(Reference(value, tensor))
+        return self.memories.add(array, value, origin=value)
+
+    def _region(self, memory: Memory, layout: Any, array: Any) -> Value:
+        """Return the value of a part of a memory, made again by a line if a write has changed it."""
+        if layout == memory.home:
+            return memory.current
+        view = memory.views.get(layout)
+        if view is not None and view.version == memory.version:
+            return view.value
+        value = self.graph.value(array)
+        where, backward = self.where()
+        if view is not None and view.op is not None:
+            parent = self._region(memory, view.parent, view.source)
+            line = Line(view.op, (parent,), view.params, (value,), where, backward)
+        else:
+            line = Line(take_region, (memory.current,), memory.region(layout), (value,), where, backward)
+        self.graph.add(line)
+        memory.remember(layout, value, array)
+        return value
+
+    def record(self, op: Any, operands: Any, params: Any, results: Any, inputs: Any) -> None:
+        """Add the line of a call whose results are there."""
+        outputs, aliases = [], True
+        for result in results:
+            array = result.array if isinstance(result, TensorBase) else np.asarray(result)
+            memory = self.memories.find(array)
+            layout = layout_of(array)
+            if memory is not None and layout == memory.home:
+                outputs.append(self.graph.value(array))  # the very input: a name that nobody uses
+                continue
+            aliases = False
+            value = self.graph.value(array)
+            outputs.append(value)
+            if memory is None:
+                self.memories.add(array, value)
+            else:
+                memory.remember(layout, value, array, *self._derivation(op, inputs, params, memory))
+        where, backward = self.where()
+        if not aliases:
+            self.graph.add(Line(op, operands, params, outputs, where, backward))
+        for result in results:
+            if isinstance(result, TensorBase):
+                self.made.append((weakref.ref(result), f"{op.name} at {where}"))
+
+    def _derivation(self, op: Any, inputs: Any, params: Any, memory: Memory) -> tuple[Any, ...]:
+        """Return how a view is made again after a write: by its op, if that does not depend on strides."""
+        if op.outputs or op.name == "as_strided" or not inputs or not isinstance(inputs[0], TensorBase):
+            return ()
+        source = inputs[0].array
+        return (op, params, layout_of(source), source) if self.memories.find(source) is memory else ()
+
+    def assign(self, array: Any, value: Value) -> None:
+        """Make `value` what the memory of `array` holds from now on."""
+        memory = self.memories.find(array)
+        assert memory is not None
+        layout = layout_of(array)
+        memory.version += 1
+        memory.written = True
+        if layout == memory.home:
+            memory.current = value
+            return
+        where, backward = self.where()
+        whole = self.graph.value(memory.current)
+        self.graph.add(Line(put_region, (memory.current, value), memory.region(layout), (whole,), where, backward))
+        memory.current = whole
+        memory.remember(layout, value, array)
+
+    def where(self) -> tuple[str, bool]:
+        """Return the program's file and line, and whether a backward pass is running a rule."""
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if code is _running_rule:
+                node = frame.f_locals.get("node")
+                if isinstance(node, Node) and node.code is not None:
+                    return place(node.code, node.lasti) or "", True
+            if code.co_filename not in ours:
+                return place(code, frame.f_lasti) or "", False
+            frame = frame.f_back
+        return "", False
+
+    # --- the end ---
+
+    def finish(self, result: Any) -> Graph:
+        """Return the graph, with what the program returned and left behind."""
+        graph = self.graph
+        leaves, graph.returns = tree_flatten(result)
+        graph.outputs = [self._returned(leaf) if isinstance(leaf, TensorBase) else leaf for leaf in leaves]
+        self._note_gradients()
+        for memory in self.memories:
+            if memory.written and memory.origin is not None:
+                graph.add(Line(WRITE, (memory.origin, memory.current)))
+        self._note_escapes(leaves)
+        graph.prune()
+        graph.check()
+        return graph
+
+    def _returned(self, tensor: Any) -> Value:
+        memory = self.memories.find(tensor.array)
+        if memory is not None and memory.origin is not None and memory.home == layout_of(tensor.array):
+            return memory.origin
+        value = self.operand(tensor)
+        assert isinstance(value, Value)
+        return value
+
+    def _note_gradients(self) -> None:
+        graph = self.graph
+        arguments = {id(t): v for v, t in self._argument_tensors()}
+        parents = {id(g): t for t, g in self.before.values() if g is not None}
+        for tensor, grad in self.before.values():
+            now = tensor._grad
+            if now is not grad:
+                value = None if now is None else self._returned(now)
+                graph.effects.append(Effect(arguments.get(id(tensor), tensor), value))
+        for reference in graph.outside:
+            parent = parents.get(id(reference.tensor))
+            if parent is not None:
+                reference.tensor, reference.attribute = parent, "grad"
+
+    def _argument_tensors(self) -> list[tuple[Value, Any]]:
+        homes = {m.home: m.origin for m in self.memories if m.origin in self.graph.arguments}
+        found = ((homes.get(layout_of(t.array)), t) for t, _ in self.before.values() if hasattr(t.array, "strides"))
+        return [(v, t) for v, t in found if v is not None]
+
+    def _note_escapes(self, returned: list[Any]) -> None:
+        """Note tensors that outlive the run and that it did not return: the program keeps them somewhere."""
+        allowed = {id(t) for t in returned} | {id(t._grad) for t, _ in self.before.values()}
+        for ref, made_by in self.made:
+            tensor = ref()
+            if tensor is not None and id(tensor) not in allowed and _kept_by_program(tensor):
+                self.graph.escapes.append(made_by)
+        self.made.clear()
+
+
+_running_rule = engine._run_watched.__code__
+
+
+def _kept_by_program(tensor: Any) -> bool:
+    """Return whether something other than a graph or a running function refers to a tensor."""
+    for holder in gc.get_referrers(tensor):
+        if isinstance(holder, list | set | tuple):
+            return any(not _is_frame(h) for h in gc.get_referrers(holder) if h is not holder)
+        if isinstance(holder, dict) and not any(_is_graph(h) for h in gc.get_referrers(holder)):
+            return True
+        if not isinstance(holder, dict) and not _is_frame(holder) and not _is_graph(holder):
+            return True
+    return False
+
+
+def _is_frame(holder: Any) -> bool:
+    return type(holder).__name__ in ("frame", "list_iterator", "generator")
+
+
+def _is_graph(holder: Any) -> bool:
+    return isinstance(holder, Node) or hasattr(type(holder), "save_for_backward")

@@ -1,0 +1,133 @@
+"""Which value lies where: the memory that a captured program has seen, and the parts of it that are views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import device
+from ..core.tensor import owner_of
+from .graph import Step, Value
+
+
+class Layout(NamedTuple):
+    """Where the elements of an array lie."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def layout_of(array: Any) -> Layout:
+    """Return where the elements of an array lie."""
+    if isinstance(array, np.ndarray):
+        address = array.__array_interface__["data"][0]
+    else:
+        address = array.data.ptr
+    return Layout(address, tuple(array.shape), tuple(array.strides), array.dtype)
+
+
+def _span(layout: Layout) -> tuple[int, int]:
+    """Return the first address and the one after the last."""
+    if 0 in layout.shape:
+        return layout.address, layout.address
+    reach = [stride * (size - 1) for stride, size in zip(layout.strides, layout.shape, strict=True)]
+    start = layout.address + sum(r for r in reach if r < 0)
+    return start, layout.address + sum(r for r in reach if r > 0) + layout.dtype.itemsize
+
+
+class View(NamedTuple):
+    """A part of a memory: its value as of a version, and the op that made it from another part."""
+
+    value: Value
+    version: int
+    op: Any
+    params: tuple[Any, ...]
+    parent: Any
+    source: Any
+
+
+class Memory:
+    """A stretch of memory as a program knows it: `current` is its value, in the layout `home`."""
+
+    __slots__ = ("current", "home", "origin", "owner", "span", "version", "views", "written")
+
+    def __init__(self, array: Any, value: Value, origin: Value | None) -> None:
+        self.owner, self.home = array, layout_of(array)  # held: while it lives, no other array has its address
+        self.span = _span(self.home)
+        self.current, self.origin = value, origin
+        self.version, self.written = 0, False
+        self.views: dict[Layout, View] = {}
+
+    def remember(
+        self, layout: Layout, value: Value, array: Any, op: Any = None, params: Any = (), parent: Any = None,
+        source: Any = None,
+    ) -> None:  # fmt: skip
+        """Note the value of a part, and how it is made again; without an op, as it was made before."""
+        old = self.views.get(layout)
+        if op is None and old is not None:
+            op, params, parent, source = old.op, old.params, old.parent, old.source
+        self.views[layout] = View(value, self.version, op, params, parent, source)
+
+    def region(self, layout: Layout) -> tuple[Any, ...]:
+        """Return the parameters with which `take_region` and `put_region` find a part in the whole."""
+        home = self.home
+        return home.strides, layout.address - home.address, layout.shape, layout.strides, layout.dtype
+
+
+class Memories:
+    """Every memory that a program has seen, by the array that owns it."""
+
+    def __init__(self) -> None:
+        self.by_owner: dict[int, list[Memory]] = {}
+
+    def __iter__(self) -> Iterator[Memory]:
+        return (m for found in self.by_owner.values() for m in found)
+
+    def find(self, array: Any) -> Memory | None:
+        """Return the memory in which an array lies."""
+        found = self.by_owner.get(id(owner_of(array)))
+        if found is None:
+            return None
+        start, stop = _span(layout_of(array))
+        return next((m for m in found if m.span[0] <= start and stop <= m.span[1]), None)
+
+    def add(self, array: Any, value: Value, origin: Value | None = None) -> Memory:
+        """Take in the memory of an array."""
+        memory = Memory(array, value, origin)
+        self.by_owner.setdefault(id(owner_of(array)), []).append(memory)
+        return memory
+
+
+def _block_of(array: Any, strides: tuple[int, ...]) -> tuple[Any, int, Any]:
+    """Return fresh bytes that hold an array with these strides, where its first element is, and the array there."""
+    start, stop = _span(Layout(0, tuple(array.shape), strides, array.dtype))
+    block = device.module_of(array).zeros(stop - start, np.uint8)
+    fresh = _strided(block, -start, array.shape, strides, array.dtype)
+    fresh[...] = array
+    return block, -start, fresh
+
+
+def _strided(block: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+    if isinstance(block, np.ndarray):
+        return np.ndarray(shape, dtype, block, offset, strides)
+    return device.module_of(block).ndarray(shape, dtype, block.data + offset, strides)
+
+
+def _take(whole: Any, home: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+    block, first, _ = _block_of(whole, home)
+    return _strided(block, first + offset, shape, strides, dtype)
+
+
+def _put(whole: Any, part: Any, home: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+    block, first, fresh = _block_of(whole, home)
+    _strided(block, first + offset, shape, strides, dtype)[...] = part
+    return fresh
+
+
+# Parameters of both: strides of the whole, then offset, shape, strides and dtype of the part, in bytes.
+take_region = Step("take_region", _take)  # operand: the whole
+put_region = Step("put_region", _put)  # operands: the whole, the part; a new whole, with the part in its place

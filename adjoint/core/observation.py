@@ -1,0 +1,98 @@
+"""Observers: what may watch every primitive a thread calls, every write, every value that Python reads.
+
+A captured program, a profile and a watch for lost gradients need the same thing: to stand between a
+program and its primitives. While an observer is on, `modes.unusual` is non-zero, so every call comes to
+`primitive.general`, which hands it to the innermost observer; that passes it on with `proceed`. While
+none is on, nobody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import modes
+from .tensor import TensorBase
+
+
+class Observer:
+    """Base of what watches primitives; as a context, it is on in this thread until the end.
+
+    Each method is called in place of what it is named after and does that thing with `self.inner` or
+    the function given, so that observers stand one inside another.
+    """
+
+    lifts: bool = False  # whether backward passes run their rules on tensors, so that each op is seen
+
+    def __enter__(self) -> Any:
+        self.inner: Observer | None = modes.local.observer
+        modes.local.observer = self
+        modes.note_unusual(1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        modes.note_unusual(-1)
+        modes.local.observer = self.inner
+
+    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Call a primitive; ``run(op, inputs, params)`` is how it is done when nobody watches."""
+        return self.proceed(op, inputs, params, run)
+
+    def proceed(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Hand a call to the next observer out, or run it."""
+        return run(op, inputs, params) if self.inner is None else self.inner.call(op, inputs, params, run)
+
+    def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
+        """Compute an op into the array of `x`; `run` does it."""
+        run() if self.inner is None else self.inner.compute_into(op, x, inputs, params, run)
+
+    def written(self, x: TensorBase, operation: str) -> None:
+        """Hear that the memory of `x` was written."""
+        if self.inner is not None:
+            self.inner.written(x, operation)
+
+    def read(self, x: TensorBase, what: str) -> None:
+        """Hear that Python is about to look at the value of `x`: ``item()``, ``bool()``, ``numpy()``."""
+        if self.inner is not None:
+            self.inner.read(x, what)
+
+    def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a function of arrays that is no primitive; tensors among `args` stand for their arrays."""
+        return run_opaque(function, args) if self.inner is None else self.inner.opaque(name, function, args)
+
+    def cut(self, x: TensorBase, out: Any, how: str) -> None:
+        """Hear that `out` has the value of `x` but not its history, by `detach()` say."""
+        if self.inner is not None:
+            self.inner.cut(x, out, how)
+
+    def backward(self, roots: Any, run: Callable[[], Any]) -> Any:
+        """Run a backward pass from `roots`."""
+        return run() if self.inner is None else self.inner.backward(roots, run)
+
+
+def observer() -> Observer | None:
+    """Return the innermost observer of this thread."""
+    return modes.local.observer if modes.unusual else None
+
+
+def lifting(create_graph: bool) -> Any:
+    """Return how a backward pass runs: recorded, on bare arrays, or ``"quiet"``, on tensors but unrecorded."""
+    if create_graph or not modes.unusual:
+        return create_graph
+    watching = modes.local.observer
+    while watching is not None:
+        if watching.lifts:
+            return "quiet"
+        watching = watching.inner
+    return False
+
+
+def opaque(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Return ``function(*args)`` with tensors as arrays: a computation that is no primitive, but may be observed."""
+    watching = modes.local.observer if modes.unusual else None
+    return run_opaque(function, args) if watching is None else watching.opaque(name, function, args)
+
+
+def run_opaque(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call a function with the arrays of tensors."""
+    return function(*(a.array if isinstance(a, TensorBase) else a for a in args))
