@@ -280,11 +280,21 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                 saved = node.saved
                 direct = op.direct
                 try:
-                    results: Any = op.run(node, g, edges, saved) if direct is None else (direct(g, saved[0]),)
+                    if direct is None:
+                        results: Any = op.run(node, g, edges, saved)
+                    else:
+                        results = direct(g) if saved is None else direct(g, saved[0])
                 except RuntimeWarning:
                     results = _quietly(op, node, g, edges, saved)
+                    if direct is not None:
+                        (results,) = results
                 if freed is not None and saved is not None:
                     node.saved = freed
+                if direct is not None:
+                    if not heap and type(edges[0]) is not leaf and not anomaly and ends is None:  # a chain
+                        node, g = edges[0], results
+                        continue
+                    results = (results,)
                 if anomaly:
                     _refuse_nan(node, edges, results)
             else:

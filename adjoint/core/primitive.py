@@ -133,10 +133,9 @@ class Op:
         self._number_environment()
         self.title = node_name or _node_name(name)
         self.run = _run_joint(self) if joint else _run_for(self.rules, self.keeps)
-        # The one rule of an op of one input, where it keeps one value: the engine calls it without `run`.
-        self.direct = self.rules[0] if self.keeps and [len(k) for k in self.keeps] == [1] and not joint else None
-        if outputs or len(inputs) != 1:
-            self.direct = None
+        # The one rule of an op of one input, where it keeps one value or none: the engine calls it without `run`.
+        lone = len(inputs) == 1 and not outputs and not joint and len(self.keeps[0]) < 2
+        self.direct = self.rules[0] if lone else None
         if outputs:
             self.run = _run_several(self.run)
         self.wants_undefined = False

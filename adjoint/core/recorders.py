@@ -70,10 +70,15 @@ def unary(
     if op.derived:
         return _publish(op, _named(op))
 
-    def call(input: Any, *, out: Any = None) -> Any:
+    def call(input: Any, excess: Any = None, out: Any = None) -> Any:  # on `excess` see _written
         global program
-        if modes.unusual or out is not None or (type(input) is not Tensor and type(input) not in plain):
-            return _into(out, general(op, (input,), ()))
+        if (
+            modes.unusual
+            or out is not None
+            or excess is not None
+            or (type(input) is not Tensor and type(input) not in plain)
+        ):
+            return _written(op, (input,), excess, out)
         a = input.array
         usual = a.dtype is f32 or a.dtype is f64
         if floating and not usual:
@@ -144,10 +149,15 @@ def binary(
     if x is None or y is None or op.derived or not promote:
         return _publish(op, _named(op))
 
-    def call(input: Any, other: Any, *, out: Any = None) -> Any:
+    def call(input: Any, other: Any, excess: Any = None, out: Any = None) -> Any:
         global program
-        if modes.unusual or out is not None or (type(input) is not Tensor and type(input) not in plain):
-            return _into(out, general(op, (input, other), ()))
+        if (
+            modes.unusual
+            or out is not None
+            or excess is not None
+            or (type(input) is not Tensor and type(input) not in plain)
+        ):
+            return _written(op, (input, other), excess, out)
         a = input.array
         d = a.dtype
         t = type(other)
@@ -236,9 +246,14 @@ def binary(
 def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any]:
     """Return the function of a primitive of two inputs that has no gradient, such as a comparison."""
 
-    def call(input: Any, other: Any, *, out: Any = None) -> Any:
-        if modes.unusual or out is not None or (type(input) is not Tensor and type(input) not in plain):
-            return _into(out, general(op, (input, other), ()))
+    def call(input: Any, other: Any, excess: Any = None, out: Any = None) -> Any:
+        if (
+            modes.unusual
+            or out is not None
+            or excess is not None
+            or (type(input) is not Tensor and type(input) not in plain)
+        ):
+            return _written(op, (input, other), excess, out)
         a = input.array
         d = a.dtype
         if type(other) is Tensor or type(other) in plain:
@@ -288,6 +303,18 @@ def _reflected(op: Op, x: Any, y: Any, error: TypeError) -> Any:
     if result is NotImplemented:
         raise error
     return result
+
+
+def _written(op: Op, args: tuple[Any, ...], excess: Any, out: Any) -> Any:
+    """Run an op the slow way, into `out` if there is one.
+
+    `out` is meant to be given by name. Python binds a keyword-only parameter slowly (25 ns a call), so in
+    the recorders a spare one stands before it, which takes whatever is given by position.
+    """
+    if excess is not None:
+        count = len(args)
+        raise TypeError(f"{op.name}() takes {count} positional argument{'s' * (count > 1)} but {count + 1} were given")
+    return _into(out, general(op, args, ()))
 
 
 def _into(out: Any, result: Any) -> Any:
