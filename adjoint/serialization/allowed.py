@@ -1,0 +1,348 @@
+"""The names that a PyTorch file may say, and what each of them makes. Nothing is looked up by name elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from ..core import device as devices
+from ..core import dtypes, layout
+from ..core.size import Size
+from ..nn.parameter import Parameter
+from ..ops import create
+from ..ops.memory import from_bytes
+from ..tensor import Tensor
+from .failures import FileFormatError
+
+__all__ = ["ALLOWED", "Builder", "StorageKind", "StoredMemory", "buildable", "hashable"]
+
+
+class Builder:
+    """A name that may be called, with what it makes."""
+
+    __slots__ = ("make", "name")
+
+    def __init__(self, name: str, make: Callable[..., Any]) -> None:
+        self.name, self.make = name, make
+
+
+class StorageKind:
+    """A class of storages: of one dtype, or of bytes."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: dtypes.dtype | None) -> None:
+        self.dtype = dtype
+
+
+class StoredMemory:
+    """The bytes of a storage, on the device where its tensors shall be."""
+
+    __slots__ = ("dtype", "memory")
+
+    def __init__(self, memory: Any, dtype: dtypes.dtype | None) -> None:
+        self.memory, self.dtype = memory, dtype
+
+
+# --- What may be a key ------------------------------------------------------------------------------
+
+_PLAIN = (str, int, float, bool, type(None), bytes, complex)
+
+
+def hashable(value: Any) -> bool:
+    """Return whether a value may be a key: plain, or a small tuple of such; a tower of tuples takes forever to hash."""
+    if isinstance(value, _PLAIN) or type(value) in (dtypes.dtype, devices.device):
+        return True
+    stack, seen = [value], 0
+    while stack:
+        top = stack.pop()
+        seen += 1
+        if seen > 1000:
+            return False
+        if type(top) in (tuple, frozenset, Size):
+            stack += list(top)
+        elif not isinstance(top, _PLAIN):
+            return False
+    return True
+
+
+def _keys(values: Any) -> Any:
+    if not all(map(hashable, values)):
+        raise FileFormatError("a key of a dict, or a member of a set, is neither a number nor text")
+    return values
+
+
+# --- Tensors ----------------------------------------------------------------------------------------
+
+
+def _is_count(n: Any) -> bool:
+    return type(n) is int and 0 <= n < 2**62
+
+
+def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: dtypes.dtype | None = None) -> Any:
+    if not isinstance(storage, StoredMemory):
+        raise FileFormatError("a tensor is built on something that is no storage")
+    if not isinstance(size, tuple) or not isinstance(stride, tuple) or len(size) != len(stride) or len(size) > 64:
+        raise FileFormatError("a tensor's size and stride are no tuples of the same length")
+    if not all(map(_is_count, (*size, *stride, offset))):
+        raise FileFormatError(f"a tensor has size {size!r:.60}, stride {stride!r:.60} and offset {offset!r:.20}")
+    wanted = dtype or storage.dtype
+    if wanted is None:
+        raise FileFormatError("a tensor on untyped memory does not say its dtype")
+    memory = storage.memory
+    if wanted is dtypes.bool_ and memory.size and memory.max() > 1:  # NumPy's bool knows no other bytes
+        raise FileFormatError("a tensor of bools has other bytes than 0 and 1")
+    try:
+        return create.finish(from_bytes(memory, wanted.np, offset, size, stride))
+    except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
+        raise FileFormatError(f"a tensor does not lie inside its storage: {error}") from None
+
+
+def _tensor_v2(
+    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None
+) -> Any:
+    return _requiring(_tensor(storage, offset, size, stride), requires_grad)
+
+
+def _tensor_v3(
+    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, metadata: Any = None
+) -> Any:
+    if type(dtype) is not dtypes.dtype:
+        raise FileFormatError("a tensor's dtype is none")
+    return _requiring(_tensor(storage, offset, size, stride, dtype), requires_grad)
+
+
+def _requiring(tensor: Any, requires_grad: Any) -> Any:
+    if requires_grad is True and dtypes.of(tensor.array.dtype).category >= 2:
+        create.require_grad(tensor)
+    return tensor
+
+
+def _parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> Any:
+    if not isinstance(data, Tensor):
+        raise FileFormatError("a parameter is made of something that is no tensor")
+    floating = dtypes.of(data.array.dtype).category >= 2
+    return Parameter(data, requires_grad is True and floating)
+
+
+def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
+    """A tensor with attributes, or of a subclass: the tensor, and those attributes that are a plain dict."""
+    if not isinstance(function, Builder) or not isinstance(args, tuple):
+        raise FileFormatError("a tensor with attributes is not built by one of the known functions")
+    made = function.make(*args)
+    if isinstance(state, dict) and isinstance(made, Tensor):
+        made.__dict__.update({k: v for k, v in state.items() if isinstance(k, str) and k != "_resting_node"})
+    return made
+
+
+# --- NumPy ------------------------------------------------------------------------------------------
+
+_NUMPY_DTYPE = re.compile(r"[<>|=]?([?bBhHiIlLqQefdFD]|b1|[iu][1248]|f[248]|c(8|16)|[SU]\d{1,4})")
+
+
+def _numpy_dtype(text: Any, align: Any = False, copy: Any = True) -> Any:
+    if not isinstance(text, str) or not _NUMPY_DTYPE.fullmatch(text):
+        raise FileFormatError(f"a NumPy dtype that is not one of numbers or text: {text!r:.40}")
+    return np.dtype(np.dtype(text), False, True)  # type: ignore[call-overload]
+
+
+def _numpy_array(kind: Any, shape: Any, code: Any) -> Any:
+    return np.ndarray((0,), np.int8)
+
+
+def _numpy_scalar(dtype: Any, data: Any) -> Any:
+    if not isinstance(dtype, np.dtype) or not isinstance(data, bytes) or len(data) != dtype.itemsize or not data:
+        raise FileFormatError("a NumPy number whose bytes are not of its size")
+    return np.frombuffer(data, dtype)[0]
+
+
+def _numpy_from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> Any:
+    if not isinstance(dtype, np.dtype) or not isinstance(data, bytes | bytearray) or order not in ("C", "F"):
+        raise FileFormatError("a NumPy array that is not bytes, dtype, shape and order")
+    return np.frombuffer(bytearray(data), dtype).reshape(shape, order=order)
+
+
+def _numpy_state(target: Any, state: Any) -> None:
+    if not isinstance(state, tuple) or len(state) != 5:
+        raise FileFormatError("a NumPy array with an unknown state")
+    _, shape, dtype, fortran, data = state
+    if not isinstance(dtype, np.dtype) or not isinstance(data, bytes) or not isinstance(shape, tuple):
+        raise FileFormatError("a NumPy array that does not hold numbers")
+    target.__setstate__((1, shape, dtype, bool(fortran), data))
+
+
+# --- Attributes set by BUILD ------------------------------------------------------------------------
+
+
+def buildable(target: Any, state: Any) -> bool:
+    """Give an object the state that a file has for it; return False for objects that never get one."""
+    if type(target) is np.ndarray:
+        _numpy_state(target, state)
+    elif isinstance(target, np.dtype):
+        if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
+            raise FileFormatError("a NumPy dtype with an unknown state")
+        size = state[5] if len(state) > 5 and type(state[5]) is int and 0 <= state[5] < 10_000 else -1
+        sized = target.kind in "SU"
+        cast(Any, target).__setstate__((3, state[1], None, None, None, size if sized else -1, 1 if sized else -1, 0))
+    elif type(target) in (collections.OrderedDict, argparse.Namespace, collections.Counter):
+        if not isinstance(state, dict) or not all(isinstance(k, str) for k in state):
+            raise FileFormatError("attributes that are no dict of names")
+        target.__dict__.update(state)
+    else:
+        return False
+    return True
+
+
+# --- The rest ---------------------------------------------------------------------------------------
+
+
+def _encoded(text: Any, codec: Any = "latin1") -> bytes:
+    """How pickles before protocol 3 write bytes."""
+    if not isinstance(text, str) or codec not in ("latin1", "latin-1"):
+        raise FileFormatError("bytes in an unknown encoding")
+    return text.encode("latin-1")
+
+
+def _bytes(data: Any = b"", codec: Any = "latin1") -> bytes:
+    if isinstance(data, str):
+        return _encoded(data, codec)
+    if not isinstance(data, bytes | list) or (isinstance(data, list) and not all(_is_count(n) for n in data)):
+        raise FileFormatError("bytes made of something else")
+    return bytes(data)
+
+
+def _members(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(values: Any = ()) -> Any:
+        if not isinstance(values, list | tuple | dict | set | frozenset):
+            raise FileFormatError("a container made of something that is none")
+        return make(_keys(values))
+
+    return made
+
+
+def _pairs(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(values: Any = ()) -> Any:
+        if isinstance(values, list | tuple):
+            if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in values):
+                raise FileFormatError("a dict made of something other than pairs")
+            values = [(pair[0], pair[1]) for pair in values]
+            _keys(pair[0] for pair in values)
+        elif not isinstance(values, dict):
+            raise FileFormatError("a dict made of something other than pairs")
+        return make(values)
+
+    return made
+
+
+_FACTORIES: dict[str, Any] = {
+    "dict": dict, "list": list, "set": set, "int": int, "float": float, "str": str,
+    "OrderedDict": collections.OrderedDict,
+}  # fmt: skip
+
+
+def _defaulted(factory: Any = None, values: Any = ()) -> Any:
+    if factory is not None and (not isinstance(factory, Builder) or factory.name not in _FACTORIES):
+        raise FileFormatError("a defaultdict with an unknown factory")
+    return collections.defaultdict(_FACTORIES[factory.name] if factory is not None else None, _pairs(dict)(values))
+
+
+def _number(make: Callable[..., Any], most: int) -> Callable[..., Any]:
+    def made(*parts: Any) -> Any:
+        if len(parts) > most or not all(isinstance(n, int | float) or n is None for n in parts):
+            raise FileFormatError(f"{make.__name__} of something other than numbers")
+        return make(*parts)
+
+    return made
+
+
+def _device(*said: Any) -> Any:
+    if not said or not isinstance(said[0], str) or not all(isinstance(n, str | int) for n in said):
+        raise FileFormatError("no device")
+    try:
+        return devices.device(*said)
+    except (RuntimeError, TypeError) as error:
+        raise FileFormatError(str(error)) from None
+
+
+def _size(values: Any = ()) -> Any:
+    if not isinstance(values, list | tuple) or not all(type(n) is int for n in values):
+        raise FileFormatError("a Size of something other than counts")
+    return Size(values)
+
+
+def _layout(name: Any) -> Any:
+    found = layout._constants.get(name.removeprefix("torch.")) if isinstance(name, str) else None
+    if found is None:
+        raise FileFormatError("no layout")
+    return found
+
+
+def _reconstructed(kind: Any, base: Any, state: Any) -> Any:
+    if isinstance(kind, Builder) and kind.name == "Namespace":
+        return argparse.Namespace()
+    raise FileFormatError("an object of an unknown class")
+
+
+def _table() -> dict[tuple[str, str], Any]:
+    table: dict[tuple[str, str], Any] = {
+        ("torch._utils", "_rebuild_tensor"): _tensor,
+        ("torch._utils", "_rebuild_tensor_v2"): _tensor_v2,
+        ("torch._utils", "_rebuild_tensor_v3"): _tensor_v3,
+        ("torch._utils", "_rebuild_parameter"): _parameter,
+        ("torch._utils", "_rebuild_parameter_with_state"): _parameter,
+        ("torch._tensor", "_rebuild_from_type_v2"): _from_type,
+        ("torch.serialization", "_get_layout"): _layout,
+        ("torch", "device"): _device,
+        ("torch", "Size"): _size,
+        ("collections", "OrderedDict"): _pairs(collections.OrderedDict),
+        ("collections", "Counter"): _pairs(collections.Counter),
+        ("collections", "defaultdict"): _defaulted,
+        ("argparse", "Namespace"): lambda: argparse.Namespace(),
+        ("copyreg", "_reconstructor"): _reconstructed,
+        ("copy_reg", "_reconstructor"): _reconstructed,
+        ("_codecs", "encode"): _encoded,
+        ("numpy", "dtype"): _numpy_dtype,
+    }
+    for module in ("builtins", "__builtin__"):
+        table |= {
+            (module, "set"): _members(set),
+            (module, "frozenset"): _members(frozenset),
+            (module, "list"): _members(list),
+            (module, "dict"): _pairs(dict),
+            (module, "bytes"): _bytes,
+            (module, "bytearray"): lambda *said: bytearray(_bytes(*said)),
+            (module, "complex"): _number(complex, 2),
+            (module, "slice"): _number(slice, 3),
+            (module, "range"): _number(range, 3),
+            (module, "int"): _number(int, 1),
+            (module, "float"): _number(float, 1),
+            (module, "str"): lambda: "",
+        }
+    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+        table |= {(module, "_reconstruct"): _numpy_array, (module, "scalar"): _numpy_scalar}
+    for module in ("numpy.core.numeric", "numpy._core.numeric"):
+        table[module, "_frombuffer"] = _numpy_from_buffer
+    built: dict[tuple[str, str], Any] = {key: Builder(key[1], make) for key, make in table.items()}
+    for dtype in (*dtypes.ALL, *dtypes.STORED):
+        built["torch", dtype.name] = dtype
+        if dtype in dtypes.ALL:
+            built["torch", f"{dtype.title}Storage"] = built["torch.cuda", f"{dtype.title}Storage"] = StorageKind(dtype)
+    built["torch.storage", "UntypedStorage"] = built["torch", "UntypedStorage"] = StorageKind(None)
+    for module, name in (
+        ("torch", "Tensor"), ("torch.nn.parameter", "Parameter"), ("torch.nn.parameter", "Buffer"),
+        ("numpy", "ndarray"), ("builtins", "object"), ("__builtin__", "object"),
+    ):  # fmt: skip
+        built[module, name] = Builder(name, _not_called)
+    return built
+
+
+def _not_called(*args: Any) -> Any:
+    raise FileFormatError("a class that is only ever named is called")
+
+
+ALLOWED = _table()

@@ -1,0 +1,111 @@
+"""Which stretches of memory a set of tensors looks at, so that shared memory is stored once and shared again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from ..core import dtypes, layout
+from ..core.tensor import owner_of
+from ..ops.convert import concrete
+from ..ops.memory import address_of, flat_bytes
+
+__all__ = ["Extent", "Look", "survey"]
+
+_ALIGNMENT = 16  # of an extent's start: every dtype's elements lie at whole offsets from it
+
+
+@dataclass(eq=False)
+class Extent:
+    """A stretch of memory that is stored once: the smallest that holds all that the tensors in it look at."""
+
+    owner: Any
+    low: int
+    high: int
+    looks: list[Look]
+
+    def data(self) -> Any:
+        """Return the bytes, as an array."""
+        memory = flat_bytes(self.owner)
+        start = self.low - address_of(memory) if memory.size else 0
+        return memory[start : start + self.high - self.low]
+
+
+@dataclass(eq=False)
+class Look:
+    """How a tensor looks at an extent; offset and strides count elements."""
+
+    array: Any  # on the host
+    location: str
+    extent: Extent
+    requires_grad: bool
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """The tensor's dtype."""
+        return dtypes.of(self.array.dtype)
+
+    @property
+    def offset(self) -> int:
+        """Where the first element lies."""
+        return (address_of(self.array) - self.extent.low) // int(self.array.itemsize) if self.array.size else 0
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps from one element to the next."""
+        return tuple(layout.strides_of(self.array))
+
+    @property
+    def alone(self) -> bool:
+        """Whether every tensor in the extent looks at it in the same way."""
+        first = self.extent.looks[0].array
+        return all(
+            x.array.shape == first.shape
+            and x.array.strides == first.strides
+            and x.array.dtype == first.dtype
+            and address_of(x.array) == address_of(first)
+            for x in self.extent.looks[1:]
+        )
+
+
+def survey(tensors: list[Any]) -> list[Look]:
+    """Return how each of the tensors looks at memory; those that share memory share an extent."""
+    extents: dict[int, Extent] = {}
+    looks = [_looked(tensor, extents) for tensor in tensors]
+    for extent in extents.values():
+        origin = address_of(owner_of(extent.owner))
+        extent.low -= (extent.low - origin) % _ALIGNMENT
+    return looks
+
+
+def _looked(tensor: Any, extents: dict[int, Extent]) -> Look:
+    array = tensor if isinstance(tensor, np.ndarray) else tensor.array
+    place, known = devices.of(array), id(owner_of(array))
+    if place.type == "cuda":  # tensors of the same elements stay one, other views come apart
+        known = hash((address_of(array), tuple(array.shape), tuple(array.strides)))
+        array = extents[known].looks[0].array if known in extents else concrete(tensor, "save")
+    elif not isinstance(array, np.ndarray):
+        array = concrete(tensor, "save")
+        known = id(owner_of(array))
+    if not _simple(array):
+        array = array.copy(order="C")
+        known = id(array)
+    low, high = np.lib.array_utils.byte_bounds(array) if array.size else (address_of(array),) * 2
+    extent = extents.get(known)
+    if extent is None:
+        extent = extents[known] = Extent(owner_of(array), low, high, [])
+    extent.low, extent.high = min(extent.low, low), max(extent.high, high)
+    look = Look(array, str(place), extent, getattr(tensor, "requires_grad", False))
+    extent.looks.append(look)
+    return look
+
+
+def _simple(array: Any) -> bool:
+    """Return whether an array's elements lie at whole, ascending steps from the start of their memory."""
+    size = array.itemsize
+    if (address_of(array) - address_of(owner_of(array))) % size or not array.dtype.isnative:
+        return False
+    return all(s >= 0 and s % size == 0 for s in array.strides)

@@ -1,0 +1,128 @@
+"""Saving and loading: objects of tensors to files and back, whichever of the known formats they are in."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import archive, pickling, safetensors, structure
+from .atomic import replacing
+from .failures import FileFormatError
+from .placement import placement
+from .sources import Source, opened
+
+__all__ = ["get_unsafe_globals_in_checkpoint", "load", "save"]
+
+_TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+_FORMATS = ("adjoint", "pt")
+
+
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    *,
+    format: str | None = None,
+) -> None:
+    """Save tensors, and containers of tensors, to a file that `load` reads; no code is ever in it.
+
+    A file is replaced in one step: whatever happens, the old file or the new one is there. Tensors that share memory
+    share it again after loading.
+
+    Parameters
+    ----------
+    obj
+        Tensors, arrays, numbers, strings, bytes, dtypes, and dicts, lists, tuples or sets of them: a ``state_dict()``,
+        for instance.
+    f
+        A path, or a file opened for writing.
+    pickle_module
+        Asks for a pickle of the whole object, made by this module: ``pickle_module=pickle``. Such a file runs code
+        when it is loaded.
+    pickle_protocol
+        The protocol of such a pickle.
+    format
+        "adjoint" is a safetensors file that also says how its tensors are nested. "pt" is a zip file that
+        ``torch.load`` reads. By default paths that end in .pt, .pth, .bin or .ckpt get the second, everything
+        else the first.
+
+    Examples
+    --------
+    >>> import io
+    >>> f = io.BytesIO()
+    >>> adjoint.save({"w": adjoint.ones(2), "step": 3}, f)
+    >>> _ = f.seek(0)
+    >>> adjoint.load(f)
+    {'w': tensor([1., 1.]), 'step': 3}
+    """
+    if format is None:
+        named = isinstance(f, str | os.PathLike) and os.fsdecode(f).endswith(_TORCH_SUFFIXES)
+        format = "pt" if named else "adjoint"
+    if format not in _FORMATS:
+        raise ValueError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}")
+    with replacing(f) as stream:
+        if pickle_module is not None:
+            pickle_module.dump(obj, stream, protocol=pickle_protocol)
+        elif format == "pt":
+            pickling.write(obj, stream)
+        else:
+            structure.write(obj, stream)
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Load what `save` wrote, a file of ``torch.save``, or a safetensors file; nothing in it is run.
+
+    Parameters
+    ----------
+    f
+        A path, or a file opened for reading that can be sought in.
+    map_location
+        Where the tensors shall be: a device, a dict from saved to wanted devices, or a function of storage and place.
+    pickle_module
+        With ``weights_only=False``, loads the file with this module, which runs whatever is in it.
+    weights_only
+        Whatever it says, only plain data are read, unless `pickle_module` is given too.
+    mmap
+        Whether to map the file into memory, so that only what is used is read.
+
+    Raises
+    ------
+    FileFormatError
+        Where the file is damaged, or names things that are not plain data; the error lists all of them.
+    """
+    with opened(f, mmap) as source:
+        if pickle_module is not None and weights_only is False:
+            return pickle_module.load(source.stream, **pickle_load_args)
+        place = placement(map_location)
+        return _reader_of(source)(source, place)
+
+
+def _reader_of(source: Source) -> Any:
+    start = source.bytes_at(0, min(source.size, 4))
+    if start[:4] == b"PK\3\4":
+        return archive.read_archive
+    if safetensors.looks_like_one(source):
+        return structure.read
+    if start[:1] == b"\x80":
+        return archive.read_stream
+    if not start:
+        raise FileFormatError("Ran out of input: the file is empty")
+    raise FileFormatError(
+        "the file is neither one that save wrote, nor one of torch.save, nor a safetensors file; or its start is lost"
+    )
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """Return the names in a file of ``torch.save`` that `load` refuses."""
+    with opened(f) as source:
+        return archive.names_refused(source, lambda memory, location: memory)

@@ -1,0 +1,383 @@
+"""A pickle machine that knows data and nothing else: names become entries of a table, never imports or calls.
+
+It reads every opcode that plain data need, up to protocol 5. A name outside the table is set aside and the machine
+goes on, so that one error can tell all of them; what a file builds with such a name is never made.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from .allowed import ALLOWED, Builder, buildable, hashable
+from .failures import FileFormatError
+
+__all__ = ["UNKNOWN", "Machine"]
+
+_MARK = object()
+_DICTS = (dict, OrderedDict, Counter, defaultdict)
+_LONGEST_INTEGER = 1024  # bytes
+
+
+class Refused:
+    """What stands for everything that a name outside the table would have made."""
+
+    __slots__ = ()
+
+
+class Trusted:
+    """A class or function that the program itself added to what files may name."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+UNKNOWN = _refused = Refused()
+
+
+class Machine:
+    """Runs one pickle in `data` from `at` on."""
+
+    def __init__(
+        self,
+        data: bytes,
+        at: int = 0,
+        persistent: Callable[[Any], Any] | None = None,
+        added: dict[Any, Any] | None = None,
+    ) -> None:
+        self.data, self.at = data, at
+        self.persistent = persistent
+        self.added = added or {}
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+        self.refused: dict[str, None] = {}
+
+    def run(self) -> Any:
+        """Return the object; raise one error with every name that was refused."""
+        try:
+            while True:
+                code = self.take(1)[0]
+                if code == 0x2E:  # STOP
+                    break
+                step = _STEPS.get(code)
+                if step is None:
+                    raise FileFormatError(f"the pickle has the opcode {code:#04x}, which plain data do not need")
+                step(self)
+            (value,) = self.stack
+        except FileFormatError:
+            raise
+        except (IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
+            raise FileFormatError(f"the pickle is damaged at byte {self.at}: {type(error).__name__}: {error}") from None
+        if self.refused:
+            raise FileFormatError(_sentence(list(self.refused)))
+        return value
+
+    # --- Bytes
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
+        data = self.data[self.at : self.at + size]
+        if len(data) != size:
+            raise FileFormatError("the pickle is cut short")
+        self.at += size
+        return data
+
+    def number(self, form: str) -> Any:
+        """Return the next number, of one of struct's forms."""
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def line(self) -> str:
+        """Return the rest of a line."""
+        end = self.data.find(b"\n", self.at, self.at + 1000)
+        if end < 0:
+            raise FileFormatError("the pickle is cut short")
+        text = self.data[self.at : end].decode()
+        self.at = end + 1
+        return text
+
+    def sized(self, form: str) -> bytes:
+        """Return bytes that are preceded by how many they are."""
+        return self.take(self.number(form))
+
+    # --- The stack
+
+    def push(self, value: Any) -> None:
+        """Put a value on the stack."""
+        self.stack.append(value)
+
+    def pop(self) -> Any:
+        """Take a value from the stack, which must not be a mark."""
+        value = self.stack.pop()
+        if value is _MARK:
+            raise FileFormatError("the pickle takes a mark for a value")
+        return value
+
+    def top(self) -> Any:
+        """Return the value on top of the stack."""
+        if self.stack[-1] is _MARK:
+            raise FileFormatError("the pickle takes a mark for a value")
+        return self.stack[-1]
+
+    def marked(self) -> list[Any]:
+        """Take all values down to the last mark."""
+        for at in range(len(self.stack) - 1, -1, -1):
+            if self.stack[at] is _MARK:
+                values = self.stack[at + 1 :]
+                del self.stack[at:]
+                return values
+        raise FileFormatError("the pickle looks for a mark that is not there")
+
+    def last(self, count: int) -> tuple[Any, ...]:
+        """Take some values off the stack."""
+        values = [self.pop() for _ in range(count)]
+        return tuple(reversed(values))
+
+    # --- Containers
+
+    def extend(self, values: list[Any]) -> None:
+        """Append to the list, or the known object like one, on top of the stack."""
+        target = self.top()
+        if type(target) is list:
+            target += values
+        elif target is not _refused:
+            raise FileFormatError(f"the pickle appends to a {type(target).__name__}")
+
+    def put(self, pairs: list[Any]) -> None:
+        """Set items of the dict on top of the stack."""
+        target = self.top()
+        if target is _refused:
+            return
+        if type(target) not in _DICTS or len(pairs) % 2:
+            raise FileFormatError(f"the pickle sets items of a {type(target).__name__}")
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+            if key is _refused:
+                continue
+            if not hashable(key):
+                raise FileFormatError(f"the pickle has a {type(key).__name__} for a key")
+            target[key] = value
+
+    def add(self, values: list[Any]) -> None:
+        """Add to the set on top of the stack."""
+        target = self.top()
+        if target is _refused:
+            return
+        if type(target) is not set or not all(map(hashable, values)):
+            raise FileFormatError("the pickle adds to something that is no set, or what cannot be in one")
+        target.update(values)
+
+    # --- Names and calls
+
+    def name(self, module: Any, name: Any) -> None:
+        """Push what the table has for a name."""
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise FileFormatError("the pickle has a name that is no text")
+        key = (module, name)
+        if key in self.added:
+            self.push(Trusted(self.added[key]))
+        elif key in ALLOWED:
+            self.push(ALLOWED[key])
+        else:
+            self.refused[f"{module}.{name}"] = None
+            self.push(_refused)
+
+    def call(self, function: Any, args: Any) -> Any:
+        """Return what a name of the table makes of arguments."""
+        if function is _refused or args is _refused or (isinstance(args, tuple) and _refused in map(_itself, args)):
+            return _refused
+        if not isinstance(args, tuple):
+            raise FileFormatError("the pickle calls with arguments that are no tuple")
+        if isinstance(function, Trusted):
+            return function.value(*args)
+        if not isinstance(function, Builder):
+            raise FileFormatError(f"the pickle calls a {type(function).__name__}")
+        return function.make(*args)
+
+    def made_new(self, kind: Any, args: Any) -> Any:
+        """Return a new instance of a class, its constructor not called."""
+        if isinstance(kind, Trusted) and isinstance(args, tuple):
+            return kind.value.__new__(kind.value, *args)
+        return self.call(kind, args)
+
+    def build(self, state: Any) -> None:
+        """Give the object on top of the stack its state."""
+        target = self.top()
+        if target is _refused or state is _refused:
+            return
+        if type(target) in self.trusted():
+            _restored(target, state)
+        elif not buildable(target, state):
+            raise FileFormatError(f"the pickle sets the state of a {type(target).__name__}")
+
+    def trusted(self) -> set[Any]:
+        """Return the classes that the program added."""
+        return {value for value in self.added.values() if isinstance(value, type)}
+
+    def persist(self, key: Any) -> None:
+        """Push the storage that a file keeps outside of the pickle."""
+        if self.persistent is None:
+            raise FileFormatError("the pickle names a storage, and there is none beside it")
+        if key is _refused or (isinstance(key, tuple) and _refused in map(_itself, key)):
+            self.push(_refused)
+        else:
+            self.push(self.persistent(key))
+
+    def get(self, at: int) -> None:
+        """Push what was noted before."""
+        if at not in self.memo:
+            raise FileFormatError(f"the pickle refers to note {at}, which it has not made")
+        self.push(self.memo[at])
+
+
+def _itself(value: Any) -> Any:
+    # `in` compares with ==, which a tensor answers with a tensor: only the mark itself may count.
+    return value if value is _refused else None
+
+
+def _restored(target: Any, state: Any) -> None:
+    if hasattr(target, "__setstate__"):
+        target.__setstate__(state)
+    elif isinstance(state, dict):
+        target.__dict__.update(state)
+    else:
+        raise FileFormatError(f"no state for a {type(target).__name__}")
+
+
+def _sentence(names: list[str]) -> str:
+    said = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return (
+        f"Weights only load failed: the file names {said}, which {'is' if len(names) == 1 else 'are'} not among what a "
+        "checkpoint of tensors needs. Nothing was imported or run. If you trust the file, let these classes in with "
+        "adjoint.serialization.add_safe_globals([...]); a whole pickled model is better saved again as its state_dict()"
+    )
+
+
+def _integer(data: bytes) -> int:
+    if len(data) > _LONGEST_INTEGER:
+        raise FileFormatError(f"the pickle has an integer of {len(data)} bytes")
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _text_integer(text: str) -> int:
+    if text in ("00", "01"):  # how protocol 0 writes bools
+        return text == "01"
+    if len(text) > 400:
+        raise FileFormatError(f"the pickle has an integer of {len(text)} digits")
+    return int(text.rstrip("L"))
+
+
+def _set_dict(m: Machine) -> None:
+    values = m.marked()
+    m.push({})
+    m.put(values)
+
+
+def _frozen(m: Machine) -> None:
+    values = m.marked()
+    if not all(map(hashable, values)):
+        raise FileFormatError("the pickle has a set of what cannot be in one")
+    m.push(frozenset(values))
+
+
+def _two(step: Callable[[Machine, Any, Any], Any]) -> Callable[[Machine], None]:
+    def run(m: Machine) -> None:
+        first, second = m.last(2)
+        step(m, first, second)
+
+    return run
+
+
+def _put_one(m: Machine) -> None:
+    pair = m.last(2)
+    m.put(list(pair))
+
+
+def _append_one(m: Machine) -> None:
+    value = m.pop()
+    m.extend([value])
+
+
+def _note(form: str) -> Callable[[Machine], None]:
+    def run(m: Machine) -> None:
+        at = m.number(form)
+        m.memo[at] = m.top()
+
+    return run
+
+
+def _new_with_names(m: Machine) -> None:
+    kind, args, names = m.last(3)
+    if names != {}:
+        raise FileFormatError("the pickle makes an object with named arguments")
+    m.push(m.made_new(kind, args))
+
+
+def _pop(m: Machine) -> None:
+    m.stack.pop()
+
+
+def _protocol(m: Machine) -> None:
+    if m.take(1)[0] > 5:
+        raise FileFormatError("the pickle has a protocol later than 5")
+
+
+_STEPS: dict[int, Callable[[Machine], Any]] = {
+    0x80: _protocol,
+    0x95: lambda m: m.take(8),  # FRAME
+    ord("("): lambda m: m.push(_MARK),
+    ord("0"): _pop,
+    ord("1"): lambda m: m.marked(),
+    ord("2"): lambda m: m.push(m.top()),
+    ord("N"): lambda m: m.push(None),
+    0x88: lambda m: m.push(True),
+    0x89: lambda m: m.push(False),
+    ord("I"): lambda m: m.push(_text_integer(m.line())),
+    ord("L"): lambda m: m.push(_text_integer(m.line())),
+    ord("F"): lambda m: m.push(float(m.line())),
+    ord("J"): lambda m: m.push(m.number("<i")),
+    ord("K"): lambda m: m.push(m.number("<B")),
+    ord("M"): lambda m: m.push(m.number("<H")),
+    ord("G"): lambda m: m.push(m.number(">d")),
+    0x8A: lambda m: m.push(_integer(m.sized("<B"))),
+    0x8B: lambda m: m.push(_integer(m.sized("<I"))),
+    ord("U"): lambda m: m.push(m.sized("<B").decode("latin-1")),  # Python 2's strings
+    ord("T"): lambda m: m.push(m.sized("<I").decode("latin-1")),
+    ord("X"): lambda m: m.push(m.sized("<I").decode("utf-8", "surrogatepass")),
+    0x8C: lambda m: m.push(m.sized("<B").decode("utf-8", "surrogatepass")),
+    0x8D: lambda m: m.push(m.sized("<Q").decode("utf-8", "surrogatepass")),
+    ord("C"): lambda m: m.push(m.sized("<B")),
+    ord("B"): lambda m: m.push(m.sized("<I")),
+    0x8E: lambda m: m.push(m.sized("<Q")),
+    0x96: lambda m: m.push(bytearray(m.sized("<Q"))),
+    ord(")"): lambda m: m.push(()),
+    ord("t"): lambda m: m.push(tuple(m.marked())),
+    0x85: lambda m: m.push(m.last(1)),
+    0x86: lambda m: m.push(m.last(2)),
+    0x87: lambda m: m.push(m.last(3)),
+    ord("]"): lambda m: m.push([]),
+    ord("l"): lambda m: m.push(m.marked()),
+    ord("a"): _append_one,
+    ord("e"): lambda m: m.extend(m.marked()),
+    ord("}"): lambda m: m.push({}),
+    ord("d"): _set_dict,
+    ord("s"): _put_one,
+    ord("u"): lambda m: m.put(m.marked()),
+    0x8F: lambda m: m.push(set()),
+    0x90: lambda m: m.add(m.marked()),
+    0x91: _frozen,
+    ord("q"): _note("<B"),
+    ord("r"): _note("<I"),
+    0x94: lambda m: m.memo.__setitem__(len(m.memo), m.top()),
+    ord("h"): lambda m: m.get(m.number("<B")),
+    ord("j"): lambda m: m.get(m.number("<I")),
+    ord("c"): lambda m: m.name(m.line(), m.line()),
+    0x93: _two(lambda m, module, name: m.name(module, name)),
+    ord("R"): _two(lambda m, function, args: m.push(m.call(function, args))),
+    0x81: _two(lambda m, kind, args: m.push(m.made_new(kind, args))),
+    0x92: _new_with_names,
+    ord("b"): lambda m: m.build(m.pop()),
+    ord("Q"): lambda m: m.persist(m.pop()),
+}
