@@ -7,6 +7,7 @@ arriving gradient into the written part, which goes through the op, and the rest
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +17,11 @@ from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
 from .nodes import Node, Special, differentiable, extra_of, registry, verify_kept
-from .payload import Payload
+from .payload import Payload, top_payload
 from .primitive import Op, build_node, explained, quietly
 from .promotion import convert, result_type
-from .tensor import STALE, InferenceStorage, TensorBase, View, note_write, owner_of, storage_of, tick
-from .views import edge_of, refused_view
+from .tensor import STALE, InferenceStorage, TensorBase, View, ledger_of, note_write, owner_of, storage_of, tick
+from .views import edge_of, refused_view, replayed
 
 
 def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +48,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     grad = not modes.off or modes.local.grad
     recording = grad and any(e is not None for e in edges)
     check_writable(x, recording or (grad and _hides_history(x)))
-    if modes.unusual and isinstance(x.array, Payload):
+    if modes.unusual and top_payload(inputs) is not None:
         return _write_payload(op, x, rest, params)
     for other in rest:
         if isinstance(other, TensorBase) and other.memory is x.memory and x.memory is not None:
@@ -170,16 +171,53 @@ def _of_output(shape: tuple[int, ...], operands: list[tuple[int, ...]]) -> Runti
 
 
 def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Write into a tensor that holds a payload: payloads do not change, so the tensor gets a new one."""
-    if x.lineage is not None:
+    """Write inside a transform: payloads do not change, so the tensor, or the base it views, gets a new one."""
+    top = top_payload((x, *rest))
+    assert top is not None
+    level = x.array.level if isinstance(x.array, Payload) else 0
+    if level < top.level and not top.spreads:
         raise RuntimeError(
-            f"vmap: {op.name}_ writes into a view of a value inside a transform; write to the tensor itself "
-            "or use the out-of-place op"
+            f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+            f"extra_args that has more elements than `self`: {op.name}_ writes a batch of values, one per element of "
+            "the batch, into a tensor that is not batched. Use the out-of-place op, or make the tensor from a batched "
+            "one (x.new_zeros(...))."
         )
+    _refresh_stale(x, *rest)
     result = op.call(x, *rest, *params)
-    x.array, x.node = result.array, result.node
-    note_write(x, f"{op.name}_")
+    if tuple(result.array.shape) != tuple(x.array.shape):
+        raise _of_output(tuple(x.array.shape), [tuple(result.array.shape)]) or RuntimeError(op.name)
+    if result.array.dtype != x.array.dtype:
+        source, target = of(result.array.dtype), of(x.array.dtype)
+        if not can_cast(source, target):
+            raise _uncastable(op, source, target)
+        result = registry["cast"].call(result, x.array.dtype)
+    if x.lineage is None:
+        x.array, x.node = result.array, result.node
+    else:
+        base: Any = x.lineage.base
+        whole = _with_part(base, x.lineage.replay, result)
+        base.array, base.node = whole.array, whole.node
+        x.array, x.node = result.array, STALE
+    ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
+    mark_stale(x)
     return x
+
+
+def _refresh_stale(*tensors: Any) -> None:
+    for t in tensors:
+        if isinstance(t, TensorBase) and t.node is STALE:
+            edge_of(t)
+
+
+def _with_part(base: Any, replay: tuple[Any, ...], part: Any) -> Any:
+    """Return a tensor equal to `base` but for the part that a view looks at."""
+    shape = tuple(base.shape)
+    places = np.arange(math.prod(shape)).reshape(shape)
+    for op, params in replay:
+        places = replayed(op, places, params)
+    reshape, count = registry["reshape"].call, math.prod(part.shape)
+    flat = reshape(base, (math.prod(shape),))
+    return reshape(registry["index_copy"].call(flat, reshape(part, (count,)), places.reshape(-1), 0), shape)
 
 
 # --- What is refused -------------------------------------------------------------------------------
@@ -310,6 +348,8 @@ class CopySlices(Node):
 
 def _run_copy_slices(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     inner, slot = self.inner, self.slot
+    if modes.unusual and top_payload((g,)) is not None:
+        return _run_copy_slices_on_payload(self, g, edges, saved)
     whole = registry["copy_strided"].call(g, self.strides)
     recorded = isinstance(whole, TensorBase)
     part = whole
@@ -327,6 +367,20 @@ def _run_copy_slices(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> t
     else:
         part[...] = 0 if gone is None else gone
     return (whole, *results)
+
+
+def _run_copy_slices_on_payload(self: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    inner, slot = self.inner, self.slot
+    part = g
+    for op, params in self.replay:
+        part = replayed(op, part, params)
+    others = iter(edges[1:])
+    inner_edges = tuple(edges[0] if i == slot else next(others) for i in range(len(inner.edges)))
+    results = list(inner.op.run(inner, part, inner_edges, saved))
+    gone = results.pop(slot)
+    if edges[0] is None:
+        return (None, *results)
+    return (_with_part(g, self.replay, part * 0 if gone is None else gone), *results)
 
 
 _copies = Special("CopySlices", _run_copy_slices)

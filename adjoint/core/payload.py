@@ -8,6 +8,7 @@ enters whole, as a value, so that the graph it belongs to goes on recording (see
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import Any, ClassVar
 
 from . import modes
@@ -26,10 +27,28 @@ class Payload:
     level: int
     # NumPy asks its operands in order of priority; a payload goes before arrays and tensors.
     __array_priority__: ClassVar[float] = 2000.0
+    # Whether a tensor of a lower level that is written with such a value becomes one itself.
+    spreads: ClassVar[bool] = True
 
     @classmethod
     def apply(cls, op: Any, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` on `values`, of which those of `level` are payloads of this class."""
+        raise NotImplementedError
+
+    @classmethod
+    def lifted(cls, value: Any, level: int) -> Any:
+        """Return a value of a lower level as one of this class and level."""
+        raise NotImplementedError
+
+    def memory(self) -> Any:
+        """Return the array at the bottom: of a batch all of it, of a dual value the primal."""
+        value: Any = self
+        while isinstance(value, Payload | TensorBase):
+            value = value.array if isinstance(value, TensorBase) else value.below()
+        return value
+
+    def below(self) -> Any:
+        """Return the value one level down."""
         raise NotImplementedError
 
 
@@ -37,17 +56,63 @@ _levels = itertools.count(1).__next__
 
 
 class Level:
-    """A context in which payloads of one fresh level live."""
+    """A context in which payloads of one fresh level live.
 
-    __slots__ = ("number",)
+    `kind` is their class, where a transform wants values of lower levels lifted to it; `size` and
+    `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
+    where a reverse-mode transform was entered, and with which grad mode.
+    """
+
+    __slots__ = ("floor", "grad", "kind", "number", "randomness", "recording", "size")
+
+    def __init__(
+        self, kind: type[Payload] | None = None, size: int = 0, randomness: str = "same", recording: bool = False
+    ) -> None:
+        self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
 
     def __enter__(self) -> int:
         self.number = _levels()
-        modes.note_unusual(1)
+        around = innermost()
+        self.floor = 0 if around is None else around.number
+        self.grad = modes.local.grad
+        inside.levels = (*inside.levels, self)
+        if not self.recording:
+            modes.note_unusual(1)
         return self.number
 
     def __exit__(self, *error: object) -> None:
-        modes.note_unusual(-1)
+        inside.levels = tuple(level for level in inside.levels if level is not self)
+        if not self.recording:
+            modes.note_unusual(-1)
+
+
+class _Inside(threading.local):
+    """The levels that this thread is inside of, innermost last."""
+
+    levels: tuple[Level, ...] = ()
+
+
+inside = _Inside()
+
+
+def innermost() -> Level | None:
+    """Return the innermost level whose payloads values are lifted to, if any."""
+    for level in reversed(inside.levels):
+        if level.kind is not None:
+            return level
+    return None
+
+
+def grad_at(number: int) -> bool:
+    """Return the grad mode for an op whose operands are of a level and lower ones.
+
+    A reverse-mode transform records what happens at the level it was entered in, and above. Whatever it, or the
+    function it transforms, has switched is no business of the levels below.
+    """
+    for level in inside.levels:
+        if level.recording and level.floor > number:
+            return level.grad
+    return modes.local.grad
 
 
 def payload_of(value: Any) -> Payload | None:

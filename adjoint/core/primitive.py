@@ -34,9 +34,10 @@ from .nodes import (
     wrap,
 )
 from .overrides import overridden, plain
-from .payload import Payload, top_payload
+from .payload import Payload, grad_at, inside, top_payload
 from .promotion import promote_all, promote_some
 from .tensor import (
+    STALE,
     InferenceStorage,
     TensorBase,
     View,
@@ -373,6 +374,17 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
         return _run_raw(op, inputs, params)
     top = top_payload(inputs) if modes.unusual else None
+    if inside.levels and (wanted := grad_at(0 if top is None else top.level)) is not modes.local.grad:
+        modes.set_grad(wanted)
+        try:
+            return _at_level(op, inputs, params, top)
+        finally:
+            modes.set_grad(not wanted)
+    return _at_level(op, inputs, params, top)
+
+
+def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Payload | None) -> Any:
+    """Call a primitive at the level of `top`, in the grad mode of that level."""
     level = 0 if top is None else top.level
     values, mine = _values_at(inputs, level)
     if mine is None:
@@ -437,6 +449,8 @@ def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
         if isinstance(value, TensorBase):
             if type(value) not in plain and not modes.local.subclasses_off:
                 return (), None
+            if level and value.node is STALE:  # a view inside a transform, whose base was written
+                edge_of(value)
             array = value.array
             own = (array.level if isinstance(array, Payload) else 0) == level
             values.append(array if own else value)

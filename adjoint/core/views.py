@@ -10,6 +10,7 @@ import numpy as np
 
 from . import modes
 from .nodes import Node, output_index, shown
+from .payload import Payload
 from .tensor import STALE, TensorBase, View, ledger_of, storage_of
 
 ndarray = np.ndarray
@@ -25,19 +26,30 @@ def refresh(x: TensorBase) -> Any:
     """Rebuild the history of a view from its base, whose history an in-place write has changed."""
     view = x.lineage
     assert view is not None
-    if view.kind in (View.NO_GRAD, View.MULTIPLE, View.CUSTOM):
+    base: Any = view.base
+    transformed = isinstance(base.array, Payload)  # whose views are new values, not a look at its memory
+    if view.kind in (View.NO_GRAD, View.MULTIPLE, View.CUSTOM) and not transformed:
         raise RuntimeError(refused_view(x, "and its base or another view of its base has been modified inplace"))
     was = modes.local.grad
     modes.set_grad(True)
     try:
-        fresh: Any = view.base
+        if base.node is STALE:
+            refresh(base)
+        fresh: Any = base
         for op, params in view.replay:
-            fresh = op.call(fresh, *params)
+            fresh = replayed(op, fresh, params)
     finally:
         modes.set_grad(was)
     x.node = fresh.node
+    if transformed:
+        x.array = fresh.array
     ledger_of(storage_of(x)).fresh.append(weakref.ref(x))
     return x.node
+
+
+def replayed(op: Any, base: Any, params: tuple[Any, ...]) -> Any:
+    """Return the view that an op makes; of several, the one whose number comes after its parameters."""
+    return op.call(base, *params[:-1])[params[-1]] if op.outputs else op.call(base, *params)
 
 
 def refused_view(x: TensorBase, what: str) -> str:
@@ -77,7 +89,11 @@ def refused_view(x: TensorBase, what: str) -> str:
 def shares(a: Any, b: Any) -> bool:
     """Return whether `a`, just made from `b` by a viewing kernel, looks at its memory."""
     if type(a) is not ndarray:
-        return True
+        if not isinstance(a, Payload):
+            return True
+        a, b = a.memory(), b.memory() if isinstance(b, Payload) else b
+        if type(a) is not ndarray or type(b) is not ndarray:
+            return True
     base = a.base
     # Memory that was just allocated lies apart from every array's.
     return a is b or (base is not None and (base is b or base is b.base or bool(np.may_share_memory(a, b))))

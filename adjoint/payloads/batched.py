@@ -16,10 +16,13 @@ from .speech import Speaking
 class Batched(Speaking):
     """A value with a batch axis in front, hidden: `value` has it, `shape` does not.
 
-    `value` is an array, or a tensor or payload of a lower level, whose own recording goes on.
+    `value` is an array, or a tensor or payload of a lower level, whose own recording goes on. An axis of size 1
+    stands for any size: what is the same for the whole batch is computed once.
     """
 
     __slots__ = ("value",)
+
+    spreads = False
 
     def __init__(self, value: Any, level: int) -> None:
         self.value, self.level = value, level
@@ -42,47 +45,87 @@ class Batched(Speaking):
     @classmethod
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` once on the whole batch, by its batching rule."""
-        size = next(v.value.shape[0] for v in values if isinstance(v, Batched) and v.level == level)
         rule = op.batch
         if rule == "elementwise":
             out = op.call(*_aligned(values, level), *params)
-        elif rule == "same":
-            out = op.call(*(v.value if _mine(v, level) else v for v in values), *params)
-        elif callable(rule):
-            out = rule(*(_in_front(v, level, size) for v in values), *params)
+        elif rule == "same" and len(values) == 1:
+            out = op.call(values[0].value, *params)
         else:
-            out = _by_loop(op, level, values, params, size)
+            size = size_of(values, level)
+            if rule == "same":
+                out = op.call(*(_in_front(v, level, size) for v in values), *params)
+            elif callable(rule):
+                out = rule(*(_in_front(v, level, size) for v in values), *params)
+            else:
+                out = _by_loop(op, level, values, params, size)
         if isinstance(out, tuple):
             return tuple(cls(o, level) for o in out)
         return cls(out, level)
 
+    @classmethod
+    def lifted(cls, value: Any, level: int) -> Batched:
+        """Return a value of a lower level as one that is the same for the whole batch."""
+        return cls(reshape_p(value, (1, *value.shape)), level)
+
+    def below(self) -> Any:
+        """Return the whole batch."""
+        return self.value
+
     def concrete(self, what: str) -> Any:
         """Raise: inside vmap there is one value per element of the batch."""
+        if what == "repr()":
+            return self.memory()
+        if what == "bool()":
+            raise RuntimeError(
+                "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. Inside "
+                "vmap a tensor stands for a whole batch of values, which need not agree: use adjoint.where(condition, "
+                "a, b) instead of a branch."
+            )
+        if what in _DYNAMIC:
+            raise RuntimeError(
+                "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+                f"{what}: its result has another shape for every element of the batch. Use adjoint.where, or compute "
+                "it outside vmap."
+            )
         raise RuntimeError(
-            f"vmap: It looks like you're calling {what} on a Tensor inside vmap, where it stands for a whole batch of "
-            "values. Branches on data need adjoint.where; numbers must stay tensors."
+            f"vmap: It looks like you're calling .{what} on a Tensor. We don't support vmap over calling .{what} on a "
+            "Tensor: it stands for a whole batch of values. Keep it a tensor, or take the number outside vmap."
         )
 
     def __repr__(self) -> str:
         return f"BatchedTensor(lvl={self.level}, bdim=0, value={self.value!r})"
 
 
+_DYNAMIC = ("unique()", "unique_consecutive()", "nonzero()", "indexing with a mask", "repeat_interleave()")
+
+
 def _mine(value: Any, level: int) -> bool:
     return isinstance(value, Batched) and value.level == level
 
 
+def size_of(values: tuple[Any, ...], level: int) -> int:
+    """Return the size of the batch that the values of a level make."""
+    size = 1
+    for v in values:
+        if isinstance(v, Batched) and v.level == level and v.value.shape[0] != 1:
+            size = v.value.shape[0]
+    return size
+
+
 def _aligned(values: tuple[Any, ...], level: int) -> list[Any]:
     """Return the values with batch axes lined up: size-1 axes after them up to the highest rank."""
-    rank = max(v.ndim for v in values if hasattr(v, "ndim"))
+    if len(values) == 1:
+        return [values[0].value]
+    rank = max([v.ndim for v in values if hasattr(v, "ndim")])
     aligned = []
     for v in values:
-        if not _mine(v, level):
+        if not (isinstance(v, Batched) and v.level == level):
             aligned.append(v)
             continue
-        missing = rank - v.ndim
         inner = v.value
-        if missing:
-            inner = reshape_p(inner, (inner.shape[0], *(1,) * missing, *v.shape))
+        shape = inner.shape
+        if len(shape) <= rank:
+            inner = reshape_p(inner, (shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:]))
         aligned.append(inner)
     return aligned
 
@@ -90,7 +133,8 @@ def _aligned(values: tuple[Any, ...], level: int) -> list[Any]:
 def _in_front(value: Any, level: int, size: int) -> Any:
     """Return a value with the batch axis in front, repeated along it (without a copy) if it had none."""
     if _mine(value, level):
-        return value.value
+        inner = value.value
+        return inner if inner.shape[0] == size else expand_p(inner, (size, *inner.shape[1:]))
     if value is None:  # an operand that was left out
         return None
     if not hasattr(value, "shape"):
@@ -101,16 +145,23 @@ def _in_front(value: Any, level: int, size: int) -> Any:
 
 def _by_loop(op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...], size: int) -> Any:
     """Run `op` element by element: slow, but never wrong."""
-    from ..ops.index import select_p
     from ..ops.join import stack_p
 
     warnings.warn(
-        f"vmap: there is no batching rule for {op.name}; running it in a loop over the batch, which is slow",
+        f"There is a performance drop because we have not yet implemented the batching rule for {op.name}: vmap runs "
+        "it in a loop over the batch, which is slow but right",
         stacklevel=2,
     )
-    results = [
-        op.call(*(select_p(v.value, 0, i) if _mine(v, level) else v for v in values), *params) for i in range(size)
-    ]
+    results = [op.call(*(_entry(v, level, i) for v in values), *params) for i in range(size)]
     if op.outputs:
         return tuple(stack_p(parts, 0) for parts in zip(*results, strict=True))
     return stack_p(tuple(results), 0)
+
+
+def _entry(value: Any, level: int, i: int) -> Any:
+    """Return one element of a batch, or a value that is the same for all of it."""
+    from ..ops.index import select_p
+
+    if not _mine(value, level):
+        return value
+    return select_p(value.value, 0, i if value.value.shape[0] != 1 else 0)

@@ -56,9 +56,19 @@ class Dual(Speaking):
             )
         return cls(out, changes if differentiable(_array(out).dtype) else None, level)
 
+    @classmethod
+    def lifted(cls, value: Any, level: int) -> Dual:
+        """Return a value of a lower level as one whose tangent is zero."""
+        return cls(value, None, level)
+
+    def below(self) -> Any:
+        """Return the primal."""
+        return self.primal
+
     def concrete(self, what: str) -> Any:
         """Return the primal."""
-        return _array(self.primal)
+        primal = _array(self.primal)
+        return primal.concrete(what) if isinstance(primal, Speaking) else primal
 
     def __repr__(self) -> str:
         return f"Dual({self.primal!r}, tangent={self.tangent!r})"

@@ -98,6 +98,10 @@ class Traced(Speaking):
         trace.lines.append(Line(tuple(t.name for t in traced), op, operands, params))
         return traced if op.outputs else traced[0]
 
+    def below(self) -> Any:
+        """Return the value of this run."""
+        return self.value
+
     def concrete(self, what: str) -> Any:
         """Return the value of this run."""
         return self.value.array if isinstance(self.value, TensorBase) else self.value

@@ -1,0 +1,133 @@
+"""Forward mode as a transform: `jvp` and `linearize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.nodes import wrap
+from ..core.payload import Level
+from ..core.tensor import TensorBase
+from ..ops import create
+from ..payloads.dual import Dual
+from ..tree import tree_flatten, tree_map
+from .reverse import split_aux, vjp
+from .values import as_tensor, shown, value_of
+
+
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Return ``func(*primals)`` and its derivative in the direction of `tangents`.
+
+    Parameters
+    ----------
+    func
+        A function of tensors that returns tensors; with `has_aux`, a pair of those and anything else.
+    primals, tangents
+        Tuples of the same structure: where, and in which direction.
+    strict
+        Whether an output that does not depend on the inputs is an error; its derivative is zero otherwise.
+
+    Examples
+    --------
+    >>> from adjoint.func import jvp
+    >>> jvp(adjoint.sin, (adjoint.tensor(0.0),), (adjoint.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
+    flat, spec = tree_flatten(primals)
+    directions, structure = tree_flatten(tangents)
+    if spec != structure:
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, "
+            "if primals is a tuple of 3 tensors, tangents also must be. Got primals with structure "
+            f"{spec} and tangents with structure {structure}"
+        )
+    for name, values in (("primals", flat), ("tangents", directions)):
+        for v in values:
+            if not isinstance(v, TensorBase):
+                raise RuntimeError(
+                    f"jvp(f, primals, tangents): Expected {name} to only contain Tensors, got {shown(v)}"
+                )
+    with Level(Dual) as level:
+        duals = [as_dual(p, t, level) for p, t in zip(flat, directions, strict=True)]
+        held = [d.array for d in duals]
+        output, aux = split_aux(func(*spec.unflatten(duals)), has_aux, "jvp(f, primals, tangents)")
+        outs, out_spec = tree_flatten(output)
+        for o in outs:
+            if not isinstance(o, TensorBase):
+                raise RuntimeError(
+                    "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type "
+                    f"{shown(o)}"
+                )
+        parts = [parted(o, level, strict) for o in outs]
+        aux = tree_map(lambda a: parted(a, level, False)[0] if isinstance(a, TensorBase) else a, aux)
+    for p, d, before in zip(flat, duals, held, strict=True):
+        if d.array is not before:  # the function has written into its argument
+            p.copy_(parted(d, level, False)[0])
+    results = out_spec.unflatten([value for value, _ in parts]), out_spec.unflatten([slope for _, slope in parts])
+    return (*results, aux) if has_aux else results
+
+
+def as_dual(primal: Any, tangent: Any, level: int) -> Any:
+    """Return a tensor with a tangent, at a level."""
+    if tuple(primal.array.shape) != tuple(tangent.array.shape):
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(primal.array.shape)} while the given forward gradient is of size "
+            f"{list(tangent.array.shape)}."
+        )
+    return wrap(Dual(value_of(primal), value_of(tangent), level))
+
+
+def parted(out: Any, level: int, strict: bool) -> tuple[Any, Any]:
+    """Return the value and the tangent of an output, zeros if it has none."""
+    array = out.array
+    if isinstance(array, Dual) and array.level == level:
+        primal = as_tensor(array.primal)
+        if array.tangent is not None:
+            return primal, as_tensor(array.tangent)
+    else:
+        primal = out
+    if strict:
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+            "with strict=True."
+        )
+    return primal, create.zeros_like(primal)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return ``func(*primals)`` and its derivative there, a linear function of tangents that can be called often.
+
+    Examples
+    --------
+    >>> from adjoint.func import linearize
+    >>> out, push = linearize(adjoint.sin, adjoint.tensor(0.0))
+    >>> push(adjoint.tensor(2.0))
+    tensor(2.)
+    """
+    _, spec = tree_flatten(primals)
+    flat = tree_flatten(primals)[0]
+    out, pull = vjp(func, *primals)
+    outs, out_spec = tree_flatten(out)
+    # The pulled-back gradient is linear in what is pulled: its own transpose pushes tangents forward.
+    _, push = vjp(lambda *gs: pull(out_spec.unflatten(list(gs))), *[create.zeros_like(o) for o in outs])
+
+    def pushed(*tangents: Any) -> Any:
+        directions, structure = tree_flatten(tangents)
+        if structure != spec:
+            raise RuntimeError(f"Expected the tangents {structure} to have the same argspec as the primals {spec}")
+        for i, (t, p) in enumerate(zip(directions, flat, strict=True)):
+            if tuple(t.array.shape) != tuple(p.array.shape):
+                raise RuntimeError(
+                    f"tangent:{i} with shape {t.shape} in flattened pytree doesn't match the shape {p.shape} of the "
+                    "corresponding primal."
+                )
+        return out_spec.unflatten(list(push(tangents)))
+
+    return out, pushed

@@ -1,0 +1,155 @@
+"""Modules as functions of their parameters: `functional_call` and `stack_module_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..ops.join import stack
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict[str, Any] | None = None, *,
+    tie_weights: bool = True, strict: bool = False,
+) -> Any:  # fmt: skip
+    """Call a module with other parameters and buffers than its own, given by name.
+
+    Parameters
+    ----------
+    module
+        The module to call.
+    parameter_and_buffer_dicts
+        A dict from names to tensors, or several of them.
+    args, kwargs
+        What to call it with; `args` that is not a tuple is the one argument.
+    tie_weights
+        Whether a tensor given for one name replaces it under its other names too.
+    strict
+        Whether the names must be exactly those of the module.
+    """
+    tensors = _merged(parameter_and_buffer_dicts)
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, tensors, tie_weights, strict):
+        return module(*arguments, **(kwargs or {}))
+
+
+def _merged(dicts: Any) -> dict[str, Any]:
+    if isinstance(dicts, dict):
+        return dicts
+    if not isinstance(dicts, list | tuple):
+        raise ValueError(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+        )
+    if not all(isinstance(d, dict) for d in dicts):
+        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+    merged: dict[str, Any] = {}
+    for d in dicts:
+        if repeated := sorted(merged.keys() & d.keys()):
+            raise ValueError(f"{repeated} appear in multiple dictionaries; behavior of functional call is ambiguous")
+        merged.update(d)
+    return merged
+
+
+def _state(module: Any) -> dict[str, Any]:
+    return dict([*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)])
+
+
+@contextmanager
+def _replaced(module: Any, tensors: dict[str, Any], tie: bool, strict: bool) -> Iterator[None]:
+    """Put tensors in the places of a module's own for the time of a call."""
+    own = _state(module)
+    wanted = {**_tied(own, tensors), **tensors} if tie else dict(tensors)
+    if strict:
+        _check_names(module, own, wanted)
+    undo: list[tuple[str, dict[str, Any], str, Any]] = []
+    try:
+        for name, tensor in wanted.items():
+            slots, last = _slots(module, name)
+            undo.append((name, slots, last, slots[last]))
+            slots[last] = tensor
+        yield
+    finally:
+        for name, slots, last, tensor in reversed(undo):
+            if name in tensors and slots[last] is not wanted[name]:
+                tensors[name] = slots[last]  # a buffer that the call has assigned anew goes to whoever gave the dict
+            slots[last] = tensor
+
+
+def _slots(module: Any, name: str) -> tuple[dict[str, Any], str]:
+    """Return the dict of a module in which a parameter or buffer lies, and its name there."""
+    path, _, last = name.rpartition(".")
+    try:
+        owner = module.get_submodule(path) if path else module
+    except AttributeError as error:
+        raise AttributeError(
+            f"functional_call: {name!r} is no parameter or buffer of {_kind(module)}: {error}"
+        ) from None
+    for slots in (owner._parameters, owner._buffers):
+        if last in slots:
+            return slots, last
+    raise AttributeError(f"{_kind(owner)} has no attribute `{last}`" + (f" (in {name!r})" if path else ""))
+
+
+def _kind(module: Any) -> str:
+    return type(module).__name__
+
+
+def _tied(own: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
+    """Return the given tensors under the other names of what they replace."""
+    by_identity: dict[int, list[str]] = {}
+    for name, tensor in own.items():
+        by_identity.setdefault(id(tensor), []).append(name)
+    tied: dict[str, Any] = {}
+    for names in by_identity.values():
+        given = [n for n in names if n in tensors]
+        if len({id(tensors[n]) for n in given}) > 1:
+            raise ValueError(f"functional_call got multiple values for keys {sorted(given)}, which are tied.")
+        if given:
+            tied.update(dict.fromkeys(names, tensors[given[0]]))
+    return tied
+
+
+def _check_names(module: Any, own: dict[str, Any], given: dict[str, Any]) -> None:
+    unexpected, missing = sorted(given.keys() - own.keys()), sorted(own.keys() - given.keys())
+    if unexpected or missing:
+        lines = [f"Error(s) in reparametrizing for {_kind(module)}:"]
+        lines += [f"\tUnexpected key(s): {', '.join(map(repr, unexpected))}."] if unexpected else []
+        lines += [f"\tMissing key(s): {', '.join(map(repr, missing))}."] if missing else []
+        raise RuntimeError("\n".join(lines))
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters and the buffers of several modules of one kind, stacked along a new first dimension.
+
+    With `functional_call` and `vmap` the whole ensemble then runs as one.
+    """
+    if len(models) == 0:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or not any(m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = {
+        name: _stacked([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()
+    }
+    buffers = {name: _stacked([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
+    return parameters, buffers
+
+
+def _stacked(tensors: list[Any]) -> Any:
+    """Return tensors as one, a leaf if they are leaves."""
+    if not all(t.is_leaf for t in tensors):
+        return stack(tensors)
+    if len({t.requires_grad for t in tensors}) > 1:
+        raise RuntimeError("Expected all parameters to require grad, or none of them")
+    return stack([t.detach() for t in tensors]).requires_grad_(tensors[0].requires_grad)
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Make the batch norms of a module keep no running statistics, in place: `vmap` cannot write to them."""
+    for module in root.modules():
+        if hasattr(module, "running_mean") and hasattr(module, "track_running_stats"):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -1,0 +1,261 @@
+"""Reverse mode as a transform: `grad`, `grad_and_value`, `vjp`."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core import engine, modes
+from ..core.engine import AccumulateGrad
+from ..core.nodes import wrap
+from ..core.payload import Payload, innermost
+from ..core.tensor import TensorBase
+from ..core.views import edge_of
+from ..ops import create
+from ..ops.shape import alias
+from ..tree import tree_flatten, tree_map
+from .values import detached, level_of, recording, shown, value_of
+
+Argnums = int | tuple[int, ...]
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that computes the gradient of a scalar `func`.
+
+    Parameters
+    ----------
+    func
+        A function that returns a tensor of one element; with `has_aux`, a pair of that and anything else.
+    argnums
+        Which arguments to differentiate by: a number, or a tuple of them for a tuple of gradients.
+    has_aux
+        Whether `func` returns (output, aux); the result is then (gradient, aux).
+
+    Examples
+    --------
+    >>> from adjoint.func import grad
+    >>> grad(grad(adjoint.sin))(adjoint.tensor(0.5))
+    tensor(-0.4794)
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        found, (_, aux) = _gradients(func, args, kwargs, argnums, has_aux)
+        return (found, aux) if has_aux else found
+
+    return wrapper
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that computes both the gradient of `func` and its value, as a pair.
+
+    With `has_aux` the pair is (gradient, (value, aux)).
+
+    Examples
+    --------
+    >>> from adjoint.func import grad_and_value
+    >>> grad_and_value(lambda x: x**2)(adjoint.tensor(3.0))
+    (tensor(6.), tensor(9.))
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        found, (value, aux) = _gradients(func, args, kwargs, argnums, has_aux)
+        return found, (value, aux) if has_aux else value
+
+    return wrapper
+
+
+def _gradients(func: Any, args: tuple[Any, ...], kwargs: Any, argnums: Argnums, has_aux: bool) -> Any:
+    outer = modes.local.grad
+    with recording():
+        args, leaves, spec = leaves_of(args, argnums)
+        out, aux = split_aux(func(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
+        if not isinstance(out, TensorBase):
+            raise RuntimeError(
+                f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {shown(out)}: return the "
+                "tensor itself, or (tensor, aux) with has_aux=True"
+            )
+        if out.array.ndim:
+            raise RuntimeError(
+                "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                f"{out.array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+            )
+        tape = Tape([out], leaves, outer)
+        found = tape.pull([None], keep=False)
+    found = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
+    return spec.unflatten(found), (tape.released(out), tape.released(aux))
+
+
+def leaves_of(args: tuple[Any, ...], argnums: Argnums) -> tuple[tuple[Any, ...], list[Any], Any]:
+    """Return the arguments with the chosen ones made differentiable, the tensors of those, and their structure."""
+    numbers = checked_argnums(argnums, len(args))
+    chosen = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
+    flat, spec = tree_flatten(chosen)
+    leaves = [leaf_of(x) for x in flat]
+    fresh = spec.unflatten(leaves)
+    replaced = list(args)
+    for i, value in zip(numbers, (fresh,) if isinstance(argnums, int) else fresh, strict=True):
+        replaced[i] = value
+    return tuple(replaced), leaves, spec
+
+
+def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
+    """Return the positions of the chosen arguments, or raise."""
+    if not isinstance(argnums, int | tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for n in numbers:
+        if not isinstance(n, int):
+            raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(n)} in {argnums}")
+        if not -count <= n < count:
+            raise RuntimeError(f"Got argnum={n}, but only {count} positional inputs")
+    positions = tuple(n % count for n in numbers)
+    if len(set(positions)) != len(positions):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return positions
+
+
+def leaf_of(x: Any) -> Any:
+    """Return a tensor to differentiate by, with the value and the outer history of `x`."""
+    if not isinstance(x, TensorBase):
+        raise ValueError(f"Expected the differentiated arguments to be Tensors, got {shown(x)}")
+    level = innermost()
+    if level is not None and level_of(x) < level.number:
+        # At the level of what it will meet: its gradient is then of that level too, one per batch element.
+        assert level.kind is not None
+        leaf = wrap(level.kind.lifted(value_of(x), level.number))
+    elif edge_of(x) is not None:
+        return alias(x)
+    else:
+        leaf = wrap(x.array)
+    create.require_grad(leaf)
+    return leaf
+
+
+def split_aux(output: Any, has_aux: bool, where: str) -> tuple[Any, Any]:
+    """Return a function's output and its auxiliary output."""
+    if not has_aux:
+        return output, None
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise RuntimeError(f"{where}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return output
+
+
+# Leaves of transforms that are over. A result may still lead to one, through the graph of an outer transform;
+# nobody will ever ask for its gradient.
+_over: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class Tape:
+    """The recorded part of the graph between some leaves and some outputs."""
+
+    def __init__(self, outs: Sequence[Any], leaves: Sequence[Any], outer: bool) -> None:
+        self.outs = outs
+        self.roots = [edge_of(o) for o in outs]
+        self.wanted = [edge_of(x) for x in leaves]
+        # Whether anything beyond the leaves is recorded too: an outer transform's variable, a parameter.
+        self.beyond = outer and _leads_beyond([r for r in self.roots if r is not None], set(self.wanted))
+        _over.update(self.wanted)
+
+    def pull(self, gradients: Sequence[Any], keep: bool, lift: bool | None = None) -> list[Any]:
+        """Return the gradients of the leaves, None where there is none, for those of the outputs."""
+        pairs = [(r, o, g) for r, o, g in zip(self.roots, self.outs, gradients, strict=True) if r is not None]
+        if lift is None:
+            lift = self.beyond or any(g is not None and edge_of(g) is not None for g in gradients)
+        starts = [_start(o, g, lift) for _, o, g in pairs]
+        found = engine.backward([r for r, _, _ in pairs], starts, keep or lift, lift, self.wanted, accumulating=False)
+        return found if lift else [g if g is None else wrap(g) for g in found]
+
+    def released(self, tree: Any) -> Any:
+        """Return results without the history that ended with the transform."""
+        if self.beyond or tree is None:
+            return tree
+        return detached(tree) if isinstance(tree, TensorBase) else tree_map(detached, tree)
+
+
+def _start(out: Any, g: Any, lift: bool) -> Any:
+    """Return the gradient of an output to start from, at the level of the output."""
+    array = out.array
+    if g is None:
+        g = wrap(engine.start_gradient(out))
+    if isinstance(array, Payload) and level_of(g) < array.level:
+        g = wrap(type(array).lifted(value_of(g), array.level))
+    return g if lift else g.array
+
+
+def _leads_beyond(roots: list[Any], wanted: set[Any]) -> bool:
+    """Return whether the graph from the roots reaches anything but the wanted leaves."""
+    seen = set(roots)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in wanted:
+            if node.edges:
+                return True
+            continue
+        if type(node) is AccumulateGrad:
+            if node not in _over:
+                return True
+            continue
+        for e in node.edges:
+            if e is not None and e not in seen:
+                seen.add(e)
+                stack.append(e)
+    return False
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Return ``func(*primals)`` and a function that pulls gradients of the output back to `primals`.
+
+    Examples
+    --------
+    >>> from adjoint.func import vjp
+    >>> out, pull = vjp(adjoint.sin, adjoint.tensor([0.0, 1.0]))
+    >>> pull(adjoint.ones(2))
+    (tensor([1.0000, 0.5403]),)
+    """
+    out, pull, aux = vjp_by_position(func, primals, tuple(range(len(primals))), has_aux)
+    return (out, pull, aux) if has_aux else (out, pull)
+
+
+def vjp_by_position(func: Any, args: tuple[Any, ...], argnums: Argnums, has_aux: bool) -> tuple[Any, Any, Any]:
+    """Do as `vjp` does, for chosen arguments."""
+    outer = modes.local.grad
+    with recording():
+        if args:
+            args, leaves, spec = leaves_of(args, argnums)
+        else:
+            leaves, spec = [], tree_flatten(())[1]
+        output, aux = split_aux(func(*args), has_aux, "vjp(f, *primals)")
+        outs, out_spec = tree_flatten(output)
+        for o in outs:
+            if not isinstance(o, TensorBase):
+                raise RuntimeError(
+                    f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type {shown(o)}"
+                )
+        tape = Tape(outs, leaves, outer)
+
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        flat, structure = tree_flatten(cotangents)
+        if structure != out_spec:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {structure}, primal output: {out_spec}"
+            )
+        for i, (g, o) in enumerate(zip(flat, outs, strict=True)):
+            if not isinstance(g, TensorBase) or tuple(g.array.shape) != tuple(o.array.shape):
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {getattr(g, 'shape', type(g))} and "
+                    f"output[{i}] has a shape of {o.shape}."
+                )
+        with recording():
+            found = tape.pull(flat, keep=retain_graph, lift=create_graph or None)
+        zeros = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
+        return spec.unflatten(zeros)
+
+    return tape.released(output), pull, tape.released(aux)

@@ -1,0 +1,55 @@
+"""Values at levels: what a tensor is one level down, and how one is lifted to the innermost level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core import modes
+from ..core.nodes import wrap
+from ..core.payload import Level, inside, payload_of
+from ..core.tensor import TensorBase
+from ..core.views import edge_of
+
+
+def as_tensor(value: Any) -> Any:
+    """Return a value of some level as a tensor of that level."""
+    return value if isinstance(value, TensorBase) else wrap(value)
+
+
+def value_of(tensor: Any) -> Any:
+    """Return what a payload made of a tensor holds: the tensor if it has a history, else its bare value."""
+    return tensor.array if edge_of(tensor) is None else tensor
+
+
+def level_of(tensor: Any) -> int:
+    """Return the number of a tensor's level; 0 for an ordinary one."""
+    payload = payload_of(tensor)
+    return 0 if payload is None else payload.level
+
+
+def detached(tensor: Any) -> Any:
+    """Return a tensor without its history at its own level."""
+    return tensor if not isinstance(tensor, TensorBase) or edge_of(tensor) is None else wrap(tensor.array)
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Switch recording on, whatever it was outside, and let levels below go on as they were."""
+    was = modes.local.grad
+    level = Level(recording=True) if inside.levels else None
+    if level is not None:
+        level.__enter__()
+    modes.set_grad(True)
+    try:
+        yield
+    finally:
+        modes.set_grad(was)
+        if level is not None:
+            level.__exit__()
+
+
+def shown(items: Any) -> str:
+    """Return the type of a value, as messages name it."""
+    return str(type(items))
