@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
 from .core import device as devices
 from .core import dtypes
+from .kernels import threads
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_default_dtype", "get_deterministic_debug_mode",
@@ -71,9 +71,8 @@ def set_default_tensor_type(t: Any, /) -> None:
 
 
 class _Threads:
-    """How many threads array kernels may use, and the controller that made it so."""
+    """How many threads run ops side by side, and the controller of NumPy's linear algebra."""
 
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     interop = 1
     controller: Any = None
 
@@ -87,8 +86,8 @@ def _positive(count: Any, name: str) -> int:
 
 
 def set_num_threads(num: int, /) -> None:
-    """Set how many threads NumPy's linear algebra may use; without threadpoolctl the number is only noted."""
-    _Threads.count = _positive(num, "set_num_threads")
+    """Set how many threads share a large array; NumPy's linear algebra follows where threadpoolctl is installed."""
+    threads.set_count(_positive(num, "set_num_threads"))
     try:
         # Only programs that ask pay for this import.
         from threadpoolctl import threadpool_limits  # type: ignore[import-not-found, unused-ignore]
@@ -98,8 +97,8 @@ def set_num_threads(num: int, /) -> None:
 
 
 def get_num_threads() -> int:
-    """Return how many threads NumPy's linear algebra may use."""
-    return _Threads.count
+    """Return how many threads share a large array."""
+    return threads.count
 
 
 def set_num_interop_threads(num: int, /) -> None:

@@ -1,7 +1,8 @@
 """A few threads that share a large array: NumPy lets go of the interpreter's lock while it computes.
 
-`share` cuts a range into pieces and runs a function on them, here and in a pool that is started when first
-needed. A forked child starts its own.
+`share` cuts a range into pieces and runs a function on them, here and on workers that are started when first
+needed. Whoever is free takes the next piece, so that on a busy machine the caller does all by itself instead of
+waiting for a worker that has not woken up. A forked child starts workers of its own.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 _affinity = getattr(os, "sched_getaffinity", None)
 count: int = len(_affinity(0)) if _affinity else os.cpu_count() or 1  # how many threads there may be
-_pool: Any = None
-_size = 0
 _local = threading.local()
+_lock = threading.Lock()
+_jobs: SimpleQueue[Any] = SimpleQueue()
+_started = 0
 
 
 def set_count(number: int) -> None:
@@ -25,42 +28,70 @@ def set_count(number: int) -> None:
     count = number
 
 
+class _Job:
+    """A function and the pieces it is still to be called with."""
+
+    __slots__ = ("done", "ends", "error", "function", "left", "lock", "numbers")
+
+    def __init__(self, function: Callable[[int, int], object], ends: list[int]) -> None:
+        self.function, self.ends = function, ends
+        self.left = len(ends) - 1
+        self.numbers = iter(range(self.left))  # `next` of it is atomic
+        self.lock, self.done = threading.Lock(), threading.Lock()
+        self.done.acquire()
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        """Take pieces until there are none."""
+        ends, finished = self.ends, 0
+        for i in self.numbers:
+            try:
+                self.function(ends[i], ends[i + 1])
+            except BaseException as error:  # belongs to the caller, not to the worker
+                self.error = error
+            finished += 1
+        if finished:
+            with self.lock:
+                self.left -= finished
+                if self.left == 0:
+                    self.done.release()
+
+
 def share(function: Callable[[int, int], object], total: int, least: int = 1) -> None:
     """Call ``function(start, stop)`` on pieces of ``range(total)`` of at least `least`, side by side."""
     pieces = min(count, total // max(least, 1))
     if pieces <= 1 or getattr(_local, "busy", False):
         function(0, total)
         return
-    ends = [total * i // pieces for i in range(pieces + 1)]
-    pool = _workers()
-    # NumPy's error state is part of the context.
-    others = [
-        pool.submit(contextvars.copy_context().run, _marked, function, ends[i], ends[i + 1]) for i in range(1, pieces)
-    ]
-    try:
-        function(0, ends[1])
-    finally:
-        for other in others:
-            other.result()
+    _start(pieces - 1)
+    job = _Job(function, [total * i // pieces for i in range(pieces + 1)])
+    for _ in range(pieces - 1):
+        _jobs.put((contextvars.copy_context(), job))  # NumPy's error state is part of the context
+    job.work()
+    job.done.acquire()
+    if job.error is not None:
+        raise job.error
 
 
-def _marked(function: Callable[[int, int], object], start: int, stop: int) -> None:
+def _start(workers: int) -> None:
+    global _started
+    with _lock:
+        while _started < workers:
+            _started += 1
+            threading.Thread(target=_worker, args=(_jobs,), name=f"adjoint-{_started}", daemon=True).start()
+
+
+def _worker(jobs: SimpleQueue[Any]) -> None:
     _local.busy = True  # what is shared already is not cut again
-    function(start, stop)
-
-
-def _workers() -> Any:
-    global _pool, _size
-    if _pool is None or _size != count:
-        from concurrent.futures import ThreadPoolExecutor  # it imports logging
-
-        _pool, _size = ThreadPoolExecutor(max(count - 1, 1), thread_name_prefix="adjoint-kernels"), count
-    return _pool
+    while True:
+        context, job = jobs.get()
+        context.run(job.work)
+        del context, job  # a worker that waits keeps nobody's arrays
 
 
 def _forget() -> None:
-    global _pool
-    _pool = None
+    global _jobs, _lock, _started
+    _jobs, _lock, _started = SimpleQueue(), threading.Lock(), 0
 
 
 if hasattr(os, "register_at_fork"):

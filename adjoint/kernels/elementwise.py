@@ -1,0 +1,121 @@
+"""Elementwise work on large arrays, in pieces: temporaries stay in the cache, and threads share the pieces.
+
+`elementwise(function, *operands)` equals ``function(*operands)`` for any function that treats elements alike, be
+it one ufunc or a whole gradient rule. Each element is computed as it would be without pieces, so the number of
+threads changes nothing but the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .threads import share
+
+LARGE = 65536  # elements from which pieces pay for themselves (measured: benchmarks/README.md)
+_PIECE = 16384  # elements of a piece: a handful of float32 temporaries of this size lie in a core's own cache
+_SHARE = 32768  # elements below which a thread is not worth waking
+
+ndarray = np.ndarray
+
+
+@dataclass(slots=True)
+class _Plan:
+    """How operands are cut along their first axis: `parts` are the operands so shaped that they can be."""
+
+    parts: list[Any]
+    cut: list[bool]
+    shape: tuple[int, ...]
+    restore: Callable[[Any], Any]
+
+    def pieces(self, start: int, stop: int) -> list[Any]:
+        return [p[start:stop] if c else p for p, c in zip(self.parts, self.cut, strict=True)]
+
+
+def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return ``function(*operands)``, computed in pieces where the operands' layout allows."""
+    plan = _plan(operands)
+    if plan is None:
+        return function(*operands)
+    with np.errstate(all="ignore"):  # a NaN is a value like any other, and workers must not warn either
+        first = plan.pieces(0, 1)
+        head = function(*first)
+    for given, piece in zip(operands, first, strict=True):
+        if head is piece:  # the function hands an operand on
+            return given
+    if type(head) is not ndarray or head.shape != (1, *plan.shape[1:]):
+        return function(*operands)
+    if not any(plan.cut):  # one number, repeated
+        return plan.restore(np.broadcast_to(head, plan.shape))
+    out = np.empty(plan.shape, head.dtype)
+    _fill(function, plan, out)
+    return plan.restore(out)
+
+
+def _fill(function: Any, plan: _Plan, out: Any) -> None:
+    single = isinstance(function, np.ufunc)
+    n = len(out)
+    width = max(out.size // n, 1)
+    step = n if single else max(_PIECE // width, 1)
+
+    def work(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):
+            for i in range(start, stop, step):
+                j = min(i + step, stop)
+                if single:
+                    function(*plan.pieces(i, j), out=out[i:j])
+                else:
+                    out[i:j] = function(*plan.pieces(i, j))
+
+    share(work, n, max(_SHARE // width, 1))
+
+
+def _plan(operands: tuple[Any, ...]) -> _Plan | None:
+    arrays = [a for a in operands if type(a) is ndarray and a.ndim]
+    if not arrays or any(hasattr(a, "dtype") and type(a) is not ndarray and a.ndim for a in operands):
+        return None
+    shape = max(arrays, key=lambda a: a.size).shape
+    if all(a.shape == shape for a in arrays):
+        one = [not any(a.strides) for a in arrays]  # a number repeated, as gradients of sums are
+        rest = [a for a, o in zip(arrays, one, strict=True) if not o]
+        if all(a.flags.c_contiguous for a in rest):
+            return _flat(operands, shape, False)
+        if all(a.flags.f_contiguous for a in rest):
+            return _flat(operands, shape, True)
+    return _by_rows(operands, shape)
+
+
+def _flat(operands: tuple[Any, ...], shape: tuple[int, ...], flipped: bool) -> _Plan:
+    parts, cut = [], []
+    for a in operands:
+        whole = type(a) is ndarray and a.ndim > 0
+        if whole and any(a.strides):
+            parts.append((a.T if flipped else a).reshape(-1))
+        else:
+            parts.append(a[(0,) * a.ndim].reshape(1) if whole else a)
+        cut.append(whole and any(a.strides))
+    if flipped:
+        return _Plan(parts, cut, (int(np.prod(shape)),), lambda out: out.reshape(shape[::-1]).T)
+    return _Plan(parts, cut, (int(np.prod(shape)),), lambda out: out.reshape(shape))
+
+
+def _by_rows(operands: tuple[Any, ...], shape: tuple[int, ...]) -> _Plan | None:
+    """Cut along the first axis: for operands that broadcast, or repeat along some axes."""
+    rank, n = len(shape), shape[0]
+    if rank < 2 or n < 2:
+        return None
+    cut = []
+    for a in operands:
+        if type(a) is not ndarray or a.ndim == 0:
+            cut.append(False)
+            continue
+        lead = rank - a.ndim
+        if lead < 0 or any(m not in (1, k) for m, k in zip(a.shape, shape[lead:], strict=True)):
+            return None
+        if a.shape == shape and not a.flags.c_contiguous and 0 not in a.strides:
+            return None  # the result would have this layout
+        cut.append(lead == 0 and a.shape[0] == n)
+    return _Plan(list(operands), cut, shape, lambda out: out) if any(cut) else None
