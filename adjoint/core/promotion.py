@@ -12,15 +12,18 @@ from .tensor import TensorBase
 
 
 class _Constants(dict[Any, Any]):
-    """Python numbers as read-only 0-d arrays: a ufunc takes those twice as fast as a number."""
+    """Python numbers as read-only 0-d arrays: a ufunc takes those twice as fast as a number.
 
-    def __init__(self, dtype: Any) -> None:
+    Integers and floats have a table each, because 0.0 and -0.0 are the same key: of floats, zero is not kept.
+    """
+
+    def __init__(self, dtype: Any, kind: type) -> None:
         super().__init__()
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.kind = np.dtype(dtype), kind
 
     def __missing__(self, number: Any) -> Any:
         array = np.array(number, self.dtype)
-        if number != 0:  # 0.0 and -0.0 are the same key
+        if number != 0 or self.kind is int:
             if len(self) > 512:
                 self.clear()
             array.flags.writeable = False
@@ -28,8 +31,10 @@ class _Constants(dict[Any, Any]):
         return array
 
 
-float32_constants = _Constants(np.float32)
-float64_constants = _Constants(np.float64)
+float32_constants = _Constants(np.float32, float)
+float64_constants = _Constants(np.float64, float)
+float32_integers = _Constants(np.float32, int)
+float64_integers = _Constants(np.float64, int)
 
 
 def _kind(value: Any) -> tuple[dtypes.dtype, int]:

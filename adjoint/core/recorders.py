@@ -30,7 +30,7 @@ from .primitive import (
     quietly,
     recovered,
 )
-from .promotion import float32_constants, float64_constants, promote_some
+from .promotion import float32_constants, float32_integers, float64_constants, float64_integers, promote_some
 from .promotion import promote as promote_pair
 from .tensor import STALE, TensorBase, View, ours, tick
 from .views import note_view, refresh
@@ -172,11 +172,11 @@ def binary(
         elif d is f32 and (t is float or t is int):
             ey = None
             sized = False
-            b = float32_constants[other] if type(a) is ndarray else other
+            b = (float32_constants if t is float else float32_integers)[other] if type(a) is ndarray else other
         elif d is f64 and (t is float or t is int):
             ey = None
             sized = False
-            b = float64_constants[other] if type(a) is ndarray else other
+            b = (float64_constants if t is float else float64_integers)[other] if type(a) is ndarray else other
         elif isinstance(other, TensorBase):  # of a subclass that must be asked
             return general(op, (input, other), ())
         else:
@@ -263,9 +263,9 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
         else:
             t = type(other)
             if d is f32 and (t is float or t is int):
-                b = float32_constants[other] if type(a) is ndarray else other
+                b = (float32_constants if t is float else float32_integers)[other] if type(a) is ndarray else other
             elif d is f64 and (t is float or t is int):
-                b = float64_constants[other] if type(a) is ndarray else other
+                b = (float64_constants if t is float else float64_integers)[other] if type(a) is ndarray else other
             elif isinstance(other, TensorBase):  # of a subclass that must be asked
                 return general(op, (input, other), ())
             else:
