@@ -59,6 +59,8 @@ from .ops.arguments import dim_in
 from .ops.copies import RESTING
 from .ops.literals import depth_outside
 
+_backward: Any = None  # autograd.backward, once somebody has called it
+
 
 class Tensor(TensorBase):
     """An array of numbers that records what is computed from it.
@@ -368,10 +370,12 @@ class Tensor(TensorBase):
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
         """Compute gradients of this tensor and add them to the ``.grad`` of the leaves it depends on."""
-        # The engine's front door stands below the class that it takes.
-        from .autograd import backward
+        global _backward
+        if _backward is None:  # the engine's front door stands below the class that it takes
+            from .autograd import backward
 
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+            _backward = backward
+        _backward(self, gradient, retain_graph, create_graph, None, inputs)
 
     @property
     def _version(self) -> int:

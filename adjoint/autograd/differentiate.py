@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
 from ..core.nodes import MultipleNode, output_node, wrap
@@ -15,6 +17,7 @@ from ..core.views import edge_of
 from ..ops import create
 
 Tensor = Any
+ndarray = np.ndarray
 
 
 class GradientEdge(NamedTuple):
@@ -95,6 +98,9 @@ def _check_gradient(root: Any, g: Any, batched: bool) -> None:
         )
 
 
+_ONES = {np.dtype(d): np.ones((), d) for d in ("float32", "float64")}
+
+
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -125,6 +131,12 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if grad_tensors is None and inputs is None and not create_graph and not modes.unusual:
+        if grad_variables is None and isinstance(tensors, TensorBase) and tensors.node is not None:
+            one = _ONES.get(tensors.array.dtype)
+            if one is not None and type(tensors.array) is ndarray and tensors.array.ndim == 0:  # as nearly always
+                engine.backward((edge_of(tensors),), (one.copy(),), bool(retain_graph), False)
+                return
     roots = _tuple(tensors)
     if inputs is not None:
         inputs = _tuple(inputs)
