@@ -1,7 +1,18 @@
-"""Tools beside the tensors: hooks."""
+"""Tools beside the tensors: hooks, and data that are loaded in batches."""
 
 from __future__ import annotations
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from . import hooks
 
-__all__ = ["hooks"]
+__all__ = ["data", "hooks"]
+
+_ROOMS_LATER = frozenset({"data"})
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _ROOMS_LATER:
+        return _importlib.import_module(f"adjoint.utils.{name}")
+    raise AttributeError(f"module 'adjoint.utils' has no attribute '{name}'")
