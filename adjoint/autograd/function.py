@@ -27,7 +27,7 @@ from ..core.nodes import (
     output_node,
     wrap,
 )
-from ..core.payload import top_payload
+from ..core.payload import Payload, top_payload
 from ..core.primitive import fit, getframe
 from ..core.tensor import (
     STALE,
@@ -322,7 +322,8 @@ def _asked(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, bool]:
 
 def _zeros(meta: Any) -> Any:
     shape, dtype, kind = meta
-    module = np if kind is np.ndarray else device.array_module(device.device("cuda"))
+    hosted = kind is np.ndarray or issubclass(kind, Payload)
+    module = np if hosted else device.array_module(device.device("cuda"))
     return wrap(module.zeros(shape, dtype))
 
 
@@ -463,6 +464,11 @@ class Function(metaclass=_FunctionMeta):
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """Compute the function on a batch: return the output and where its batch dimension is."""
+        raise NotImplementedError("You must implement the vmap staticmethod to use it under vmap.")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
@@ -473,9 +479,12 @@ class Function(metaclass=_FunctionMeta):
         return _apply(cls, args, kwargs)
 
 
-def _apply(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: list[Any] | None = None) -> Any:
+def _apply(
+    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: list[Any] | None = None, forward: Any = None
+) -> Any:
     node_class, op, splits = cls._kit
-    forward = cls.forward
+    if forward is None:
+        forward = cls.forward
     ctx: Any = node_class()
     if context is not None:
         context.append(ctx)

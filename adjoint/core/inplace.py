@@ -16,7 +16,7 @@ import numpy as np
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
-from .nodes import Node, Special, differentiable, extra_of, registry, verify_kept
+from .nodes import Node, Special, differentiable, extra_of, registry, verify_kept, wrap
 from .payload import Payload, top_payload
 from .primitive import Op, build_node, explained, quietly
 from .promotion import convert, result_type
@@ -183,7 +183,9 @@ def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[A
             "one (x.new_zeros(...))."
         )
     _refresh_stale(x, *rest)
-    result = op.call(x, *rest, *params)
+    # What enters the op as a value is kept as it is now: the tensor itself is about to hold something else.
+    before = x if level == top.level else wrap(x.array, x.node)
+    result = op.call(before, *rest, *params)
     if tuple(result.array.shape) != tuple(x.array.shape):
         raise _of_output(tuple(x.array.shape), [tuple(result.array.shape)]) or RuntimeError(op.name)
     if result.array.dtype != x.array.dtype:

@@ -171,6 +171,8 @@ def owner_of(array: Any) -> Any:
 
 def written_ledger(array: Any) -> Ledger | None:
     """Return the ledger of the memory that `array` looks at, if it was ever written."""
+    if isinstance(array, TensorBase):  # kept whole, by an op at a higher level
+        array = array.array
     entry = _written.get(id(owner_of(array)))
     return None if entry is None else entry[1]
 

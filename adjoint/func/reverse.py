@@ -16,7 +16,7 @@ from ..core.views import edge_of
 from ..ops import create
 from ..ops.shape import alias
 from ..tree import tree_flatten, tree_map
-from .values import detached, level_of, recording, shown, value_of
+from .values import detached, is_recorded, level_of, recording, shown, value_of
 
 Argnums = int | tuple[int, ...]
 
@@ -156,6 +156,7 @@ class Tape:
 
     def __init__(self, outs: Sequence[Any], leaves: Sequence[Any], outer: bool) -> None:
         self.outs = outs
+        self.level = max(map(level_of, leaves), default=0)
         self.roots = [edge_of(o) for o in outs]
         self.wanted = [edge_of(x) for x in leaves]
         # Whether anything beyond the leaves is recorded too: an outer transform's variable, a parameter.
@@ -166,7 +167,7 @@ class Tape:
         """Return the gradients of the leaves, None where there is none, for those of the outputs."""
         pairs = [(r, o, g) for r, o, g in zip(self.roots, self.outs, gradients, strict=True) if r is not None]
         if lift is None:
-            lift = self.beyond or any(g is not None and edge_of(g) is not None for g in gradients)
+            lift = self.beyond or any(is_recorded(g) for g in gradients)
         starts = [_start(o, g, lift) for _, o, g in pairs]
         found = engine.backward([r for r, _, _ in pairs], starts, keep or lift, lift, self.wanted, accumulating=False)
         return found if lift else [g if g is None else wrap(g) for g in found]
@@ -253,7 +254,7 @@ def vjp_by_position(func: Any, args: tuple[Any, ...], argnums: Argnums, has_aux:
                     f"Mismatch in shape: grad_output[{i}] has a shape of {getattr(g, 'shape', type(g))} and "
                     f"output[{i}] has a shape of {o.shape}."
                 )
-        with recording():
+        with recording(tape.level):
             found = tape.pull(flat, keep=retain_graph, lift=create_graph or None)
         zeros = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
         return spec.unflatten(zeros)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core import modes
 from ..core.nodes import wrap
-from ..core.payload import Level, inside, payload_of
+from ..core.payload import Level, Payload, inside, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 
@@ -34,13 +34,26 @@ def detached(tensor: Any) -> Any:
     return tensor if not isinstance(tensor, TensorBase) or edge_of(tensor) is None else wrap(tensor.array)
 
 
+def is_recorded(value: Any) -> bool:
+    """Return whether a tensor, or anything that its payload is made of, has a history."""
+    if isinstance(value, TensorBase):
+        return edge_of(value) is not None or is_recorded(value.array)
+    if not isinstance(value, Payload):
+        return False
+    return is_recorded(value.below()) or is_recorded(getattr(value, "tangent", None))
+
+
 @contextmanager
-def recording() -> Iterator[None]:
-    """Switch recording on, whatever it was outside, and let levels below go on as they were."""
+def recording(floor: int | None = None) -> Iterator[None]:
+    """Switch recording on, whatever it was outside, and let levels below `floor` go on as they were.
+
+    That is the level at which values are recorded, the innermost unless given.
+    """
     was = modes.local.grad
     level = Level(recording=True) if inside.levels else None
     if level is not None:
         level.__enter__()
+        level.floor = level.floor if floor is None else floor
     modes.set_grad(True)
     try:
         yield

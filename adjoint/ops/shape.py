@@ -53,6 +53,7 @@ sum_to_p: Primitive = parametric(
 
 
 def _cast(x: Any, dtype: Any) -> Any:
+    dtype = getattr(dtype, "np", dtype)  # inside a transform a rule may see tensors, whose dtype is adjoint's
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
     if 0 in x.strides and not x.flags.c_contiguous:

@@ -1,103 +1,316 @@
-"""Custom functions on payloads: taken apart, given to the function's own rule, put together again."""
+"""Custom functions on payloads: taken apart, given to the function's own rule, put together again.
+
+A function that is recorded at a level is one node there, whose backward runs on values of that level; its
+forward is the same function one level down. So it means the same under any nest of transforms.
+"""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from ..core import modes
 from ..core.nodes import wrap
-from ..core.payload import top_payload
+from ..core.payload import Level, grad_at, inside, payload_of, top_payload
 from ..core.tensor import TensorBase
-from .batched import Batched
+from ..core.views import edge_of
+from ..ops.shape import expand_p, movedim, reshape_p
+from .batched import Batched, size_of
 from .dual import Dual
 from .traced import Traced
+
+_GUIDE = "a forward without ctx and a setup_context(ctx, inputs, output) staticmethod"
+
+
+class VmapInfo(NamedTuple):
+    """What a function's vmap rule is told."""
+
+    batch_size: int
+    randomness: str
 
 
 def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a custom function of which some argument holds a payload."""
+    # Custom functions stand below payloads, which run them level by level.
+    from ..autograd.function import _apply
+
     top = top_payload(args)
     assert top is not None
-    level = top.level
-    if isinstance(top, Dual):
-        return _dual(cls, args, kwargs, level)
-    if isinstance(top, Batched):
-        return _batched(cls, args, kwargs, level)
+    kind, level = type(top), top.level
     if isinstance(top, Traced):
         # A function is traced through: its forward's primitives become lines, its backward's too.
-        from ..autograd.function import _apply
-
         return _apply(cls, args, kwargs)
-    raise RuntimeError(f"{cls.__name__}: custom functions do not run on {type(top).__name__}")
+    run = _LOWER.get(kind)
+    if run is None:
+        raise RuntimeError(f"{cls.__name__}: custom functions do not run on {kind.__name__}")
+    grad = grad_at(level)
+
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        was = modes.local.grad
+        modes.set_grad(grad)
+        modes.set_grad(grad_at(level - 1))
+        try:
+            return run(cls, args, kwargs, level)
+        finally:
+            modes.set_grad(was)
+
+    recorded = [_of_level(a, level) and edge_of(a) is not None for a in args]
+    if not (grad and any(recorded)):
+        return lower(*args, **kwargs)
+    if not cls._splits:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            f"override the setup_context staticmethod: give {cls.__name__} {_GUIDE}."
+        )
+    raised = tuple(
+        wrap(kind.lifted(_value(a), level)) if isinstance(a, TensorBase) and not _of_level(a, level) else a
+        for a in args
+    )
+    return _apply(cls, raised, kwargs, forward=lower)
 
 
-def _at(value: Any, kind: type, level: int) -> Any:
-    """Return the payload of a tensor argument, if it is of this level."""
-    if isinstance(value, TensorBase) and isinstance(value.array, kind) and value.array.level == level:  # type: ignore[attr-defined]
-        return value.array
-    return None
+def _of_level(value: Any, level: int) -> bool:
+    payload = payload_of(value)
+    return isinstance(value, TensorBase) and payload is not None and payload.level == level
+
+
+def _value(tensor: Any) -> Any:
+    return tensor.array if edge_of(tensor) is None else tensor
 
 
 def _tensor(value: Any) -> Any:
     return value if isinstance(value, TensorBase) else wrap(value)
 
 
+# --- Forward mode -----------------------------------------------------------------------------------
+
+
 def _dual(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int) -> Any:
     # Custom functions stand below payloads, which run them level by level.
     from ..autograd.function import Function, _apply
 
-    duals = [_at(a, Dual, level) for a in args]
+    duals = [a.array if _of_level(a, level) else None for a in args]
     primals = tuple(a if d is None else _tensor(d.primal) for a, d in zip(args, duals, strict=True))
     tangents = tuple(None if d is None or d.tangent is None else _tensor(d.tangent) for d in duals)
+    if all(t is None for t in tangents):
+        return cls.apply(*primals, **kwargs)
     if cls.jvp is Function.jvp:
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD: "
             f"{cls.__name__} has none."
         )
+    if top_payload((*primals, *tangents)) is not None and cls._splits:
+        return _dual_by_parts(cls, primals, tangents, kwargs, level)
     context: list[Any] = []
     out = _apply(cls, primals, kwargs, context)
-    ctx = context[0]
-    changes = cls.jvp(ctx, *tangents)
+    return _with_tangents(out, cls.jvp(context[0], *tangents), level)
+
+
+def _dual_by_parts(cls: Any, primals: Any, tangents: Any, kwargs: Any, level: int) -> Any:
+    """Run forward one level down, where there are other payloads, and jvp beside it."""
+    ctx = _Context()
+    out = cls.apply(*primals, **kwargs)
+    cls.setup_context(ctx, primals, out)
+    ctx.saved_tensors = ctx.forward_saved or ctx.saved
+    return _with_tangents(out, cls.jvp(ctx, *tangents), level)
+
+
+def _with_tangents(out: Any, changes: Any, level: int) -> Any:
     several = isinstance(out, tuple)
     outs = out if several else (out,)
     moves = changes if isinstance(changes, tuple) else (changes,)
     results = tuple(
-        wrap(Dual(o, t, level)) if isinstance(o, TensorBase) and t is not None else o
+        wrap(Dual(_value(o), _value(t), level)) if isinstance(o, TensorBase) and t is not None else o
         for o, t in zip(outs, moves, strict=True)
     )
     return results if several else results[0]
 
 
+# --- Batches ----------------------------------------------------------------------------------------
+
+
 def _batched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int) -> Any:
-    batches = [_at(a, Batched, level) for a in args]
-    values = tuple(a if b is None else _tensor(b.value) for a, b in zip(args, batches, strict=True))
-    size = next(b.value.shape[0] for b in batches if b is not None)
-    if "vmap" in vars(cls):
-        dims = tuple(None if b is None else 0 for b in batches)
-        out, out_dims = cls.vmap(_Info(size), dims, *values)
+    # Custom functions stand below payloads, which run them level by level.
+    from ..autograd.function import Function
+
+    around = next((at for at in inside.levels if at.number == level), None)
+    size = (around.size if around is not None else 0) or size_of(tuple(payload_of(a) for a in args), level)
+    parts = [_unbatched(a, level, size) for a in args]
+    values, dims = tuple(v for v, _ in parts), tuple(d for _, d in parts)
+    if all(d is None for d in dims):
+        return cls.apply(*values, **kwargs)
+    own = cls.vmap is not Function.vmap
+    if own and cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
+            "ambiguity."
+        )
+    if own:
+        info = VmapInfo(size, "error" if around is None else around.randomness)
+        out, out_dims = cls.vmap(info, dims, *values)
         return _rebatched(out, out_dims, level)
-    warnings.warn(f"vmap: {cls.__name__} has no vmap staticmethod; running it in a loop over the batch", stacklevel=3)
-    results = [
-        cls.apply(*(v if b is None else v[i] for v, b in zip(values, batches, strict=True)), **kwargs)
-        for i in range(size)
-    ]
-    from ..ops.join import stack
+    if not cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
+            "the vmap staticmethod or set generate_vmap_rule=True."
+        )
+    if not cls._splits:
+        raise RuntimeError(f"{cls.__name__}: generate_vmap_rule=True needs {_GUIDE}.")
+    out = _generated(cls, dims, size).apply(*values, **kwargs)
+    return _rebatched(out, 0, level)
 
-    if isinstance(results[0], tuple):
-        return tuple(wrap(Batched(stack(parts), level)) for parts in zip(*results, strict=True))
-    return wrap(Batched(stack(results), level))
 
-
-class _Info:
-    """What a function's vmap rule is told."""
-
-    def __init__(self, batch_size: int, randomness: str = "error") -> None:
-        self.batch_size, self.randomness = batch_size, randomness
+def _unbatched(a: Any, level: int, size: int) -> tuple[Any, int | None]:
+    """Return an argument one level down, and where its batch is."""
+    if not _of_level(a, level):
+        return a, None
+    whole = _tensor(a.array.value)
+    if whole.array.shape[0] == 1 != size:
+        return reshape_p(whole, tuple(whole.array.shape[1:])), None
+    return whole, 0
 
 
 def _rebatched(out: Any, dims: Any, level: int) -> Any:
-    if isinstance(out, tuple):
-        each = dims if isinstance(dims, tuple) else (dims,) * len(out)
+    if isinstance(out, tuple | list):
+        each = dims if isinstance(dims, tuple | list) else (dims,) * len(out)
         return tuple(_rebatched(o, d, level) for o, d in zip(out, each, strict=True))
-    if dims is None:
+    if dims is None or not isinstance(out, TensorBase):
         return out
-    return wrap(Batched(out if dims == 0 else out.movedim(dims, 0), level))
+    return wrap(Batched(_value(out if dims == 0 else movedim(out, dims, 0)), level))
+
+
+_LOWER: dict[type, Callable[..., Any]] = {Dual: _dual, Batched: _batched}
+
+
+class _Context:
+    """What a function's setup_context is given where its forward runs on batches."""
+
+    def __init__(self) -> None:
+        self.saved: tuple[Any, ...] = ()
+        self.forward_saved: tuple[Any, ...] = ()
+        self.constants: tuple[Any, ...] = ()
+        self.saved_tensors: tuple[Any, ...] = ()
+        self.needs_input_grad: tuple[bool, ...] = ()
+        self.materialize = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors for backward."""
+        self.saved = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for jvp."""
+        self.forward_saved = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Say which outputs have no gradient."""
+        self.constants = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Say whether backward gets zeros for outputs without a gradient."""
+        self.materialize = value
+
+
+class _Side:
+    """Tensors on their way into a batch and out of it, at one level."""
+
+    def __init__(self, level: int, size: int) -> None:
+        self.level, self.size = level, size
+
+    def enter(self, value: Any, dim: int | None = 0) -> Any:
+        """Return a whole batch as one of its elements."""
+        if dim is None or not isinstance(value, TensorBase):
+            return value
+        return wrap(Batched(_value(value), self.level))
+
+    def leave(self, value: Any) -> tuple[Any, int | None]:
+        """Return the whole batch behind an element, and where it is batched."""
+        return _unbatched(value, self.level, self.size) if isinstance(value, TensorBase) else (value, None)
+
+    def spread(self, value: Any) -> Any:
+        """Return the whole batch behind an element, repeated if it is the same for all."""
+        if not isinstance(value, TensorBase):
+            return value
+        whole, dim = self.leave(value)
+        if dim is None:
+            shape = tuple(whole.array.shape)
+            return expand_p(reshape_p(whole, (1, *shape)), (self.size, *shape))
+        return whole
+
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    return tuple(function(v) for v in value) if isinstance(value, tuple) else function(value)
+
+
+def _generated(cls: Any, dims: tuple[Any, ...], size: int) -> Any:
+    """Return a function on whole batches that runs `cls` on one element: its forward, backward and jvp."""
+    from ..autograd.function import Function  # it stands below payloads, which run it level by level
+
+    def inward(side: _Side, inputs: tuple[Any, ...]) -> list[Any]:
+        return [side.enter(v, d) for v, d in zip(inputs, dims, strict=True)]
+
+    def forward(*values: Any, **kwargs: Any) -> Any:
+        with Level(Batched, size) as level:
+            side = _Side(level, size)
+            return _each(side.spread, cls.forward(*inward(side, values), **kwargs))
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        with Level(Batched, size) as level:
+            side = _Side(level, size)
+            inner = ctx.inner = _Context()
+            outs = _each(side.enter, output)
+            cls.setup_context(inner, tuple(inward(side, inputs)), outs)
+            kept = [side.leave(t) for t in inner.saved]
+            ahead = [side.leave(t) for t in inner.forward_saved]
+            ctx.kept_dims, ctx.ahead_dims = [d for _, d in kept], [d for _, d in ahead]
+            ctx.save_for_backward(*(t for t, _ in kept))
+            ctx.save_for_forward(*(t for t, _ in ahead))
+            ctx.set_materialize_grads(inner.materialize)
+            pairs = zip(outs, output, strict=True) if isinstance(output, tuple) else [(outs, output)]
+            ctx.mark_non_differentiable(*(o for e, o in pairs if any(e is c for c in inner.constants)))
+            for name, value in vars(inner).items():
+                if isinstance(value, TensorBase):
+                    setattr(inner, name, _Left(*side.leave(value)))
+            inner.saved = inner.forward_saved = inner.constants = ()
+
+    def resumed(ctx: Any, side: _Side, tensors: Any, where: list[Any]) -> Any:
+        inner = _Context()
+        for name, value in vars(ctx.inner).items():
+            setattr(inner, name, side.enter(value.value, value.dim) if isinstance(value, _Left) else value)
+        inner.saved_tensors = tuple(side.enter(t, d) for t, d in zip(tensors, where, strict=True))
+        inner.needs_input_grad = ctx.needs_input_grad
+        return inner
+
+    def backward(ctx: Any, *gs: Any) -> Any:
+        with Level(Batched, size) as level:
+            side = _Side(level, size)
+            inner = resumed(ctx, side, ctx.saved_tensors, ctx.kept_dims)
+            answers = cls.backward(inner, *(side.enter(g) for g in gs))
+            answers = answers if isinstance(answers, tuple) else (answers,)
+            return tuple(
+                a if a is None else side.spread(a).sum(0) if d is None else side.spread(a)
+                for a, d in zip(answers, dims, strict=False)
+            )
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        with Level(Batched, size) as level:
+            side = _Side(level, size)
+            saved = getattr(ctx, "saved_for_forward", None) or ctx.saved_tensors
+            inner = resumed(ctx, side, saved, ctx.ahead_dims or ctx.kept_dims)
+            return _each(side.spread, cls.jvp(inner, *(side.enter(t, d) for t, d in zip(tangents, dims))))
+
+    methods: dict[str, Any] = {"forward": forward, "setup_context": setup_context, "backward": backward}
+    if cls.jvp is not Function.jvp:
+        methods["jvp"] = jvp
+    return type(
+        f"Vmapped{cls.__name__}",
+        (Function,),
+        {**{k: staticmethod(f) for k, f in methods.items()}, "generate_vmap_rule": True},
+    )
+
+
+class _Left(NamedTuple):
+    """A tensor that setup_context has put on ctx, as a whole batch."""
+
+    value: Any
+    dim: int | None
