@@ -11,6 +11,7 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.recorders import Primitive, nary
+from ..kernels.softmax import logsumexp, weighted
 from .arguments import dtype_of
 from .contraction import linear
 from .elementwise import mul_p
@@ -147,21 +148,9 @@ class Logs:
         self.skip: Any = None
 
 
-_BLOCK = 65536  # elements of a block of rows
-
-
 def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
     count, classes = x.shape
-    sums = np.empty(count, x.dtype)
-    step = max(_BLOCK // max(classes, 1), 1)
-    for i in range(0, count, step):
-        block = x[i : i + step]
-        top = block.max(1, keepdims=True)
-        away = block - top
-        np.exp(away, out=away)
-        total = np.add.reduce(away, 1)
-        np.log(total, out=total)
-        np.add(total, top[:, 0], out=sums[i : i + step])
+    sums = logsumexp(x)
     skip = None
     if not 0 <= ignored < classes and count and target.min() >= 0 and target.max() < classes:
         picked = sums - x[np.arange(count), target]
@@ -185,17 +174,12 @@ def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, 
     if type(g) is not ndarray or type(x) is not ndarray or logs is None or logs.values is None:
         back = nll_back_p(g, target, x.shape, ignored, reduction)
         return back - softmax_p(x, 1) * sum_p(back, (1,), True)
-    count, classes = x.shape
+    count = len(x)
     skip = logs.skip
     share = g / x.dtype.type(_left(count, skip)) if reduction == MEAN else g
     if skip is not None:
         share, target = np.where(skip, x.dtype.type(0), share), np.where(skip, 0, target)
-    out = np.empty_like(x)
-    step = max(_BLOCK // max(classes, 1), 1)
-    for i in range(0, count, step):
-        o = np.subtract(x[i : i + step], logs.values[i : i + step, None], out=out[i : i + step])
-        np.exp(o, out=o)
-        o *= share[i : i + step, None] if share.ndim else share
+    out = weighted(x, logs.values, share)
     out[np.arange(count), target] -= share
     return out
 

@@ -10,6 +10,8 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import parametric
+from ..kernels import softmax as kernels
+from ..kernels.softmax import LARGE
 from .arguments import dim_in, dims_in, dtype_of, shape_from
 from .arrange import pad_p
 from .create import into
@@ -606,6 +608,8 @@ def _softmax(x: Any, axis: Any) -> Any:
     d = x.dtype
     if is_half(d):
         return _softmax(x.astype(f32), axis).astype(d)
+    if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
+        return kernels.softmax(x, axis, False)
     if x.size == 0:
         return x.copy()
     e = x - _top(x, axis)
@@ -623,6 +627,8 @@ def _top(x: Any, axis: int) -> Any:
 
 def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
     if type(g) is ndarray and type(out) is ndarray:
+        if out.size >= LARGE and out.dtype.kind == "f":
+            return kernels.softmax_back(g, out, axis, False)
         if axis == g.ndim - 1 and (g.dtype is f32 or g.dtype is f64):
             weight = np.vecdot(g, out)[..., None]
         else:
@@ -647,6 +653,8 @@ def _log_softmax(x: Any, axis: Any) -> Any:
     d = x.dtype
     if is_half(d):
         return _log_softmax(x.astype(f32), axis).astype(d)
+    if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
+        return kernels.softmax(x, axis, True)
     if x.size == 0:
         return x.copy()
     away = x - _top(x, axis)
@@ -656,6 +664,8 @@ def _log_softmax(x: Any, axis: Any) -> Any:
 
 def _log_softmax_x(g: Any, out: Any, axis: Any) -> Any:
     if type(g) is ndarray and type(out) is ndarray:
+        if out.size >= LARGE and out.dtype.kind == "f":
+            return kernels.softmax_back(g, out, axis, True)
         part = np.exp(out)
         part *= -_sum(g, (axis,), True)
         part += g

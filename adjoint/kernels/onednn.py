@@ -1,0 +1,523 @@
+"""oneDNN through ctypes: cached primitives that read and write NumPy's memory.
+
+The library is the wheel ``onednn-cpu-gomp``'s or the system's ``libdnnl.so.3``; it is looked for when first
+asked for. `Plan` is one of its primitives for given shapes and layouts, with the reorders that its favourite
+layouts ask for; plans are kept in bounded caches and called with arrays. After a fork the child does without:
+OpenMP's threads do not survive one.
+
+Names and numbers are those of oneDNN's C interface, which version 3 keeps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from ctypes import Structure, byref, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Ints = tuple[int, ...]
+
+# --- The C interface --------------------------------------------------------------------------------
+
+_TRAINING, _BACKWARD, _BACKWARD_DATA = 64, 128, 160
+_SCALE, _SHIFT = 2, 4
+_CONVOLUTION_DIRECT = 1
+ELTWISE = {"gelu tanh": 0x2B, "silu": 0x2C, "gelu": 0x31, "mish": 0x33}
+_DTYPES = {"float32": 3}
+_EXEC_ARG_MD, _SCRATCHPAD_MD = 255, 136  # queries for the layout of an argument, and of working memory
+_FORMAT_ANY = 1
+
+# Arguments of primitives.
+SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
+MEAN, VARIANCE, SCALE, SHIFT, SCRATCHPAD = 49, 50, 51, 52, 80
+DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS, DIFF_SCALE, DIFF_SHIFT = 129, 145, 161, 169, 255, 256
+
+_LETTERS = {"p": c_void_p, "i": c_int, "f": c_float, "u": c_uint}
+_FUNCTIONS = {  # the types of arguments
+    "engine_create": "pip",
+    "stream_create": "ppu",
+    "memory_desc_create_with_strides": "pipip",
+    "memory_desc_create_with_tag": "pipii",
+    "memory_desc_equal": "pp",
+    "memory_desc_destroy": "p",
+    "memory_create": "pppp",
+    "memory_set_data_handle": "pp",
+    "memory_destroy": "p",
+    "primitive_attr_create": "p",
+    "primitive_attr_set_scratchpad_mode": "pi",
+    "primitive_create": "pp",
+    "primitive_destroy": "p",
+    "primitive_desc_destroy": "p",
+    "primitive_execute": "ppip",
+    "reorder_primitive_desc_create": "pppppp",
+    "matmul_primitive_desc_create": "ppppppp",
+    "convolution_forward_primitive_desc_create": "ppiippppppppp",
+    "convolution_backward_data_primitive_desc_create": "ppippppppppp",
+    "convolution_backward_weights_primitive_desc_create": "ppipppppppppp",
+    "eltwise_forward_primitive_desc_create": "ppiippffp",
+    "eltwise_backward_primitive_desc_create": "ppipppffpp",
+    "layer_normalization_forward_primitive_desc_create": "ppipppfup",
+    "layer_normalization_backward_primitive_desc_create": "ppippppfupp",
+    "batch_normalization_forward_primitive_desc_create": "ppippfup",
+    "batch_normalization_backward_primitive_desc_create": "ppipppfupp",
+}
+
+
+class _Argument(Structure):
+    _fields_ = [("number", c_int), ("memory", c_void_p)]
+
+
+class Unsupported(Exception):
+    """oneDNN has no such primitive."""
+
+
+class Library:
+    """The loaded library with its engine and stream."""
+
+    def __init__(self, path: str) -> None:
+        # Threads that wait for work by spinning would take the cores from NumPy's.
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+        self.dll = ctypes.CDLL(path)
+        for name, letters in _FUNCTIONS.items():
+            getattr(self.dll, f"dnnl_{name}").argtypes = [_LETTERS[c] for c in letters]
+        self.dll.dnnl_primitive_desc_query_md.argtypes = [c_void_p, c_int, c_int]
+        self.dll.dnnl_primitive_desc_query_md.restype = c_void_p
+        self.dll.dnnl_memory_desc_get_size.argtypes = [c_void_p]
+        self.dll.dnnl_memory_desc_get_size.restype = c_size_t
+        self.engine = self.made("engine_create", 1, 0)
+        self.stream = self.made("stream_create", self.engine, 1)
+        self.attributes = self.made("primitive_attr_create")
+        self.call("primitive_attr_set_scratchpad_mode", self.attributes, 1)  # we give it memory
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call a function; raise if it does not succeed."""
+        status = getattr(self.dll, f"dnnl_{name}")(*args)
+        if status:
+            raise Unsupported(f"dnnl_{name} answered {status}")
+
+    def made(self, name: str, *args: Any) -> c_void_p:
+        """Return the handle that a function leaves in its first argument."""
+        handle = c_void_p()
+        self.call(name, byref(handle), *args)
+        return handle
+
+
+def _candidates() -> list[str]:
+    places = [Path(sys.prefix, "lib"), *(Path(p).parent.parent for p in sys.path if p.endswith("site-packages"))]
+    return [*(str(p / "libdnnl.so.3") for p in dict.fromkeys(places) if (p / "libdnnl.so.3").exists()), "libdnnl.so.3"]
+
+
+@functools.cache
+def library() -> Library | None:
+    """Return the library, or None where there is none."""
+    for path in _candidates():
+        try:
+            return Library(path)
+        except (OSError, AttributeError, Unsupported):
+            continue
+    return None
+
+
+def _loaded() -> Library:
+    found = library()
+    assert found is not None
+    return found
+
+
+# --- Memory -----------------------------------------------------------------------------------------
+
+
+def _dims(values: Sequence[int]) -> Any:
+    return (c_int64 * 12)(*values)
+
+
+class Layout:
+    """The shape and strides of an argument, or its shape alone where oneDNN may choose."""
+
+    __slots__ = ("dll", "handle", "shape")
+
+    def __init__(self, shape: Ints, strides: Ints | None = None, dtype: str = "float32") -> None:
+        self.shape, self.dll = shape, _loaded().dll
+        if strides is None:
+            self.handle = _loaded().made(
+                "memory_desc_create_with_tag", len(shape), _dims(shape), _DTYPES[dtype], _FORMAT_ANY
+            )
+        else:
+            self.handle = _loaded().made(
+                "memory_desc_create_with_strides", len(shape), _dims(shape), _DTYPES[dtype], _dims(strides)
+            )
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self.dll.dnnl_memory_desc_destroy(self.handle)
+
+
+def strides_of(shape: Ints) -> Ints:
+    """Return the strides, in elements, of an array in C order."""
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * max(shape[i + 1], 1)
+    return tuple(strides)
+
+
+def rows(shape: Ints) -> Layout:
+    """Return the layout of an array in C order."""
+    return Layout(shape, strides_of(shape))
+
+
+class _Arena(threading.local):
+    """Memory of each thread for what a primitive needs only while it runs."""
+
+    memory: Any = np.empty(0, np.uint8)
+
+    def address(self, size: int) -> int:
+        if size > self.memory.size:
+            self.memory = np.empty(size + 64, np.uint8)
+        return int(self.memory.ctypes.data + 63) & ~63
+
+
+_arena = _Arena()
+
+
+class Plan:
+    """A primitive with its memories: call it with one array per argument, in the order they were given.
+
+    `layouts` says how the caller's arrays lie; where oneDNN chose another layout, data is reordered through
+    memory of the arena.
+    """
+
+    def __init__(self, descriptor: c_void_p, layouts: dict[int, Layout], outputs: Ints) -> None:
+        library = _loaded()
+        self.lock, self.dll = threading.Lock(), library.dll
+        self.primitive = library.made("primitive_create", descriptor)
+        self.memories: list[c_void_p] = []  # the caller's
+        self.inner: list[tuple[c_void_p, int]] = []  # of the arena, with offsets
+        self.before: list[tuple[c_void_p, Any]] = []
+        self.after: list[tuple[c_void_p, Any]] = []
+        self.size = 0
+        arguments = []
+        for number, layout in layouts.items():
+            mine = self._memory(layout.handle)
+            self.memories.append(mine)
+            wanted = library.dll.dnnl_primitive_desc_query_md(descriptor, _EXEC_ARG_MD, number)
+            if not wanted or library.dll.dnnl_memory_desc_equal(layout.handle, wanted):
+                arguments.append((number, mine))
+                continue
+            theirs = self._scratch(wanted)
+            arguments.append((number, theirs))
+            if number in outputs:
+                self.after.append(self._reorder(wanted, layout.handle, theirs, mine))
+            else:
+                self.before.append(self._reorder(layout.handle, wanted, mine, theirs))
+        scratchpad = library.dll.dnnl_primitive_desc_query_md(descriptor, _SCRATCHPAD_MD, 0)
+        if scratchpad and library.dll.dnnl_memory_desc_get_size(scratchpad):
+            arguments.append((SCRATCHPAD, self._scratch(scratchpad)))
+        self.count = len(arguments)
+        self.arguments = _packed(arguments)
+        self.descriptor = descriptor
+
+    def _memory(self, layout: Any) -> c_void_p:
+        return _loaded().made("memory_create", layout, _loaded().engine, None)
+
+    def _scratch(self, layout: Any) -> c_void_p:
+        memory = self._memory(layout)
+        self.inner.append((memory, self.size))
+        self.size += -(-_loaded().dll.dnnl_memory_desc_get_size(layout) // 64) * 64
+        return memory
+
+    def _reorder(self, source: Any, target: Any, read: c_void_p, written: c_void_p) -> tuple[c_void_p, Any]:
+        library = _loaded()
+        descriptor = library.made(
+            "reorder_primitive_desc_create", source, library.engine, target, library.engine, library.attributes
+        )
+        try:
+            arguments = [(SRC, read), (DST, written)]
+            scratchpad = library.dll.dnnl_primitive_desc_query_md(descriptor, _SCRATCHPAD_MD, 0)
+            if scratchpad and library.dll.dnnl_memory_desc_get_size(scratchpad):
+                arguments.append((SCRATCHPAD, self._scratch(scratchpad)))
+            return library.made("primitive_create", descriptor), _packed(arguments)
+        finally:
+            library.dll.dnnl_primitive_desc_destroy(descriptor)
+
+    def __call__(self, *arrays: Any) -> None:
+        """Run the primitive on arrays that lie as the layouts say."""
+        library = _loaded()
+        dll, stream = library.dll, library.stream
+        point, execute = dll.dnnl_memory_set_data_handle, dll.dnnl_primitive_execute
+        with self.lock:
+            for memory, array in zip(self.memories, arrays, strict=True):
+                point(memory, array.ctypes.data)
+            if self.inner:
+                base = _arena.address(self.size)
+                for memory, offset in self.inner:
+                    point(memory, base + offset)
+            for primitive, arguments in self.before:
+                execute(primitive, stream, len(arguments), arguments)
+            status = execute(self.primitive, stream, self.count, self.arguments)
+            for primitive, arguments in self.after:
+                execute(primitive, stream, len(arguments), arguments)
+        if status:
+            raise RuntimeError(f"oneDNN failed to run a primitive: it answered {status}")
+
+    def __del__(self) -> None:
+        if not hasattr(self, "descriptor"):  # it was never finished
+            return
+        dll = self.dll
+        for memory in (*self.memories, *(m for m, _ in self.inner)):
+            dll.dnnl_memory_destroy(memory)
+        for primitive in (self.primitive, *(p for p, _ in (*self.before, *self.after))):
+            dll.dnnl_primitive_destroy(primitive)
+        dll.dnnl_primitive_desc_destroy(self.descriptor)
+
+
+def _packed(arguments: list[tuple[int, c_void_p]]) -> Any:
+    return (_Argument * len(arguments))(*[_Argument(n, m) for n, m in arguments])
+
+
+# --- Plans ------------------------------------------------------------------------------------------
+
+
+def _planned(make: Callable[..., Plan]) -> Callable[..., Plan | None]:
+    """Return a maker of plans that remembers the last ones it made, and None for what oneDNN has not."""
+
+    @functools.lru_cache(maxsize=1024)
+    @functools.wraps(make)
+    def plan(*key: Any) -> Plan | None:
+        try:
+            return make(*key)
+        except Unsupported:
+            return None
+
+    return plan
+
+
+def _descriptor(name: str, *args: Any) -> c_void_p:
+    library = _loaded()
+    handles = [a.handle if isinstance(a, Layout) else a for a in args]
+    return library.made(f"{name}_primitive_desc_create", library.engine, *handles, library.attributes)
+
+
+def _contiguous(x: Any) -> Any:
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
+# --- Element by element -----------------------------------------------------------------------------
+
+
+@_planned
+def _eltwise_plan(size: int, kind: int) -> Plan:
+    x = rows((size,))
+    return Plan(_descriptor("eltwise_forward", _TRAINING, kind, x, x, 1.0, 0.0), {SRC: x, DST: x}, (DST,))
+
+
+@_planned
+def _eltwise_back_plan(size: int, kind: int) -> Plan:
+    x = rows((size,))
+    forward = _descriptor("eltwise_forward", _TRAINING, kind, x, x, 1.0, 0.0)
+    back = _descriptor("eltwise_backward", kind, x, x, x, 1.0, 0.0, forward)
+    return Plan(back, {SRC: x, DIFF_DST: x, DIFF_SRC: x}, (DIFF_SRC,))
+
+
+def eltwise(kind: str, x: Any) -> Any:
+    """Return an activation function of each element."""
+    plan = _eltwise_plan(x.size, ELTWISE[kind])
+    if plan is None:
+        return None
+    out = np.empty(x.shape, x.dtype)
+    plan(_contiguous(x), out)
+    return out
+
+
+def eltwise_back(kind: str, g: Any, x: Any) -> Any:
+    """Return the gradient of an activation function's input."""
+    plan = _eltwise_back_plan(x.size, ELTWISE[kind])
+    if plan is None:
+        return None
+    out = np.empty(x.shape, x.dtype)
+    plan(_contiguous(x), _contiguous(g), out)
+    return out
+
+
+# --- Normalization ----------------------------------------------------------------------------------
+
+
+def _flags(scale: bool, shift: bool) -> int:
+    return _SCALE * scale | _SHIFT * shift
+
+
+def _norm_layouts(kind: str, shape: Ints) -> tuple[Layout, Layout, Layout]:
+    """Return the layouts of the input, of the moments, and of the scale."""
+    if kind == "layer":
+        return rows(shape), rows(shape[:-1]), rows(shape[-1:])
+    return rows(shape), rows((shape[1],)), rows((shape[1],))
+
+
+def _norm_forward(kind: str, x: Layout, moments: Layout, eps: float, flags: int) -> c_void_p:
+    extra = (moments,) if kind == "layer" else ()
+    return _descriptor(f"{kind}_normalization_forward", _TRAINING, x, x, *extra, eps, flags)
+
+
+@_planned
+def _norm_plan(kind: str, shape: Ints, eps: float, scale: bool, shift: bool) -> Plan:
+    x, moments, w = _norm_layouts(kind, shape)
+    layouts = {SRC: x, DST: x, MEAN: moments, VARIANCE: moments}
+    layouts |= ({SCALE: w} if scale else {}) | ({SHIFT: w} if shift else {})
+    return Plan(_norm_forward(kind, x, moments, eps, _flags(scale, shift)), layouts, (DST, MEAN, VARIANCE))
+
+
+@_planned
+def _norm_back_plan(kind: str, shape: Ints, eps: float, scale: bool) -> Plan:
+    x, moments, w = _norm_layouts(kind, shape)
+    flags = _flags(scale, True)
+    forward = _norm_forward(kind, x, moments, eps, flags)
+    extra = (moments,) if kind == "layer" else ()
+    back = _descriptor(f"{kind}_normalization_backward", _BACKWARD, x, x, x, *extra, eps, flags, forward)
+    layouts = {SRC: x, DIFF_DST: x, MEAN: moments, VARIANCE: moments, DIFF_SRC: x, DIFF_SHIFT: w}
+    layouts |= {SHIFT: w} if kind == "layer" else {}  # asked for, but not read: its place is the gradient's
+    layouts |= {SCALE: w, DIFF_SCALE: w} if scale else {}
+    return Plan(back, layouts, (DIFF_SRC, DIFF_SCALE, DIFF_SHIFT))
+
+
+def norm(kind: str, x: Any, scale: Any, shift: Any, eps: float) -> Any:
+    """Return the normalized input, means and variances: of rows ("layer"), or of channels, axis 1 ("batch")."""
+    plan = _norm_plan(kind, x.shape, eps, scale is not None, shift is not None)
+    if plan is None:
+        return None
+    count = x.shape[0] if kind == "layer" else x.shape[1]
+    out, mean, var = np.empty(x.shape, x.dtype), np.empty(count, x.dtype), np.empty(count, x.dtype)
+    plan(_contiguous(x), out, mean, var, *(_contiguous(a) for a in (scale, shift) if a is not None))
+    return out, mean, var
+
+
+def norm_back(kind: str, g: Any, x: Any, scale: Any, mean: Any, var: Any, eps: float) -> Any:
+    """Return the gradients of a norm's input, scale (None if it has none) and shift."""
+    plan = _norm_back_plan(kind, x.shape, eps, scale is not None)
+    if plan is None:
+        return None
+    width = x.shape[1]
+    gx, gb = np.empty(x.shape, x.dtype), np.empty(width, x.dtype)
+    gw = None if scale is None else np.empty(width, x.dtype)
+    plan(
+        _contiguous(x), _contiguous(g), _contiguous(mean), _contiguous(var), gx, gb,
+        *((gb,) if kind == "layer" else ()), *(() if scale is None else (_contiguous(scale), gw)),
+    )  # fmt: skip
+    return gx, gw, gb
+
+
+# --- Products of matrices ---------------------------------------------------------------------------
+
+
+@_planned
+def _matmul_plan(x_shape: Ints, x_strides: Ints, y_shape: Ints, y_strides: Ints) -> Plan:
+    x, y = Layout(x_shape, x_strides), Layout(y_shape, y_strides)
+    out = rows((*x_shape[:-1], y_shape[-1]))
+    return Plan(_descriptor("matmul", x, y, None, out), {SRC: x, WEIGHTS: y, DST: out}, (DST,))
+
+
+def _matrices(x: Any) -> tuple[Any, Ints]:
+    """Return matrices whose rows or columns lie in one piece, and their strides in elements."""
+    strides = tuple(s // 4 for s in x.strides)
+    if min(strides) < 1 or (1 not in strides[-2:]):
+        x = np.ascontiguousarray(x)
+        strides = strides_of(x.shape)
+    return x, strides
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Return the product of two matrices or of two batches of them."""
+    (x, x_strides), (y, y_strides) = _matrices(x), _matrices(y)
+    plan = _matmul_plan(x.shape, x_strides, y.shape, y_strides)
+    if plan is None:
+        return None
+    out = np.empty((*x.shape[:-1], y.shape[-1]), x.dtype)
+    plan(x, y, out)
+    return out
+
+
+# --- Convolution ------------------------------------------------------------------------------------
+
+
+class _Geometry:
+    """What the three primitives of a convolution share; oneDNN counts dilation from zero and wants both paddings."""
+
+    def __init__(self, x: Ints, w: Ints, out: Ints, stride: Ints, before: Ints, dilation: Ints, groups: int) -> None:
+        self.shapes = x, w if groups == 1 else (groups, w[0] // groups, *w[1:]), out
+        spatial = zip(x[2:], w[2:], out[2:], stride, before, dilation, strict=True)
+        after = [(o - 1) * s + (k - 1) * d + 1 - n - b for n, k, o, s, b, d in spatial]
+        self.window = [_dims(stride), _dims([d - 1 for d in dilation]), _dims(before), _dims(after)]
+
+    def forward(self, bias: Layout | None) -> c_void_p:
+        x, w, out = (Layout(shape) for shape in self.shapes)
+        return _descriptor(
+            "convolution_forward", _TRAINING, _CONVOLUTION_DIRECT, x, w, bias, out, *self.window
+        )  # fmt: skip
+
+
+@_planned
+def _conv_plan(*geometry: Any) -> Plan:
+    *geometry, biased = geometry
+    where = _Geometry(*geometry)
+    x, w, out = (rows(shape) for shape in where.shapes)
+    bias = rows((where.shapes[2][1],)) if biased else None
+    layouts = {SRC: x, WEIGHTS: w, DST: out} | ({BIAS: bias} if bias else {})
+    return Plan(where.forward(bias), layouts, (DST,))
+
+
+@_planned
+def _conv_data_plan(*geometry: Any) -> Plan:
+    where = _Geometry(*geometry)
+    hint = where.forward(None)
+    free = [Layout(shape) for shape in where.shapes]
+    back = _descriptor("convolution_backward_data", _CONVOLUTION_DIRECT, *free, *where.window, hint)
+    x, w, out = (rows(shape) for shape in where.shapes)
+    return Plan(back, {DIFF_DST: out, WEIGHTS: w, DIFF_SRC: x}, (DIFF_SRC,))
+
+
+@_planned
+def _conv_weights_plan(*geometry: Any) -> Plan:
+    where = _Geometry(*geometry)
+    hint = where.forward(None)
+    fx, fw, fo = (Layout(shape) for shape in where.shapes)
+    back = _descriptor("convolution_backward_weights", _CONVOLUTION_DIRECT, fx, fw, None, fo, *where.window, hint)
+    x, w, out = (rows(shape) for shape in where.shapes)
+    return Plan(back, {SRC: x, DIFF_DST: out, DIFF_WEIGHTS: w}, (DIFF_WEIGHTS,))
+
+
+def convolve(x: Any, w: Any, b: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+    """Return (N, O, *size) from x (N, C, ...), w (O, C / groups, ...) and a bias or None."""
+    shape = (len(x), len(w), *size)
+    plan = _conv_plan(x.shape, w.shape, shape, stride, before, dilation, groups, b is not None)
+    if plan is None:
+        return None
+    out = np.empty(shape, x.dtype)
+    plan(_contiguous(x), _contiguous(w), out, *(() if b is None else (_contiguous(b),)))
+    return out
+
+
+def convolve_data(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+    """Return (N, C, *size) from g (N, O, ...) and w (O, C / groups, ...): the transposed convolution."""
+    shape = (len(g), w.shape[1] * groups, *size)
+    plan = _conv_data_plan(shape, w.shape, g.shape, stride, before, dilation, groups)
+    if plan is None:
+        return None
+    out = np.empty(shape, g.dtype)
+    plan(_contiguous(g), _contiguous(w), out)
+    return out
+
+
+def convolve_weights(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
+    """Return (O, C / groups, *kernel) from x (N, C, ...) and g (N, O, ...)."""
+    shape = (g.shape[1], x.shape[1] // groups, *kernel)
+    plan = _conv_weights_plan(x.shape, shape, g.shape, stride, before, dilation, groups)
+    if plan is None:
+        return None
+    out = np.empty(shape, x.dtype)
+    plan(_contiguous(x), _contiguous(g), out)
+    return out

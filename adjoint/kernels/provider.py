@@ -1,0 +1,89 @@
+"""Who computes what: a measured table of the sizes from which a kernel beats plain NumPy.
+
+NumPy is always there. Where ``adjoint[fast]`` is installed, large float32 arrays go to oneDNN, and to loops
+compiled by Numba where oneDNN has none. ``ADJOINT_PROVIDER=numpy`` leaves them out.
+
+Nothing is loaded before an array is large enough. A forked child does without oneDNN, whose threads (OpenMP's)
+do not survive the fork; Numba's loops run in threads of our own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any
+
+import numpy as np
+
+ndarray, f32 = np.ndarray, np.dtype("float32")
+
+NEVER = 1 << 62
+# Elements from which on a kernel wins over NumPy, forward and backward together; see benchmarks/ops.py.
+ONEDNN = {
+    "layer_norm": 1 << 15,
+    "eltwise": 1 << 14,
+    "convolution": 1 << 12,
+    "matmul": 1 << 21,  # products of numbers
+    "bmm": 1 << 18,
+}
+NUMBA = {
+    "softmax": 1 << 15,  # oneDNN's loses NaNs
+    "cross_entropy": 1 << 15,
+    "norm": 1 << 15,
+    "pooling": 1 << 14,
+}
+
+
+class _Choice:
+    """Which providers may be used; modules are None until looked for, False where there are none."""
+
+    def __init__(self) -> None:
+        self.allowed = os.environ.get("ADJOINT_PROVIDER", "fast") != "numpy"
+        self.onednn: Any = None
+        self.loops: Any = None
+
+
+choice = _Choice()
+
+
+def allow(fast: bool) -> bool:
+    """Set whether other kernels than NumPy's may be used; return what was set before."""
+    before, choice.allowed = choice.allowed, fast
+    return before
+
+
+def onednn(op: str, x: Any, size: int | None = None) -> Any:
+    """Return the oneDNN kernels if they are there and faster for an op on `x` (or of a size), else None."""
+    if (x.size if size is None else size) < ONEDNN[op] or type(x) is not ndarray or x.dtype is not f32:
+        return None
+    if not choice.allowed:
+        return None
+    if choice.onednn is None:
+        from . import onednn
+
+        choice.onednn = onednn if onednn.library() is not None else False
+    return choice.onednn or None
+
+
+def loops(op: str, x: Any) -> Any:
+    """Return the kernels that Numba compiles if they are there and faster for an op on `x`, else None."""
+    if x.size < NUMBA[op] or type(x) is not ndarray or x.dtype is not f32:
+        return None
+    if not choice.allowed:
+        return None
+    if choice.loops is None:
+        choice.loops = False
+        if importlib.util.find_spec("numba") is not None:
+            from . import loops
+
+            choice.loops = loops
+    return choice.loops or None
+
+
+def _without_threads() -> None:
+    if choice.onednn:
+        choice.onednn = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_without_threads)

@@ -1,0 +1,149 @@
+"""Softmax of large arrays, and its logarithm: in blocks of rows that threads share, compiled or by NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import provider
+from .threads import share
+
+LARGE = 1 << 15  # elements from which on blocks pay
+_BLOCK = 1 << 15  # elements of a block
+_maximum: Any = np.maximum.reduce
+
+
+def _rows(x: Any, axis: int) -> Any:
+    """Return an array as (rows, n), or as (before, n, after) if the axis is not the last."""
+    before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    return x.reshape(before, x.shape[axis]) if after == 1 else x.reshape(before, x.shape[axis], after)
+
+
+def _sums(x: Any) -> Any:
+    """Return sums along axis 1, kept; of rows, as products with ones, which NumPy adds up faster."""
+    if x.ndim == 2:
+        return np.vecdot(x, np.ones(x.shape[1], x.dtype))[:, None]
+    return np.add.reduce(x, 1, keepdims=True)
+
+
+def _in_blocks(work: Any, out: Any, *arrays: Any, width: int = 0) -> None:
+    """Call ``work(out, *arrays)`` on blocks of rows, which are `width` elements wide if not as those of `out`."""
+    width = width or max(math.prod(out.shape[1:]), 1)
+    step = max(_BLOCK // width, 1)
+
+    def part(start: int, stop: int) -> None:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            work(out[i:j], *(a[i:j] for a in arrays))
+
+    share(part, len(out), max(_BLOCK // width, 1))
+
+
+def _weights(out: Any, x: Any) -> None:
+    np.subtract(x, _maximum(x, 1, keepdims=True), out=out)
+    np.exp(out, out=out)
+    out /= _sums(out)
+
+
+def _logs(out: Any, x: Any) -> None:
+    np.subtract(x, _maximum(x, 1, keepdims=True), out=out)
+    out -= np.log(_sums(np.exp(out)))
+
+
+def _weights_back(out: Any, g: Any, y: Any) -> None:
+    along = np.vecdot(g, y)[:, None] if g.ndim == 2 else np.add.reduce(g * y, 1, keepdims=True)
+    np.subtract(g, along, out=out)
+    out *= y
+
+
+def _logs_back(out: Any, g: Any, y: Any) -> None:
+    np.exp(y, out=out)
+    out *= -_sums(g)
+    out += g
+
+
+def _compiled(loops: Any, log: bool) -> tuple[Any, Any]:
+    """Return what does the work on a block of rows, forward and backward, in loops that are compiled."""
+
+    def weights(out: Any, x: Any) -> None:
+        loops.softmax_rows(x, _maximum(x, 1), out)
+
+    def logs(out: Any, x: Any) -> None:
+        loops.log_softmax_rows(x, _maximum(x, 1), out)
+
+    def weights_back(out: Any, g: Any, y: Any) -> None:
+        loops.softmax_back_rows(g, y, out)
+
+    def logs_back(out: Any, g: Any, y: Any) -> None:
+        loops.log_softmax_back_rows(g, y, out)
+
+    return (logs, logs_back) if log else (weights, weights_back)
+
+
+def _work(log: bool, *arrays: Any) -> tuple[Any, Any, list[Any]]:
+    """Return the work on a block, forward and backward, and the arrays as it takes them."""
+    first = arrays[0]
+    loops = provider.loops("softmax", first) if first.ndim == 2 else None
+    if loops is None or any(a.dtype != first.dtype for a in arrays):
+        return *((_logs, _logs_back) if log else (_weights, _weights_back)), list(arrays)
+    return *_compiled(loops, log), [np.ascontiguousarray(a) for a in arrays]
+
+
+def softmax(x: Any, axis: int, log: bool) -> Any:
+    """Return the softmax along an axis, or its logarithm."""
+    out = np.empty(x.shape, x.dtype)
+    work, _, arrays = _work(log, _rows(x, axis))
+    _in_blocks(work, _rows(out, axis), *arrays)
+    return out
+
+
+def softmax_back(g: Any, y: Any, axis: int, log: bool) -> Any:
+    """Return the gradient of the input, given the result `y` and its gradient."""
+    out = np.empty(y.shape, y.dtype)
+    _, work, arrays = _work(log, _rows(g, axis), _rows(y, axis))
+    _in_blocks(work, _rows(out, axis), *arrays)
+    return out
+
+
+# --- For the cross entropy of rows ------------------------------------------------------------------
+
+
+def logsumexp(x: Any) -> Any:
+    """Return the logarithm of the sum of exponentials of each row."""
+    out = np.empty(len(x), x.dtype)
+    loops = provider.loops("softmax", x)
+    x = x if loops is None else np.ascontiguousarray(x)
+
+    def work(out: Any, x: Any) -> None:
+        if loops is not None:
+            loops.logsumexp_rows(x, _maximum(x, 1), out)
+            return
+        top = _maximum(x, 1, keepdims=True)
+        away = x - top
+        np.exp(away, out=away)
+        np.log(_sums(away)[:, 0], out=out)
+        out += top[:, 0]
+
+    _in_blocks(work, out, x, width=x.shape[1])
+    return out
+
+
+def weighted(x: Any, logs: Any, share: Any) -> Any:
+    """Return the softmax of rows with a given logsumexp, times a number for all or one for each."""
+    out = np.empty(x.shape, x.dtype)
+    loops = provider.loops("softmax", x)
+    x = x if loops is None else np.ascontiguousarray(x)
+    shares = np.full(len(x), share, x.dtype) if share.ndim == 0 else np.ascontiguousarray(share, x.dtype)
+
+    def work(out: Any, x: Any, logs: Any, shares: Any) -> None:
+        if loops is not None:
+            loops.cross_entropy_back_rows(x, logs, shares, out)
+            return
+        np.subtract(x, logs[:, None], out=out)
+        np.exp(out, out=out)
+        out *= shares[:, None]
+
+    _in_blocks(work, out, x, logs, shares)
+    return out
