@@ -149,8 +149,10 @@ def as_device(value: Any) -> device:
 
 def of(array: Any) -> device:
     """Return the device that holds `array`."""
-    if isinstance(array, np.ndarray):
+    if isinstance(array, np.ndarray | np.generic):
         return CPU
+    if hasattr(array, "level"):  # a payload, which is where its memory is
+        return of(array.memory())
     inner = getattr(array, "device", None)
     if isinstance(inner, device):
         return inner

@@ -9,6 +9,7 @@ from typing import Any
 from ..core.nodes import wrap
 from ..core.payload import Level
 from ..core.tensor import TensorBase
+from ..core.views import edge_of
 from ..ops.join import cat
 from ..ops.shape import expand_p, movedim, reshape_p
 from ..payloads.batched import Batched
@@ -162,6 +163,7 @@ def _opened(out: Any, dim: int | None, level: int, size: int, func: Any) -> Any:
             f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(out)}. Did you mean "
             "to set out_dims= to None for output?"
         )
+    edge_of(out)  # a view of what was written since becomes up to date
     payload = out.array
     batched = isinstance(payload, Batched) and payload.level == level
     if dim is None:

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.nodes import wrap
 from ..core.payload import Level
 from ..core.tensor import TensorBase
+from ..core.views import edge_of
 from ..ops import create
 from ..payloads.dual import Dual
 from ..tree import tree_flatten, tree_map
@@ -86,6 +87,7 @@ def as_dual(primal: Any, tangent: Any, level: int) -> Any:
 
 def parted(out: Any, level: int, strict: bool) -> tuple[Any, Any]:
     """Return the value and the tangent of an output, zeros if it has none."""
+    edge_of(out)  # a view of what was written since becomes up to date
     array = out.array
     if isinstance(array, Dual) and array.level == level:
         primal = as_tensor(array.primal)

@@ -462,6 +462,16 @@ primitive.into = into
 # --- Like another tensor ----------------------------------------------------------------------------
 
 
+def at_level_of(input: Tensor, made: Tensor) -> Tensor:
+    """Return a fresh tensor at the levels of the batches that `input` is in, so that it can be written with it."""
+    payload = input.array
+    if not isinstance(payload, Payload):
+        return made
+    below = payload.below()
+    made = at_level_of(below if isinstance(below, TensorBase) else wrap(below), made)
+    return made if payload.spreads else wrap(type(payload).lifted(made.array, payload.level))
+
+
 def like(input: Tensor, dtype: Any, device: Any) -> tuple[Any, Any]:
     """Return the dtype and device of a tensor made like `input`."""
     place = devices.of(input.array) if device is None else devices.as_device(device)
@@ -485,7 +495,8 @@ def _filled_like(
         raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     _check_layout(layout)
     wanted, place = like(input, dtype, device)
-    return _filled(value, tuple(input.array.shape), wanted, place, requires_grad, order_like(input, memory_format))
+    made = _filled(value, tuple(input.array.shape), wanted, place, requires_grad, order_like(input, memory_format))
+    return at_level_of(input, made) if modes.unusual else made
 
 
 def zeros_like(
@@ -539,7 +550,7 @@ def new_zeros(
 ) -> Tensor:  # fmt: skip
     """Make zeros of the dtype and on the device of `input`."""
     wanted, place = like(input, dtype, device)
-    return _filled(0, _size_of(args, size, "new_zeros"), wanted, place, requires_grad)
+    return at_level_of(input, _filled(0, _size_of(args, size, "new_zeros"), wanted, place, requires_grad))
 
 
 def new_ones(
@@ -548,7 +559,7 @@ def new_ones(
 ) -> Tensor:  # fmt: skip
     """Make ones of the dtype and on the device of `input`."""
     wanted, place = like(input, dtype, device)
-    return _filled(1, _size_of(args, size, "new_ones"), wanted, place, requires_grad)
+    return at_level_of(input, _filled(1, _size_of(args, size, "new_ones"), wanted, place, requires_grad))
 
 
 def new_empty(
@@ -557,7 +568,7 @@ def new_empty(
 ) -> Tensor:  # fmt: skip
     """Make an unset tensor of the dtype and on the device of `input`."""
     wanted, place = like(input, dtype, device)
-    return _filled(None, _size_of(args, size, "new_empty"), wanted, place, requires_grad)
+    return at_level_of(input, _filled(None, _size_of(args, size, "new_empty"), wanted, place, requires_grad))
 
 
 def new_full(
@@ -567,7 +578,7 @@ def new_full(
     """Make a tensor filled with one value, of the dtype and on the device of `input`."""
     wanted, place = like(input, dtype, device)
     value = scalar_of(fill_value, "fill_value", "new_full")
-    return _filled(value, shape_from((size,)), wanted, place, requires_grad)
+    return at_level_of(input, _filled(value, shape_from((size,)), wanted, place, requires_grad))
 
 
 def new_empty_strided(

@@ -29,9 +29,7 @@ def _check(p: float) -> None:
 def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:
     """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
     array = input.array
-    base: Any = array
-    while isinstance(base, Payload):
-        base = base.concrete("dropout")  # type: ignore[attr-defined]
+    base: Any = array.memory() if isinstance(array, Payload) else array
     sample = stream_of(None).bernoulli(keep, tuple(array.shape) if shape is None else shape, base.dtype)
     return devices.place_array(sample, devices.of(base))
 

@@ -16,12 +16,14 @@ from ..core.dtypes import as_dtype, default
 from ..core.inplace import write
 from ..core.layout import check_layout, empty_ordered
 from ..core.observation import opaque
+from ..core.payload import Payload, inside, top_payload
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
 from ..kernels.random import Stream
 from .arguments import require_tensor, shape_from
 from .compare import zeros_p
 from .create import finish, into, like, order_like
+from .draws import batch_stream, drawn_below
 from .shape import expand_p
 
 Tensor = Any
@@ -168,6 +170,8 @@ class _ObservedStream:
 def stream_of(generator: Generator | None) -> Any:
     """Return the stream to draw from."""
     stream = default_generator.stream if generator is None else generator.stream
+    if inside.levels:
+        stream = batch_stream(stream)
     return _ObservedStream(stream) if modes.unusual and modes.local.observer is not None else stream
 
 
@@ -380,6 +384,8 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     >>> adjoint.bernoulli(adjoint.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
+    if p is None and modes.unusual and top_payload((input,)) is not None:
+        return into(out, drawn_below(lambda x: bernoulli(x, generator=generator), input))
     chance = _host(input) if p is None else p
     _check_probability(chance)
     if p is None and dtypes.of(input.array.dtype).category != 2:
@@ -399,6 +405,8 @@ def _check_probability(p: Any) -> None:
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Draw from Poisson distributions with the rates in `input`."""
+    if modes.unusual and top_payload((input,)) is not None:
+        return drawn_below(lambda x: poisson(x, generator), input)
     rates = _host(input)
     if bool((rates < 0).any()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
@@ -416,6 +424,8 @@ def multinomial(
     >>> adjoint.multinomial(adjoint.tensor([0.0, 3.0]), 2, replacement=True)
     tensor([1, 1])
     """
+    if modes.unusual and top_payload((input,)) is not None:
+        return into(out, drawn_below(lambda x: multinomial(x, num_samples, replacement, generator=generator), input))
     weights = _host(input)
     if dtypes.of(weights.dtype).category != 2:
         raise RuntimeError(
@@ -455,6 +465,10 @@ def _check_std(std: Any) -> None:
 
 def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: Any) -> Tensor:
     """Draw with a mean or a standard deviation per element."""
+    if modes.unusual and top_payload((mean, std)) is not None:
+        both = [t for t, own in ((mean, of_mean), (std, of_std)) if own]
+        rest = [] if of_mean and of_std else [std] if of_mean else [mean]
+        return drawn_below(lambda *ts: normal(*((*ts, *rest) if of_mean else (*rest, *ts)), generator=generator), *both)
     centre, width = _host(mean) if of_mean else mean, _host(std) if of_std else std
     if of_std and bool((width < 0).any()):
         raise RuntimeError("normal expects all elements of std >= 0.0")
@@ -485,8 +499,10 @@ for _number, _name in enumerate(("random_between", "random_below", "random")):
     _WRITES[_name] = _sampler(_name, f"RandomBackward{_number}", 1)
 
 
-def _fill(x: Tensor, kind: str, sample: Any) -> Tensor:
+def _fill(x: Any, kind: str, sample: Any) -> Tensor:
     """Overwrite a tensor with fresh numbers; what it was computed from no longer matters."""
+    if isinstance(sample, Payload):  # a batch of numbers is an operand like any other, not a parameter
+        return x.copy_(finish(sample))
     return write(_WRITES[kind].op, x, (), (devices.place_array(sample, devices.of(x.array)),))
 
 

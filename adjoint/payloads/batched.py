@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from typing import Any
 
 import numpy as np
 
+from ..core.nodes import wrap
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p, reshape_p
@@ -87,13 +89,16 @@ class Batched(Speaking):
                 f"{what}: its result has another shape for every element of the batch. Use adjoint.where, or compute "
                 "it outside vmap."
             )
+        if what in ("float()", "int()", "complex()", "index()"):
+            what = "item()"
         raise RuntimeError(
             f"vmap: It looks like you're calling .{what} on a Tensor. We don't support vmap over calling .{what} on a "
             "Tensor: it stands for a whole batch of values. Keep it a tensor, or take the number outside vmap."
         )
 
     def __repr__(self) -> str:
-        return f"BatchedTensor(lvl={self.level}, bdim=0, value={self.value!r})"
+        value = self.value if isinstance(self.value, TensorBase) else wrap(self.value)
+        return f"BatchedTensor(lvl={self.level}, bdim=0, value=\n{textwrap.indent(repr(value), '    ')}\n)"
 
 
 _DYNAMIC = ("unique()", "unique_consecutive()", "nonzero()", "indexing with a mask", "repeat_interleave()")
