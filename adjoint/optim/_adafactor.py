@@ -1,0 +1,100 @@
+"""Adafactor: Adam's scale from the sums of rows and columns alone, for little memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.device import module_of
+from ..core.nodes import wrap
+from .elementwise import advanced, without_tensors
+from .optimizer import Closure, Optimizer, ParamsT, check, check_lr, note_written, scalar, zeros_like
+
+__all__ = ["Adafactor"]
+
+
+def _update(p: Any, g: Any, kept: list[Any], step: float, group: dict[str, Any]) -> None:
+    """Update a parameter and what is remembered of it: the mean squares of rows and columns, or of elements."""
+    floor, smallest = group["eps"]
+    if floor is None:
+        floor = float(dtypes.finfo(dtypes.of(p.dtype)).eps)
+    lr, share = group["lr"], step ** group["beta2_decay"]
+    alpha = max(smallest, _length(p) / p.size**0.5) * min(lr, 1 / step**0.5)
+    if group["weight_decay"] != 0:
+        p *= 1 - lr * group["weight_decay"]
+    if len(kept) == 2:
+        row, column = kept
+        row += ((g * g).mean(-1, keepdims=True) - row) * share
+        column += ((g * g).mean(-2, keepdims=True) - column) * share
+        square = row @ column / np.maximum(row.mean(-2, keepdims=True), floor)
+    else:
+        (square,) = kept
+        square += (g * g - square) * share
+    change = g / np.sqrt(np.maximum(square, floor * floor))
+    p -= change * (alpha / max(1.0, _length(change) / (change.size**0.5 * group["d"])))
+
+
+def _length(x: Any) -> float:
+    return float(np.sqrt((x * x).sum()))
+
+
+class Adafactor(Optimizer):
+    """Adafactor (Shazeer & Stern 2018): relative steps, factored second moments, clipped updates."""
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        check_lr(lr, "Learning rate should be >= 0 but is: {}")
+        check(beta2_decay <= 0.0, f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        check(eps[0] is None or eps[0] >= 0.0, f"epsilon1 should be >= 0 but is: {eps[0]}")
+        check(eps[1] >= 0.0, f"epsilon2 should be >= 0 but is: {eps[1]}")
+        check(d >= 1.0, f"Clipping threshold d should be >= 1 but is: {d}")
+        check(weight_decay >= 0.0, f"weight_decay should be >= 0 but is: {weight_decay}")
+        defaults = {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def step(self, closure: Closure = None) -> Any:
+        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        loss = self._loss_of(closure)
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p._grad is not None]
+            plain = without_tensors(group)
+            for p in params:
+                if p.is_complex():
+                    raise RuntimeError("Adafactor does not support complex parameters")
+                if p._grad.is_sparse:
+                    raise RuntimeError("Adafactor does not support sparse gradients")
+                state = self.state[p]
+                if not state:
+                    self._begin(state, p)
+                g = -p._grad.array if group["maximize"] else p._grad.array
+                kept = [state[name].array for name in ("row_var", "col_var", "variance") if name in state]
+                _update(p.array, g, kept, advanced(state["step"]), plain)
+            if params:
+                note_written(params, "Adafactor.step")
+        return loss
+
+    @staticmethod
+    def _begin(state: dict[str, Any], p: Any) -> None:
+        state["step"] = scalar(0.0)
+        if p.ndim < 2:
+            state["variance"] = zeros_like(p)
+            return
+        *rest, rows, columns = p.array.shape
+        zeros = module_of(p.array).zeros
+        state["row_var"] = wrap(zeros((*rest, rows, 1), p.array.dtype))
+        state["col_var"] = wrap(zeros((*rest, 1, columns), p.array.dtype))

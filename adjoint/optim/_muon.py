@@ -1,0 +1,100 @@
+"""Muon: momentum whose steps are made orthogonal, for the matrices of a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from .elementwise import without_tensors
+from .optimizer import Closure, Optimizer, ParamsT, check, check_lr, note_written, zeros_like
+
+__all__ = ["Muon"]
+
+
+def _rounded(x: Any) -> Any:
+    """Return single-precision values as bfloat16 has them."""
+    return x.astype(dtypes.bfloat16.np).astype(np.float32)
+
+
+def _orthogonal(x: Any, coefficients: tuple[float, float, float], steps: int, eps: float) -> Any:
+    """Return nearly the orthogonal factor of `x`, by Newton and Schulz's iteration in bfloat16."""
+    a, b, c = coefficients
+    tall = x.shape[0] > x.shape[1]
+    x = _rounded((x.T if tall else x).astype(np.float32))
+    x = _rounded(x / np.maximum(_rounded(np.sqrt((x * x).sum())), np.float32(eps)))
+    for _ in range(steps):
+        gram = _rounded(x @ x.T)
+        x = _rounded(a * x + _rounded(b * gram + c * (gram @ gram)) @ x)
+    return x.T if tall else x
+
+
+def _rate(lr: float, rule: str | None, shape: tuple[int, ...]) -> float:
+    """Return the learning rate for a matrix of the given shape."""
+    rows, columns = shape
+    if rule == "match_rms_adamw":
+        return float(lr * 0.2 * max(rows, columns) ** 0.5)
+    return float(lr * max(1, rows / columns) ** 0.5)
+
+
+def _update(p: Any, g: Any, buffer: Any, group: dict[str, Any]) -> None:
+    lr, momentum = group["lr"], group["momentum"]
+    buffer += (g - buffer) * (1 - momentum)
+    ahead = g + (buffer - g) * momentum if group["nesterov"] else buffer
+    step = _orthogonal(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
+    p *= 1 - lr * group["weight_decay"]
+    p -= step.astype(p.dtype) * _rate(lr, group["adjust_lr_fn"], p.shape)
+
+
+class Muon(Optimizer):
+    """Momentum orthogonalized by Newton-Schulz (Jordan et al. 2024); for matrices only."""
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        check_lr(lr, "Learning rate should be >= 0 but is: {}")
+        check(momentum >= 0.0, f"momentum should be >= 0 but is: {momentum}")
+        check(weight_decay >= 0.0, f"weight decay should be >= 0 but is: {weight_decay}")
+        known = (None, "original", "match_rms_adamw")
+        check(adjust_lr_fn in known, f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        defaults = {
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for p in group["params"]:
+                check(
+                    p.ndim == 2, f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}"
+                )
+
+    def step(self, closure: Closure = None) -> Any:
+        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        loss = self._loss_of(closure)
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p._grad is not None]
+            plain = without_tensors(group)
+            check(plain["ns_steps"] < 100, "Number of steps must be less than 100 for computational efficiency")
+            check(len(plain["ns_coefficients"]) == 3, "Coefficients must be a tuple of exactly 3 values")
+            for p in params:
+                if p.is_complex():
+                    raise RuntimeError("Muon does not support complex parameters")
+                if p._grad.is_sparse:
+                    raise RuntimeError("Muon does not support sparse gradients")
+                state = self.state[p]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = zeros_like(p)
+                _update(p.array, p._grad.array, state["momentum_buffer"].array, plain)
+            if params:
+                note_written(params, "Muon.step")
+        return loss

@@ -1,0 +1,214 @@
+"""Optimizers whose update treats every element alike, and how such an update is run.
+
+An update is one pure function of elements: parameter, gradient, remembered values, numbers. It is written
+with operators and NumPy's ufuncs, and changes its arguments by augmented assignment, so the same text runs
+
+- on arrays, in place: large parameters block by block, so that a block stays in the cache from the first pass
+  to the last, and many small ones packed into one array;
+- on tensors, when the step itself is to be differentiated (``differentiable=True``);
+- on single numbers, compiled by Numba into one loop (``adjoint[fast]``): therefore it also returns what it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.grad_mode import set_grad_enabled
+from ..core import modes
+from ..core.device import module_of
+from ..core.observation import lifting
+from ..core.payload import Payload
+from ..core.tensor import TensorBase
+from ..ops.kinds import view_as_real
+from .optimizer import Closure, Optimizer, note_written
+
+ndarray = np.ndarray
+BLOCK = 32_768  # elements: five arrays of them fit a core's second-level cache
+SMALL = 8_192  # elements: what is smaller is packed with others, so that it does not pay for every pass
+
+Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and remembered values
+
+
+class Elementwise(Optimizer):
+    """An optimizer that gives `update`, and says what a parameter's state and numbers are."""
+
+    update: Callable[..., Any]
+
+    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Return the names of the tensors in a parameter's state that `update` takes after the gradient."""
+        raise NotImplementedError
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        """Begin or advance a parameter's state; parameters for which this answers alike take the same numbers."""
+        raise NotImplementedError
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        """Return what `update` takes last."""
+        raise NotImplementedError
+
+    def _pull(self, group: dict[str, Any]) -> Any:
+        """Return the share of the parameter that is added to its gradient (the penalty called L2)."""
+        return group["weight_decay"]
+
+    def step(self, closure: Closure = None) -> Any:
+        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        loss = self._loss_of(closure)
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p._grad is not None]
+            if any(p._grad.is_sparse for p in params):
+                params = self._step_sparse(params, group)
+            if not params:
+                continue
+            if group["differentiable"] or (modes.unusual and _seen_through(params)):
+                with set_grad_enabled(group["differentiable"]):
+                    self._step_tensors(params, group)
+            else:
+                self._step_arrays(params, group)
+        return loss
+
+    def _step_sparse(self, params: list[Any], group: dict[str, Any]) -> list[Any]:
+        raise RuntimeError(
+            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
+        )
+
+    def _step_tensors(self, params: list[Any], group: dict[str, Any]) -> None:
+        """Update tensor by tensor, recording the update where grad mode is on."""
+        names = self._remembers(group)
+        for p in params:
+            state = self.state[p] if names else {}
+            numbers = self._numbers(group, self._advance(state, p, group))
+            values = [p, p._grad, *(state[name] for name in names)]
+            if p.is_complex():
+                values = [view_as_real(v) for v in values]
+            g = _adjusted(values[0], values[1], group["maximize"], self._pull(group))
+            self.update(values[0], g, *values[2:], *numbers)
+
+    def _step_arrays(self, params: list[Any], group: dict[str, Any]) -> None:
+        names = self._remembers(group)
+        piles: dict[Any, list[Row]] = {}
+        for p in params:
+            if names:
+                state = self.state[p]
+                stage = self._advance(state, p, group)
+                row = (p.array, p._grad.array, *[state[name].array for name in names])
+            else:
+                stage, row = None, (p.array, p._grad.array)
+            key = (row[0].dtype, stage, type(row[0]) is ndarray or p.device)
+            if key in piles:
+                piles[key].append(row)
+            else:
+                piles[key] = [row]
+        plain = without_tensors(group)
+        maximize, pull = plain["maximize"], self._pull(plain)
+        for (_, stage, _), rows in piles.items():
+            Pass(type(self).update, self._numbers(plain, stage), maximize, pull).run(rows)
+        note_written(params, f"{type(self).__name__}.step")
+
+
+def _seen_through(params: list[Any]) -> bool:
+    """Return whether each op of the update must be a primitive: inside a transform, or while it is captured."""
+    return lifting(False) is not False or any(isinstance(p.array, Payload) for p in params)
+
+
+def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a group with numbers in place of tensors of one element."""
+    found = {k: _number(v) for k, v in group.items() if isinstance(v, TensorBase | tuple)}
+    return {**group, **found} if found else group
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_number(v) for v in value)
+    return value.item() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]
+
+
+def _adjusted(p: Any, g: Any, maximize: bool, pull: Any) -> Any:
+    """Return the gradient that an update sees."""
+    if maximize:
+        g = -g
+    if pull is None or (isinstance(pull, int | float) and pull == 0):
+        return g
+    return g + p * pull
+
+
+class Pass:
+    """One application of an update to the arrays of parameters that take the same numbers."""
+
+    __slots__ = ("maximize", "numbers", "pull", "update")
+
+    def __init__(self, update: Any, numbers: tuple[Any, ...], maximize: bool, pull: Any) -> None:
+        self.update, self.numbers, self.maximize, self.pull = update, numbers, maximize, pull
+
+    def run(self, rows: list[Row]) -> None:
+        """Update the arrays of each row in place."""
+        first = rows[0][0]
+        if type(first) is ndarray and first.dtype.kind == "f":
+            # A ufunc takes an array of its own dtype with no question asked, a Python number with several.
+            numbers = [np.array(n, first.dtype) if type(n) is float else n for n in self.numbers]
+            self.numbers = tuple(numbers)
+        remembering = len(rows[0]) > 2
+        small = [row for row in rows if row[0].size <= SMALL] if remembering and len(rows) > 1 else []
+        if len(small) > 1:
+            self.pack(small)
+            rows = [row for row in rows if row[0].size > SMALL]
+        for row in rows:
+            self.apply(row)
+
+    def pack(self, rows: list[Row]) -> None:
+        """Update small parameters as if they were one."""
+        module = module_of(rows[0][0])
+        columns = list(zip(*rows))
+        packed = [module.concatenate(column, axis=None) for column in columns]
+        self.apply(tuple(packed))
+        for column, source in zip((columns[0], *columns[2:]), (packed[0], *packed[2:])):
+            start = 0
+            for array in column:
+                end = start + array.size
+                array[...] = source[start:end].reshape(array.shape)
+                start = end
+
+    def apply(self, row: Row) -> None:
+        """Update one parameter in place, block by block where it is large."""
+        if row[0].dtype.kind not in "f" or row[0].dtype.itemsize < 4:
+            self.apply_converted(row)
+        elif type(row[0]) is not ndarray or row[0].size <= BLOCK:
+            self.apply_whole(row)
+        elif all(array.flags.c_contiguous for array in (row[0], *row[2:])):
+            flat = [array.reshape(-1) for array in row]  # a gradient that is not contiguous is copied here
+            for start in range(0, row[0].size, BLOCK):
+                self.apply_whole([array[start : start + BLOCK] for array in flat])
+        else:
+            self.apply_whole(row)
+
+    def apply_whole(self, row: Any) -> None:
+        """Update one parameter, or a block of it, in as many passes over it as the update has operations."""
+        p, g, *kept = row
+        if self.maximize or self.pull:
+            g = _adjusted(p, g, self.maximize, self.pull)
+        self.update(p, g, *kept, *self.numbers)
+
+    def apply_converted(self, row: Row) -> None:
+        """Update complex values as pairs of real ones, and half precision in single."""
+        module = module_of(row[0])
+        if row[0].dtype.kind == "c":
+            real = "f4" if row[0].dtype.itemsize == 8 else "f8"
+            whole = [module.ascontiguousarray(array).reshape(-1) for array in row]
+            converted = [array.view(real) for array in whole]
+        else:
+            whole = converted = [array.astype("f4").reshape(-1) for array in row]
+        self.apply(tuple(converted))
+        for array, source in zip((row[0], *row[2:]), (whole[0], *whole[2:])):
+            array[...] = source.reshape(array.shape)
+
+
+def advanced(step: Any) -> Any:
+    """Add one to a step count, and return it."""
+    if modes.unusual and lifting(False) is not False:  # captured: a number would be the same on every run
+        step += 1
+        return step.double()
+    now = float(step.array) + 1.0
+    step.array.fill(now)
+    return now

@@ -1,0 +1,393 @@
+"""Optimizer: parameter groups, state, hooks and state dicts; how a parameter is updated is its subclasses' business."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..autograd.grad_mode import enable_grad
+from ..core import dtypes
+from ..core.device import module_of
+from ..core.nodes import wrap
+from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
+from ..hooks import RemovableHandle
+
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
+
+ParamsT: TypeAlias = Iterable[Any]
+Closure: TypeAlias = Callable[[], Any] | None
+
+_global_optimizer_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
+_global_optimizer_post_hooks: dict[int, Callable[..., Any]] = OrderedDict()
+
+
+class _RequiredParameter:
+    """Stands in `defaults` for an option that every group must name."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before every step of every optimizer."""
+    return RemovableHandle(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after every step of every optimizer."""
+    return RemovableHandle(_global_optimizer_post_hooks, hook)
+
+
+class Optimizer:
+    """Holds parameters in groups with their options, and what it remembers of each in `state`.
+
+    Parameters
+    ----------
+    params
+        Tensors, pairs ``(name, tensor)``, or dicts with ``"params"`` and options of their own.
+    defaults
+        Options of groups that do not name them.
+    """
+
+    OptimizerPreHook: TypeAlias = Callable[..., Any]
+    OptimizerPostHook: TypeAlias = Callable[..., Any]
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self._prepare()
+        if isinstance(params, TensorBase):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{_typename(params)}; put it in a list"
+            )
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in vars(cls):
+            cls.step = cls.profile_hook_step(vars(cls)["step"])  # type: ignore[method-assign]
+
+    def _prepare(self) -> None:
+        """Make the dicts of hooks, which a pickle does not carry."""
+        for name in (
+            "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
+            "_optimizer_state_dict_post_hooks", "_optimizer_load_state_dict_pre_hooks",
+            "_optimizer_load_state_dict_post_hooks",
+        ):  # fmt: skip
+            if name not in self.__dict__:
+                setattr(self, name, OrderedDict())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    # --- Stepping ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a class's `step` so that the hooks of the optimizer, and of all optimizers, are called."""
+        if getattr(func, "hooked", False):
+            return func
+
+        @functools.wraps(func)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not (
+                self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
+                or _global_optimizer_pre_hooks or _global_optimizer_post_hooks
+            ):  # fmt: skip
+                return func(self, *args, **kwargs)
+            for hook in [*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]:
+                answer = hook(self, args, kwargs)
+                if answer is None:
+                    continue
+                if not (isinstance(answer, tuple) and len(answer) == 2):
+                    raise RuntimeError(
+                        f"{func} must return None or a tuple of (new_args, new_kwargs), but got {answer}."
+                    )
+                args, kwargs = answer
+            result = func(self, *args, **kwargs)
+            for hook in [*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()]:
+                hook(self, args, kwargs)
+            return result
+
+        wrapper.hooked = True  # type: ignore[attr-defined]
+        return wrapper
+
+    def step(self, closure: Closure = None) -> Any:
+        """Update the parameters by their gradients; `closure` computes the loss anew and returns it."""
+        raise NotImplementedError
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or set them to zero."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p._grad = None
+                elif p._grad is not None:
+                    if p._grad.grad_fn is not None:
+                        p._grad.detach_()
+                    else:
+                        p._grad.requires_grad_(False)
+                    p._grad.zero_()
+
+    # --- Hooks -------------------------------------------------------------------------------------
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before `step`; it may return other arguments for it."""
+        return RemovableHandle(self._optimizer_step_pre_hooks, hook)  # type: ignore[attr-defined]
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after `step`."""
+        return RemovableHandle(self._optimizer_step_post_hooks, hook)  # type: ignore[attr-defined]
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before `state_dict`."""
+        return self._registered("_optimizer_state_dict_pre_hooks", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after `state_dict`; it may return another."""
+        return self._registered("_optimizer_state_dict_post_hooks", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another state dict."""
+        return self._registered("_optimizer_load_state_dict_pre_hooks", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after `load_state_dict`."""
+        return self._registered("_optimizer_load_state_dict_post_hooks", hook, prepend)
+
+    def _registered(self, kind: str, hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
+        hooks = getattr(self, kind)
+        handle = RemovableHandle(hooks, hook)
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    # --- Groups ------------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters, with options of its own where it names them."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        self._take_params(param_group)
+        for p in param_group["params"]:
+            if not isinstance(p, TensorBase):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_typename(p)}")
+            if not self.defaults.get("differentiable", None) and not (p.is_leaf or p.retains_grad):  # type: ignore[attr-defined]
+                raise ValueError(
+                    "can't optimize a non-leaf Tensor: an op computed it, so its update would be lost; optimize the "
+                    "leaf it came from, or detach() it and set requires_grad_()"
+                )
+        for name, value in self.defaults.items():
+            if value is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, value)
+        self._refuse_repeated(param_group)
+        self.param_groups.append(param_group)
+
+    def _take_params(self, group: dict[str, Any]) -> None:
+        """Bring a group's ``"params"`` into a list, and names, where given, into ``"param_names"``."""
+        params = group["params"]
+        if isinstance(params, TensorBase):
+            params = [params]
+        elif isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+                "will change between runs. Please use a list instead."
+            )
+        group["params"] = params = list(params)
+        named = [isinstance(p, tuple) for p in params]
+        if any(named):
+            if not all(named):
+                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            group["param_names"] = [name for name, _ in params]
+            group["params"] = [p for _, p in params]
+
+    def _refuse_repeated(self, group: dict[str, Any]) -> None:
+        params = group["params"]
+        if len(params) != len({id(p) for p in params}):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                "each of them is updated once for every time it is named",
+                UserWarning,
+                stacklevel=4,
+            )
+        for other in self.param_groups:
+            if ("param_names" in other) != ("param_names" in group):
+                word = "with" if "param_names" in group else "without"
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. cannot add param group "
+                    f"{word} names to the optimizer"
+                )
+        known = {id(p) for other in self.param_groups for p in other["params"]}
+        if not known.isdisjoint(map(id, params)):
+            raise ValueError("some parameters appear in more than one parameter group")
+
+    # --- State dicts -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state and the options, with a number in place of each parameter."""
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):  # type: ignore[attr-defined]
+            hook(self)
+        numbers: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                numbers.setdefault(id(p), len(numbers))
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [numbers[id(p)] for p in group["params"]]
+            groups.append(packed)
+        state = {numbers[id(k)] if isinstance(k, TensorBase) else k: v for k, v in self.state.items()}
+        result: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):  # type: ignore[attr-defined]
+            answer = hook(self, result)
+            result = result if answer is None else answer
+        return result
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over state and options from `state_dict`, parameters being matched by their order."""
+        state_dict = state_dict.copy()
+        for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):  # type: ignore[attr-defined]
+            answer = hook(self, state_dict)
+            state_dict = state_dict if answer is None else answer
+        saved = deepcopy(state_dict["param_groups"])
+        groups = self.param_groups
+        if len(groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        numbers = chain.from_iterable(s["params"] for s in saved)
+        params = dict(zip(numbers, chain.from_iterable(g["params"] for g in groups)))
+        options = {n: s for s in saved for n in s["params"]}
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                state[params[key]] = _fitted(params[key], value, options[key])
+            else:
+                state[key] = value
+        merged = [self._merged(old, new) for old, new in zip(groups, saved)]
+        self.__setstate__({"state": state, "param_groups": merged})
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):  # type: ignore[attr-defined]
+            hook(self)
+
+    @staticmethod
+    def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+        new["params"] = old["params"]
+        if "param_names" in old and "param_names" not in new:
+            new["param_names"] = old["param_names"]
+        return new
+
+    # --- For subclasses ----------------------------------------------------------------------------
+
+    def _loss_of(self, closure: Closure) -> Any:
+        if closure is None:
+            return None
+        with enable_grad():
+            return closure()
+
+
+def _typename(value: Any) -> str:
+    return value.type() if isinstance(value, TensorBase) else type(value).__name__  # type: ignore[attr-defined, no-any-return]
+
+
+def _fitted(p: Any, value: Any, options: dict[str, Any], key: str | None = None) -> Any:
+    """Return saved state as a parameter wants it: in its dtype and on its device, except for step counts."""
+    if isinstance(value, TensorBase):
+        if key == "step":
+            if options.get("capturable") or options.get("fused"):
+                return value.to(dtype=dtypes.float32, device=p.device)  # type: ignore[attr-defined]
+            return value
+        if p.is_floating_point():
+            return value.to(dtype=p.dtype, device=p.device)  # type: ignore[attr-defined]
+        return value.to(device=p.device)  # type: ignore[attr-defined]
+    if isinstance(value, dict):
+        return {k: _fitted(p, v, options, key=k) for k, v in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return type(value)(_fitted(p, v, options) for v in value)  # type: ignore[call-arg]
+    return value
+
+
+# --- What optimizers share ------------------------------------------------------------------------------
+
+
+def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:
+    """Raise if a learning rate is negative, or a tensor of more than one element."""
+    if isinstance(lr, TensorBase) and lr.array.size != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    check(lr >= 0, text.format(lr))
+
+
+def check(truth: Any, problem: str) -> None:
+    """Raise a ValueError that states the problem unless `truth` holds."""
+    if not truth:
+        raise ValueError(problem)
+
+
+def check_betas(betas: tuple[Any, Any]) -> None:
+    """Raise if one of two decay rates is not in [0, 1)."""
+    for i, beta in enumerate(betas):
+        check(0.0 <= beta < 1.0, f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Raise if options were asked for that exclude each other."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def scalar(value: float) -> Any:
+    """Return a number as optimizers keep it in their state: a tensor, at least in single precision."""
+    wide = dtypes.default() is dtypes.float64
+    return wrap(np.array(value, np.float64 if wide else np.float32))
+
+
+def zeros_like(p: Any) -> Any:
+    """Return a tensor of zeros in memory of its own, laid out as a parameter's."""
+    return wrap(module_of(p.array).zeros_like(p.array))
+
+
+def note_written(params: list[Any], operation: str) -> None:
+    """Record that parameters were written, as an in-place op does: stale kept values will be found out."""
+    first = params[0]
+    note_write(first, operation)
+    done = ledger_of(storage_of(first))
+    for p in params[1:]:
+        ledger = p.memory.ledger if p.memory is not None else None
+        if ledger is None or not ledger.version:  # the first write is also registered with the memory
+            note_write(p, operation)
+            continue
+        ledger.version += 1
+        ledger.time, ledger.code, ledger.lasti, ledger.operation = done.time, done.code, done.lasti, operation

@@ -1,0 +1,83 @@
+"""RAdam: Adam that waits for its averages to mean something before it divides by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .elementwise import Elementwise, advanced
+from .optimizer import ParamsT, check, check_betas, check_lr, scalar, zeros_like
+
+__all__ = ["RAdam"]
+
+
+def _update(
+    p: Any, g: Any, mean: Any, square: Any, step: Any, scaled: bool, eps: Any, beta1: Any, beta2: Any, keep: Any
+) -> Any:
+    if keep is not None:
+        p *= keep
+    mean += (g - mean) * (1 - beta1)
+    square *= beta2
+    square += g * g * (1 - beta2)
+    if scaled:
+        p -= mean / (np.sqrt(square) + eps) * step
+    else:
+        p -= mean * step
+    return p, mean, square
+
+
+class RAdam(Elementwise):
+    """Rectified Adam (Liu et al. 2020)."""
+
+    update = staticmethod(_update)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check(eps >= 0.0, f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq")
+
+    def _pull(self, group: dict[str, Any]) -> Any:
+        return None if group["decoupled_weight_decay"] else group["weight_decay"]
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        if not state:
+            state.update(step=scalar(0.0), exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
+        return advanced(state["step"])
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        step = lr / (1 - beta1**stage)
+        correction = 1 - beta2**stage
+        # How many gradients the average of squares amounts to, and in the end.
+        most = 2 / (1 - beta2) - 1
+        length = most - 2 * stage * beta2**stage / correction
+        scaled = length > 5.0
+        if scaled:
+            ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+            step = step * (ratio * correction) ** 0.5
+        decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
+        return step, scaled, group["eps"], beta1, beta2, 1 - lr * decay if decay else None

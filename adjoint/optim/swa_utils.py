@@ -1,0 +1,201 @@
+"""Averages of a model's weights over its training, and the schedule that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any, Literal
+
+from ..autograd.grad_mode import no_grad
+from ..core.dtypes import int64
+from ..nn.modules.module import Module
+from ..ops.create import zeros
+from .lr_scheduler import LRScheduler, _per_group, anneal
+from .optimizer import Optimizer
+
+__all__ = [
+    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
+    "update_bn",
+]  # fmt: skip
+
+
+def _check_decay(decay: float) -> None:
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
+    """Return the function that averages one parameter exponentially."""
+    _check_decay(decay)
+
+    @no_grad()
+    def ema_update(ema_param: Any, current_param: Any, num_averaged: Any) -> Any:
+        return decay * ema_param + (1 - decay) * current_param
+
+    return ema_update
+
+
+def get_swa_avg_fn() -> Callable[..., Any]:
+    """Return the function that averages one parameter, all values weighing alike."""
+
+    @no_grad()
+    def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
+        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+
+    return swa_update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
+    """Return the function that averages lists of parameters exponentially, in place."""
+    _check_decay(decay)
+
+    @no_grad()
+    def ema_update(ema_param_list: Any, current_param_list: Any, _: Any) -> None:
+        for average, current in zip(ema_param_list, current_param_list):
+            _move(average, current, 1 - decay)
+
+    return ema_update
+
+
+def get_swa_multi_avg_fn() -> Callable[..., None]:
+    """Return the function that averages lists of parameters in place, all values weighing alike."""
+
+    @no_grad()
+    def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
+        for average, current in zip(averaged_param_list, current_param_list):
+            _move(average, current, 1 / (float(num_averaged) + 1))
+
+    return swa_update
+
+
+def _move(average: Any, current: Any, share: float) -> None:
+    """Move an average towards a value; what is neither real nor complex cannot be averaged and is copied."""
+    if average.is_floating_point() or average.is_complex():
+        average.add_((current - average) * share)
+    else:
+        average.copy_(current)
+
+
+class AveragedModel(Module):
+    """A copy of a model whose parameters are averages of the model's at every `update_parameters`.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.Linear(2, 1)
+    >>> average = adjoint.optim.swa_utils.AveragedModel(model)
+    >>> average.update_parameters(model)
+    >>> average.n_averaged
+    tensor(1)
+    """
+
+    n_averaged: Any
+
+    def __init__(
+        self,
+        model: Any,
+        device: Any = None,
+        avg_fn: Callable[..., Any] | None = None,
+        multi_avg_fn: Callable[..., None] | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        assert avg_fn is None or multi_avg_fn is None, "Only one of avg_fn and multi_avg_fn should be provided"
+        self.module = deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", zeros((), dtype=int64, device=device))
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the averaged model."""
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model: Any) -> None:
+        """Take the parameters of `model` into the average."""
+        mine, theirs = _averaged(self.module, self.use_buffers), _averaged(model, self.use_buffers)
+        pairs = [(a, b.detach().to(a.device)) for a, b in zip(mine, theirs)]
+        averages, currents = [a.detach() for a, _ in pairs], [b for _, b in pairs]
+        if int(self.n_averaged) == 0:
+            for average, current in zip(averages, currents):
+                average.copy_(current)
+        elif self.avg_fn is not None:
+            for average, current in zip(averages, currents):
+                average.copy_(self.avg_fn(average, current, self.n_averaged.to(average.device)))
+        else:
+            (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, currents, self.n_averaged)
+        if not self.use_buffers:
+            for ours, other in zip(self.module.buffers(), model.buffers()):
+                ours.detach().copy_(other.detach().to(ours.device))
+        self.n_averaged += 1
+
+
+def _averaged(model: Any, use_buffers: bool) -> Iterable[Any]:
+    return chain(model.parameters(), model.buffers()) if use_buffers else model.parameters()
+
+
+@no_grad()
+def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
+    """Compute the running statistics of a model's batch norms anew, from the inputs that `loader` gives."""
+    from ..nn.modules.batchnorm import _BatchNorm
+
+    momenta = {}
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            module.reset_running_stats()
+            momenta[module] = module.momentum
+    if not momenta:
+        return
+    training = model.training
+    model.train()
+    for module in momenta:
+        module.momentum = None
+    for batch in loader:
+        input = batch[0] if isinstance(batch, list | tuple) else batch
+        model(input if device is None else input.to(device))
+    for module, momentum in momenta.items():
+        module.momentum = momentum
+    model.train(training)
+
+
+class SWALR(LRScheduler):
+    """Anneal to the constant learning rate at which weights are averaged."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float,
+        anneal_epochs: int = 10,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        for group, lr in zip(optimizer.param_groups, _per_group("swa_lr", optimizer, swa_lr)):
+            group["swa_lr"] = lr
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        self._anneal_strategy = anneal_strategy
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Return the learning rates of this epoch."""
+        self._warn_unless_stepping()
+        # The share of the last epoch is taken back out, so that other schedules may act on the same rates.
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before = max(0.0, min(1.0, (step - 1) / max(1, self.anneal_epochs)))
+        now = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return [
+            anneal(self._anneal_strategy, _origin(self._anneal_strategy, group, before), group["swa_lr"], now)
+            for group in self.optimizer.param_groups
+        ]
+
+
+def _origin(strategy: str, group: dict[str, Any], done: float) -> Any:
+    """Return the learning rate that annealing started from, given the one at a share `done`."""
+    goal = group["swa_lr"]
+    share = anneal(strategy, 0.0, 1.0, done)  # the weight of the goal
+    return goal if share == 1 else (group["lr"] - share * goal) / (1 - share)
