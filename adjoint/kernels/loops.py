@@ -124,3 +124,92 @@ def cross_entropy_back_rows(x: Any, logs: Any, shares: Any, out: Any) -> None:
         t, s = logs[i], shares[i]
         for j in range(x.shape[1]):
             out[i, j] = _exp(x[i, j] - t) * s
+
+
+# --- Normalization ----------------------------------------------------------------------------------
+
+
+@_compiled(_FREE)
+def norm_rows(x: Any, scale: Any, shift: Any, eps: Any, centered: bool, out: Any, mean: Any, var: Any) -> None:
+    """Write rows brought to mean 0 (if `centered`) and variance 1, scaled and shifted; and their moments."""
+    width = x.shape[1]
+    for i in range(x.shape[0]):
+        m = np.float32(0)
+        if centered:
+            for j in range(width):
+                m += x[i, j]
+            m /= np.float32(width)
+        v = np.float32(0)
+        for j in range(width):
+            v += (x[i, j] - m) * (x[i, j] - m)
+        v /= np.float32(width)
+        mean[i], var[i] = m, v
+        r = _ONE / np.sqrt(v + eps)
+        for j in range(width):
+            out[i, j] = (x[i, j] - m) * r * scale[j] + shift[j]
+
+
+@_compiled(_FREE)
+def norm_back_rows(
+    g: Any, x: Any, scale: Any, mean: Any, rstd: Any, centered: bool, out: Any, scales: Any, shifts: Any
+) -> None:
+    """Write the gradient of rows, and add to those of the scale and the shift."""
+    width = x.shape[1]
+    for i in range(x.shape[0]):
+        m, r = mean[i], rstd[i]
+        level, along = np.float32(0), np.float32(0)
+        for j in range(width):
+            t = g[i, j] * scale[j]
+            level += t
+            along += t * (x[i, j] - m)
+        level = level / np.float32(width) if centered else np.float32(0)
+        along = along * r * r / np.float32(width)
+        for j in range(width):
+            away = x[i, j] - m
+            out[i, j] = r * (g[i, j] * scale[j] - level - away * along)
+            scales[j] += g[i, j] * away * r
+            shifts[j] += g[i, j]
+
+
+@_compiled(_FREE)
+def moments_rows(x: Any, means: Any, squares: Any) -> None:
+    """Write the mean of each row and the sum of the squares about it."""
+    width = x.shape[1]
+    for i in range(x.shape[0]):
+        m = np.float32(0)
+        for j in range(width):
+            m += x[i, j]
+        m /= np.float32(width)
+        s = np.float32(0)
+        for j in range(width):
+            s += (x[i, j] - m) * (x[i, j] - m)
+        means[i], squares[i] = m, s
+
+
+@_compiled(_FREE)
+def affine_rows(x: Any, mean: Any, factor: Any, shift: Any, out: Any) -> None:
+    """Write rows less a mean, times a factor, plus a shift."""
+    for i in range(x.shape[0]):
+        m, f, s = mean[i], factor[i], shift[i]
+        for j in range(x.shape[1]):
+            out[i, j] = (x[i, j] - m) * f + s
+
+
+@_compiled(_FREE)
+def dots_rows(g: Any, x: Any, mean: Any, sums: Any, dots: Any) -> None:
+    """Write the sum of each row of `g`, and of its products with the row of `x` less a mean."""
+    for i in range(x.shape[0]):
+        m, s, d = mean[i], np.float32(0), np.float32(0)
+        for j in range(x.shape[1]):
+            s += g[i, j]
+            d += g[i, j] * (x[i, j] - m)
+        sums[i], dots[i] = s, d
+
+
+@_compiled(_FREE)
+def combine_rows(g: Any, x: Any, mean: Any, factor: Any, along: Any, level: Any, out: Any) -> None:
+    """Write ``g * factor - (x - mean) * along - level``, with numbers for each row."""
+    for i in range(x.shape[0]):
+        m, f, a, c = mean[i], factor[i], along[i], level[i]
+        for j in range(x.shape[1]):
+            out[i, j] = g[i, j] * f - (x[i, j] - m) * a - c

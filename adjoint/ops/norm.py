@@ -16,9 +16,12 @@ import numpy as np
 
 from ..core.dtypes import finfo, of
 from ..core.nodes import wrap
+from ..core.observation import observer
 from ..core.payload import Payload
 from ..core.recorders import nary
-from ..core.tensor import note_write
+from ..core.tensor import TensorBase, note_write
+from ..kernels import norms
+from ..kernels.softmax import LARGE
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sub_p
 from .measure import vector_norm
@@ -62,8 +65,12 @@ def _plan(
 
 
 def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
-    if type(x) is ndarray and _plan(x.shape, axes, shape)[0]:
-        return _norm_rows(x, weight, bias, axes, shape, eps, centered, moments)
+    if type(x) is ndarray:
+        large = _norm_large(x, weight, bias, axes, shape, eps, centered, moments) if x.size >= LARGE else None
+        if large is not None:
+            return large
+        if _plan(x.shape, axes, shape)[0]:
+            return _norm_rows(x, weight, bias, axes, shape, eps, centered, moments)
     n = max(count_of(x.shape, axes), 1)
     mean = _total(x, axes) / n if centered else None
     out = x - mean if centered else x.copy()
@@ -77,6 +84,33 @@ def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, cente
     if moments is not None:
         moments.mean, moments.var, moments.rstd = mean, var, rstd
     return out
+
+
+def _norm_large(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
+    """Normalize a large array by rows or by planes; None if it is neither."""
+    by_rows, width, same, kept = _plan(x.shape, axes, shape)
+    if by_rows and (same or (weight is None and bias is None)):
+        out, mean, var = norms.rows(x, weight, bias, width, eps, centered)
+    elif centered and (k := norms.plane(x.shape, axes, shape)):
+        out, mean, var = norms.planes(x, weight, bias, axes, k, eps)
+    else:
+        return None
+    if moments is not None:
+        moments.mean, moments.var = None if mean is None else mean.reshape(kept), var.reshape(kept)
+        moments.rstd = 1 / np.sqrt(moments.var + x.dtype.type(eps))
+    return out
+
+
+def _back_large(g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Any, needs: Any) -> Any:
+    by_rows, width, same, _ = _plan(x.shape, axes, shape)
+    if by_rows and (same or (weight is None and not (needs[1] or needs[2]))):
+        gx, gw, gb = norms.rows_back(g, x, weight, moments.mean, moments.rstd, width, needs)
+        return gx, None if gw is None else gw.reshape(shape), None if gb is None else gb.reshape(shape)
+    k = norms.plane(x.shape, axes, shape) if centered else 0
+    if not k:
+        return None
+    gx, gw, gb = norms.planes_back(g, x, weight, moments.mean, moments.rstd, axes, k, needs)
+    return gx, None if gw is None else sum_to_p(gw, shape), None if gb is None else sum_to_p(gb, shape)
 
 
 def _by_channel(a: Any, axes: tuple[int, ...]) -> bool:
@@ -182,6 +216,10 @@ def _norm_back(
 def _norm_back_arrays(
     g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Moments, needs: Any
 ) -> Any:
+    if x.size >= LARGE and g.dtype == x.dtype:
+        large = _back_large(g, x, weight, axes, shape, centered, moments, needs)
+        if large is not None:
+            return large
     mean, rstd = moments.mean, moments.rstd
     rows, n, same, _ = _plan(x.shape, axes, shape)
     if rows:
@@ -391,8 +429,9 @@ def _check_more_than_one(shape: Any) -> None:
 
 def _update(running: Tensor, new: Any, momentum: float) -> None:
     """Move running statistics towards those of a batch."""
-    if isinstance(running.array, Payload) or isinstance(new, Payload):
-        running.copy_(running.detach() * (1 - momentum) + wrap(new) * momentum)
+    if isinstance(running.array, Payload) or isinstance(new, Payload | TensorBase):
+        new = new if isinstance(new, TensorBase) else wrap(new)
+        running.copy_(running.detach() * (1 - momentum) + new * momentum)
         return
     array = running.array
     array *= array.dtype.type(1 - momentum)
@@ -401,13 +440,18 @@ def _update(running: Tensor, new: Any, momentum: float) -> None:
 
 
 def _statistics(input: Tensor, axes: tuple[int, ...], moments: Moments) -> tuple[Any, Any]:
-    """Return the mean and the variance of a batch (raw), as the kernel left them or found once more."""
-    if moments.rstd is not None:
+    """Return the mean and the variance of a batch (raw), as the kernel left them or found once more.
+
+    Observed, they are tensors and found by primitives: what is computed from them is then seen too.
+    """
+    watched = observer() is not None
+    if moments.rstd is not None and not watched:
         return moments.mean, moments.var
     x = input.detach()
     mean = mean_p(x, axes, True)
     away = sub_p(x, mean)
-    return mean.array, mean_p(mul_p(away, away), axes, True).array
+    var = mean_p(mul_p(away, away), axes, True)
+    return (mean, var) if watched else (mean.array, var.array)
 
 
 def _with_running(input: Tensor, mean: Tensor, var: Tensor, weight: Any, bias: Any, eps: float) -> Tensor:

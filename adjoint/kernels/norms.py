@@ -1,0 +1,245 @@
+"""Normalization of large arrays: mean 0 and variance 1 over some axes, then a scale and a shift; and back.
+
+Two shapes of the same thing. *Rows*: the last axes are normalized, and scale and shift lie along them (layer norm).
+*Planes*: the last axes share their moments, scale and shift, which are numbers per row of (rows, width) (batch,
+group and instance norm). Rows are walked through in blocks that stay in a core's cache, shared by threads; by
+compiled loops where there are any.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+from . import provider
+from .threads import share
+
+Ints = tuple[int, ...]
+
+_BLOCK = 1 << 15  # elements of a block of rows
+_COMPILED_BLOCK = 1 << 19  # loops walk row by row, and stop only to keep sums of scales' gradients short
+
+
+def _blocks(work: Any, loops: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
+    """Call ``work(outs, arrays)`` on blocks of rows."""
+    count, width = arrays[0].shape
+    step = max((_BLOCK if loops is None else _COMPILED_BLOCK) // max(width, 1), 1)
+
+    def part(start: int, stop: int) -> None:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            work([None if o is None else o[i:j] for o in outs], [None if a is None else a[i:j] for a in arrays])
+
+    share(part, count, max(_BLOCK // max(width, 1), 1))
+
+
+def _flat(x: Any, width: int) -> Any:
+    return np.ascontiguousarray(x).reshape(-1, width)
+
+
+# --- Rows -------------------------------------------------------------------------------------------
+
+
+def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -> tuple[Any, Any, Any]:
+    """Return the normalized array, and means (None if not `centered`) and variances of rows of `width`."""
+    flat, loops = _flat(x, width), provider.loops("norm", x)
+    out, mean, var = np.empty(flat.shape, x.dtype), np.empty(len(flat), x.dtype), np.empty(len(flat), x.dtype)
+    eps, ones = x.dtype.type(eps), np.ones(width, x.dtype)
+    scale, shift = (None if a is None else np.ascontiguousarray(a).reshape(width) for a in (scale, shift))
+
+    def compiled(outs: Any, arrays: Any) -> None:
+        zeros = np.zeros(width, x.dtype) if shift is None else shift
+        o, m, v = outs
+        loops.norm_rows(arrays[0], ones if scale is None else scale, zeros, eps, centered, o, m, v)
+
+    def plain(outs: Any, arrays: Any) -> None:
+        (o, m, v), (block,) = outs, arrays
+        if centered:
+            np.vecdot(block, ones, out=m)
+            m /= width
+            block = np.subtract(block, m[:, None], out=o)
+        np.vecdot(block, block, out=v)
+        v /= width
+        np.multiply(block, (1 / np.sqrt(v + eps))[:, None], out=o)
+        if scale is not None:
+            o *= scale
+        if shift is not None:
+            o += shift
+
+    _blocks(plain if loops is None else compiled, loops, (out, mean, var), flat)
+    return out.reshape(x.shape), mean if centered else None, var
+
+
+def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, needs: Any) -> tuple[Any, Any, Any]:
+    """Return the gradients of the array, the scale and the shift (flat), those that `needs` asks for."""
+    flat, gs, loops = _flat(x, width), _flat(g, width), provider.loops("norm", x)
+    centered = mean is not None
+    out = np.empty(flat.shape, x.dtype) if needs[0] or loops is not None else None
+    gw, gb = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
+    lock, ones = threading.Lock(), np.ones(width, x.dtype)
+    rstd, scale = rstd.reshape(-1), None if scale is None else np.ascontiguousarray(scale).reshape(width)
+    mean = np.zeros(len(flat), x.dtype) if mean is None else mean.reshape(-1)
+
+    def compiled(outs: Any, arrays: Any) -> None:
+        part, block, m, r = arrays
+        scales, shifts = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
+        weight = ones if scale is None else scale
+        loops.norm_back_rows(part, block, weight, m, r, centered, outs[0], scales, shifts)
+        add(scales, shifts)
+
+    def plain(outs: Any, arrays: Any) -> None:
+        part, block, m, r = arrays
+        away = block - m[:, None] if centered else block
+        shifts = np.add.reduce(part, 0) if needs[2] else 0
+        o = np.multiply(part, r[:, None], out=outs[0])
+        scales = np.einsum("ij,ij->j", o, away) if needs[1] else 0
+        if needs[0]:
+            if scale is not None:
+                o *= scale
+            along = np.vecdot(o, away)
+            along *= r * r / width
+            level = np.vecdot(o, ones) / width if centered else None
+            o -= np.multiply(away, along[:, None], out=away if centered else None)
+            if level is not None:
+                o -= level[:, None]
+        add(scales, shifts)
+
+    def add(scales: Any, shifts: Any) -> None:
+        nonlocal gw, gb
+        with lock:
+            gw += scales
+            gb += shifts
+
+    _blocks(plain if loops is None else compiled, loops, (out,), gs, flat, mean, rstd)
+    gx = out.reshape(x.shape) if out is not None and needs[0] else None
+    return gx, gw if needs[1] else None, gb if needs[2] else None
+
+
+# --- Planes -----------------------------------------------------------------------------------------
+
+
+def plane(x_shape: Ints, axes: Ints, shape: Ints) -> int:
+    """Return how many of the last axes are normalized together with one scale, 0 if none."""
+    rank = len(x_shape)
+    shape = (1,) * (rank - len(shape)) + shape
+    k = 0
+    while k < rank - 1 and rank - 1 - k in axes and shape[rank - 1 - k] == 1:
+        k += 1
+    return k
+
+
+class Planes:
+    """The moments of an array whose last `k` axes are planes, to normalize by and to go back with."""
+
+    def __init__(self, x: Any, axes: Ints, k: int) -> None:
+        self.lead, self.width = x.shape[:-k], math.prod(x.shape[-k:])
+        self.tail = (1,) * k
+        self.axes = tuple(a for a in axes if a < len(self.lead))
+        self.count = self.width * math.prod(self.lead[a] for a in self.axes)
+        self.loops = provider.loops("norm", x)
+
+    def per_row(self, a: Any) -> Any:
+        """Return numbers of a shape that broadcasts to the leading axes as one for each row."""
+        return np.ascontiguousarray(np.broadcast_to(a, self.lead)).reshape(-1)
+
+    def without_tail(self, a: Any) -> Any:
+        """Return an array without its last axes, which are of size 1."""
+        return a.reshape(a.shape[: a.ndim - len(self.tail)])
+
+    def moments(self, flat: Any) -> tuple[Any, Any]:
+        """Return the mean and the variance of what is normalized together, of the leading axes' rank."""
+        means, squares = np.empty(len(flat), flat.dtype), np.empty(len(flat), flat.dtype)
+        ones, loops = np.ones(self.width, flat.dtype), self.loops
+
+        def work(outs: Any, arrays: Any) -> None:
+            (m, s), (block,) = outs, arrays
+            if loops is not None:
+                loops.moments_rows(block, m, s)
+                return
+            np.vecdot(block, ones, out=m)
+            m /= self.width
+            away = block - m[:, None]
+            np.vecdot(away, away, out=s)
+
+        _blocks(work, loops, (means, squares), flat)
+        means, squares = means.reshape(self.lead), squares.reshape(self.lead)
+        mean = means.mean(self.axes, keepdims=True)
+        between = means - mean
+        between *= between
+        between *= self.width
+        between += squares
+        return mean, between.sum(self.axes, keepdims=True) / self.count
+
+
+def planes(x: Any, scale: Any, shift: Any, axes: Ints, k: int, eps: Any) -> tuple[Any, Any, Any]:
+    """Return the normalized array, its means and its variances."""
+    p = Planes(x, axes, k)
+    flat, loops = _flat(x, p.width), p.loops
+    mean, var = p.moments(flat)
+    factor = 1 / np.sqrt(var + x.dtype.type(eps))
+    if scale is not None:
+        factor = factor * p.without_tail(scale)
+    levels = np.zeros(len(flat), x.dtype) if shift is None else p.per_row(p.without_tail(shift))
+    out = np.empty(flat.shape, x.dtype)
+
+    def work(outs: Any, arrays: Any) -> None:
+        (o,), (block, m, f, s) = outs, arrays
+        if loops is not None:
+            loops.affine_rows(block, m, f, s, o)
+            return
+        np.subtract(block, m[:, None], out=o)
+        o *= f[:, None]
+        if shift is not None:
+            o += s[:, None]
+
+    _blocks(work, loops, (out,), flat, p.per_row(mean), p.per_row(factor), levels)
+    return out.reshape(x.shape), mean.reshape(*mean.shape, *p.tail), var.reshape(*var.shape, *p.tail)
+
+
+def planes_back(
+    g: Any, x: Any, scale: Any, mean: Any, rstd: Any, axes: Ints, k: int, needs: Any
+) -> tuple[Any, Any, Any]:
+    """Return the gradient of the array, and those of scale and shift before they are summed to their shape."""
+    p = Planes(x, axes, k)
+    flat, gs, loops = _flat(x, p.width), _flat(g, p.width), p.loops
+    mean, rstd = p.without_tail(mean), p.without_tail(rstd)
+    centers = p.per_row(mean)
+    sums, dots = np.empty(len(flat), x.dtype), np.empty(len(flat), x.dtype)
+    ones = np.ones(p.width, x.dtype)
+
+    def add(outs: Any, arrays: Any) -> None:
+        (s, d), (part, block, m) = outs, arrays
+        if loops is not None:
+            loops.dots_rows(part, block, m, s, d)
+            return
+        np.vecdot(part, ones, out=s)
+        np.vecdot(part, block - m[:, None], out=d)
+
+    _blocks(add, loops, (sums, dots), gs, flat, centers)
+    sums, dots = sums.reshape(p.lead), dots.reshape(p.lead)
+    gw = (dots * rstd).reshape(*p.lead, *p.tail) if needs[1] else None
+    gb = sums.reshape(*p.lead, *p.tail) if needs[2] else None
+    if not needs[0]:
+        return None, gw, gb
+    weight = x.dtype.type(1) if scale is None else p.without_tail(scale)
+    along = rstd**3 * ((dots * weight).sum(p.axes, keepdims=True) / p.count)
+    level = rstd * ((sums * weight).sum(p.axes, keepdims=True) / p.count)
+    out = np.empty(flat.shape, x.dtype)
+
+    def combine(outs: Any, arrays: Any) -> None:
+        (o,), (part, block, m, f, a, c) = outs, arrays
+        if loops is not None:
+            loops.combine_rows(part, block, m, f, a, c, o)
+            return
+        away = block - m[:, None]
+        away *= a[:, None]
+        np.multiply(part, f[:, None], out=o)
+        o -= away
+        o -= c[:, None]
+
+    numbers = (p.per_row(a) for a in (rstd * weight, along, level))
+    _blocks(combine, loops, (out,), gs, flat, centers, *numbers)
+    return out.reshape(x.shape), gw, gb
