@@ -173,6 +173,57 @@ class UninitializedTensorMixin:
         if self.node is not None:
             self.node.follow(self)
 
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Return one that will have another dtype, or be on another device."""
+        device, dtype = kwargs.get("device"), kwargs.get("dtype")
+        for arg in args:
+            if isinstance(arg, dtypes.dtype):
+                dtype = arg
+            elif arg is not None and not isinstance(arg, bool):
+                device = arg
+        return _remade(
+            type(self),
+            self.node is not None,
+            str(self._device if device is None else devices.as_device(device)),
+            self._dtype if dtype is None else dtype,
+        )
+
+    def become_like(self, other: Any) -> None:
+        """Take the dtype and device of another one that has no shape yet."""
+        self._dtype, self._device = other._dtype, other._device
+
+    def float(self) -> Any:
+        """Return one that will be float32."""
+        return self.to(dtypes.float32)
+
+    def double(self) -> Any:
+        """Return one that will be float64."""
+        return self.to(dtypes.float64)
+
+    def half(self) -> Any:
+        """Return one that will be float16."""
+        return self.to(dtypes.float16)
+
+    def bfloat16(self) -> Any:
+        """Return one that will be bfloat16."""
+        return self.to(dtypes.bfloat16)
+
+    def cpu(self) -> Any:
+        """Return one that will be in the host's memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> Any:
+        """Return one that will be in a GPU's memory."""
+        return self.to("cuda" if device is None else device)
+
+    def is_floating_point(self) -> bool:
+        """Return whether it will hold floating point numbers."""
+        return self._dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Return whether it will hold complex numbers."""
+        return self._dtype.is_complex
+
     @property
     def dtype(self) -> dtypes.dtype:
         """The data type it will have."""
@@ -219,7 +270,7 @@ def _remade(cls: Any, requires_grad: bool, device: str, dtype: dtypes.dtype) -> 
     return cls(requires_grad=requires_grad, device=device, dtype=dtype)
 
 
-class UninitializedParameter(UninitializedTensorMixin, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
     """A parameter whose shape is not known yet.
 
     Examples
@@ -237,7 +288,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         return cls._unset("parameter", requires_grad, device, dtype)
 
 
-class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
     """A buffer whose shape is not known yet."""
 
     __torch_function__ = disabled_torch_function  # type: ignore[assignment]

@@ -436,6 +436,13 @@ def poisson_nll_loss(
     return reduced(loss, code)
 
 
+def _same_but_one(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether two shapes differ in one dimension only, along which the first is to be repeated."""
+    if len(given) != len(shape):
+        return False
+    return [a for a, b in zip(given, shape, strict=True) if a != b] == [1]
+
+
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -450,7 +457,7 @@ def gaussian_nll_loss(
     if given != shape:
         if given == shape[:-1]:
             spread = spread.unsqueeze(-1)
-        elif not (given[:-1] == shape[:-1] and given and given[-1] == 1) and given != (1,) and given != ():
+        elif isinstance(var, TensorBase) and not _same_but_one(given, shape):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")

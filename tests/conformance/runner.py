@@ -24,6 +24,7 @@ from . import entries
 from .translate import Missing
 
 Record = dict[str, Any]
+LAYERS = "\n## Layers\n"  # the heading of what `modules.py` writes into the coverage page
 
 
 class OutOfTime(BaseException):
@@ -398,7 +399,10 @@ def main(argv: list[str] | None = None) -> int:
     print(f"\n{len(records)} entries, {len(skipped)} not driven, {time.monotonic() - started:.0f} s")
     print("\n".join(totals(records, wanted)))
     if args.markdown:
-        args.markdown.write_text(markdown(records, skipped, wanted, dtypes))
+        page = markdown(records, skipped, wanted, dtypes)
+        written = args.markdown.read_text() if args.markdown.exists() else ""
+        _, heading, layers = written.partition(LAYERS)  # that part is the other runner's
+        args.markdown.write_text(page + heading + layers)
     if args.json:
         args.json.write_text(json.dumps(records, indent=1))
     return 0

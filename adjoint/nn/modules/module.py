@@ -14,7 +14,7 @@ from ...core import device as devices
 from ...core.tensor import TensorBase
 from ...hooks import RemovableHandle
 from ...ops.create import empty_like
-from ..parameter import Buffer, Parameter
+from ..parameter import Buffer, Parameter, is_lazy
 from .backward import BackwardHook, warn_non_full_hook
 from .members import REGISTRIES, Hooks, Members, hooks_of
 from .speech import parse_to, say_where, typename
@@ -788,7 +788,9 @@ class Module:
             with no_grad():
                 applied = fn(param)
                 grad = None if param.grad is None else fn(param.grad)
-            if applied is not param:
+            if is_lazy(param):
+                param.become_like(applied)  # type: ignore[attr-defined]
+            elif applied is not param:
                 param.data = applied
             if grad is not None and grad is not param.grad:
                 param.grad = grad.requires_grad_(param.grad.requires_grad)
