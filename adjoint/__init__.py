@@ -14,7 +14,6 @@ from . import (
     cuda,
     fft,
     linalg,
-    nn,
     overrides,
     random,
     return_types,
@@ -101,7 +100,9 @@ globals().update(_typed_constructors)
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
-_ROOMS_LATER: frozenset[str] = frozenset({"compiler", "func", "optim", "serialization", "tree"})
+_ROOMS_LATER: frozenset[str] = frozenset(
+    {"compiler", "distributions", "func", "jit", "multiprocessing", "nn", "optim", "serialization", "stand_in", "tree"}
+)
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {"load": "serialization", "save": "serialization", "vmap": "func"}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from . import archive, pickling, safetensors, structure
 from .atomic import replacing
@@ -11,7 +12,10 @@ from .failures import FileFormatError
 from .placement import placement
 from .sources import Source, opened
 
-__all__ = ["get_unsafe_globals_in_checkpoint", "load", "save"]
+__all__ = ["DEFAULT_PROTOCOL", "MAP_LOCATION", "get_unsafe_globals_in_checkpoint", "load", "save"]
+
+DEFAULT_PROTOCOL = 2
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Any | str | dict[str, str] | None
 
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 _FORMATS = ("adjoint", "pt")
@@ -21,7 +25,7 @@ def save(
     obj: Any,
     f: Any,
     pickle_module: Any = None,
-    pickle_protocol: int = 2,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
     *,
     format: str | None = None,

@@ -1,0 +1,76 @@
+"""What stands for a name of torch that adjoint does not offer: it can be imported and mentioned, not used."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, NoReturn
+
+__all__ = ["Absent", "AbsentModule"]
+
+
+class Absent:
+    """A name that is not offered: calling it raises; as a type it has no instances, as a base class no effect."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = self.__qualname__ = name.rpartition(".")[2]
+        self.__module__ = name.rpartition(".")[0]
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raise: there is nothing to call."""
+        raise NotImplementedError(
+            f"{self._name} is not offered by adjoint, which runs this program in torch's place; "
+            "the program can import the name, but not use it"
+        )
+
+    def __getattr__(self, name: str) -> Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(f"{self._name}.{name}")
+
+    def __mro_entries__(self, bases: Any) -> tuple[type, ...]:
+        return (_Base,)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return False
+
+    def __subclasscheck__(self, cls: Any) -> bool:
+        return False
+
+    def __getitem__(self, item: Any) -> Absent:
+        return self
+
+    def __or__(self, other: Any) -> Any:
+        return Any
+
+    __ror__ = __or__
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) is False and type(other) is Absent and other._name == self._name
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which adjoint does not offer>"
+
+
+class _Base:
+    """The base that a class gets when it asks for one that is not offered."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} is based on a class of torch that adjoint does not offer")
+
+
+class AbsentModule(types.ModuleType):
+    """A module that is not offered: every name in it is `Absent`, apart from those that do no harm."""
+
+    def __init__(self, name: str, offered: dict[str, Any]) -> None:
+        super().__init__(name, f"What programs import of {name}, which adjoint does not offer.")
+        self.__path__: list[str] = []  # so that it may have modules in it
+        self.__dict__.update(offered)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return Absent(f"{self.__name__}.{name}")

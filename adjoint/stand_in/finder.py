@@ -1,0 +1,145 @@
+"""The import hook: ``torch.x.y`` is ``adjoint.x.y``, the same module object, or a stand-in that raises on use."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .. import version
+from .absent import AbsentModule
+from .harmless import MODULES, offered
+
+__all__ = ["TORCH_VERSION", "install", "installed"]
+
+# What programs that compare versions are told: the torch whose semantics adjoint follows.
+TORCH_VERSION = "2.13.0+adjoint"
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives the module of adjoint, or a stand-in, under torch's name."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        self._module = module
+        self._spec = getattr(module, "__spec__", None)
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        """Return the module."""
+        return self._module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Give the module its own spec back: the import system has just put the one of torch's name there."""
+        module.__spec__ = self._spec
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds what is asked for under the name of torch."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how to load ``torch`` or a module in it."""
+        root, _, rest = fullname.partition(".")
+        if root != "torch":
+            return None
+        module = _module_of(rest)
+        if module is None:
+            return None
+        is_package = hasattr(module, "__path__")
+        return importlib.util.spec_from_loader(fullname, _Loader(module), is_package=is_package)
+
+    def find_distributions(self, context: Any = None) -> Iterable[importlib.metadata.Distribution]:
+        """Return the distribution, for programs that ask which version is installed."""
+        name = getattr(context, "name", None)
+        if name is None or name.lower() == "torch":
+            yield _Distribution()
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """What is told about the package."""
+
+    def read_text(self, filename: str) -> str | None:
+        """Return the text of a file of metadata."""
+        if filename == "METADATA":
+            return f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH_VERSION}\nSummary: adjoint in torch's place\n"
+        return None
+
+    def locate_file(self, path: Any) -> Any:
+        """Return where a file would be."""
+        return path
+
+
+def _module_of(rest: str) -> types.ModuleType | None:
+    """Return adjoint's module of a name, a stand-in for one that it does not have, or None."""
+    if not rest:
+        return importlib.import_module("adjoint")
+    name = f"adjoint.{rest}"
+    known = sys.modules.get(name)
+    if known is not None:
+        return known
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # Only where it is this module that is missing, or one on the way to it.
+        if error.name is None or not (name + ".").startswith(error.name + "."):
+            raise
+    names = offered(rest)
+    return None if names is None else AbsentModule(f"torch.{rest}", names)
+
+
+def installed() -> bool:
+    """Return whether adjoint stands in torch's place."""
+    return getattr(sys.modules.get("torch"), "__name__", "") == "adjoint"
+
+
+def install() -> None:
+    """Put adjoint in torch's place for the rest of this process.
+
+    ``import torch`` gives adjoint then, ``torch.nn`` is ``adjoint.nn``, the same module; what adjoint does not have
+    can be imported, and raises when it is used. A real torch that is installed is not touched.
+
+    Raises
+    ------
+    RuntimeError
+        Where the real torch was imported already.
+    """
+    present = sys.modules.get("torch")
+    if present is not None:
+        if installed():
+            return
+        raise RuntimeError("torch is imported already: put adjoint in its place before anything imports it")
+    adjoint = sys.modules["adjoint"]
+    sys.meta_path.insert(0, Finder())
+    sys.modules["torch"] = adjoint
+    adjoint.__version__ = version.__version__ = TORCH_VERSION  # type: ignore[attr-defined]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("adjoint."):
+            sys.modules["torch" + name.removeprefix("adjoint")] = module
+    adjoint.__dict__.setdefault("torch", adjoint)
+    for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):
+        _answer_absent(importlib.import_module(package))
+
+
+def _answer_absent(package: types.ModuleType) -> None:
+    """Let a package answer for modules that it does not have, as torch's answers for those that it imports itself."""
+    own = package.__dict__.get("__getattr__")
+    prefix = package.__name__.partition(".")[2]
+
+    def found(name: str) -> Any:
+        if own is not None:
+            try:
+                return own(name)
+            except AttributeError:
+                pass
+        rest = f"{prefix}.{name}".lstrip(".")
+        if name.startswith("__") or rest not in MODULES:
+            raise AttributeError(f"module 'torch{prefix and '.' + prefix}' has no attribute '{name}'")
+        return importlib.import_module(f"torch.{rest}")
+
+    package.__dict__["__getattr__"] = found

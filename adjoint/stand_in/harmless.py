@@ -1,0 +1,146 @@
+"""Names of torch's modules for deployment and tracing that do no harm when they do nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["MODULES", "offered"]
+
+
+def same(value: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Return the argument."""
+    return value
+
+
+def decorator(*args: Any, **kwargs: Any) -> Any:
+    """Return a function as it is, whether it is given now or to the decorator that this returns."""
+    if len(args) == 1 and callable(args[0]) and not kwargs:
+        return args[0]
+    return same
+
+
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """Do nothing."""
+
+
+def no(*args: Any, **kwargs: Any) -> bool:
+    """Return False."""
+    return False
+
+
+@contextlib.contextmanager
+def context(*args: Any, **kwargs: Any) -> Any:
+    """Enclose a block, and do nothing else."""
+    yield
+
+
+def answer(value: Any) -> Callable[..., Any]:
+    """Return a function that always gives the same answer."""
+    return lambda *args, **kwargs: value
+
+
+class Library:
+    """Where a program registers ops of its own; their Python functions are called directly here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.impl = self.define = decorator
+
+
+class _Config:
+    """Settings that are remembered and change nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+
+def _summary_writer() -> dict[str, Any]:
+    """TensorBoard's writer, where a package has one that does without torch."""
+    try:
+        return {"SummaryWriter": importlib.import_module("tensorboardX").SummaryWriter}
+    except ImportError:
+        return {}
+
+
+# Modules that can be imported though they are not offered, and what of them does no harm. A module in one of
+# these can be imported too.
+MODULES: dict[str, dict[str, Any]] = {
+    "_dynamo": {
+        "allow_in_graph": decorator, "disable": decorator, "disallow_in_graph": decorator, "is_compiling": no,
+        "optimize": decorator, "reset": nothing, "mark_dynamic": nothing, "mark_static": nothing,
+        "maybe_mark_dynamic": nothing, "graph_break": nothing, "config": _Config(),
+        "assume_constant_result": decorator, "forbid_in_graph": decorator, "mark_static_address": nothing,
+    },
+    "_functorch": {}, "_higher_order_ops": {}, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
+    "_ops": {}, "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
+    "_vmap_internals": {}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
+    "_jit_internal": {
+        "Final": Any, "boolean_dispatch": nothing, "_overload": decorator, "_overload_method": decorator,
+        "ignore": decorator, "export": decorator, "unused": decorator, "is_scripting": no,
+    },
+    "__config__": {"show": answer("adjoint on NumPy"), "parallel_info": answer("")},
+    "ao": {}, "contrib": {}, "cpu": {
+        "is_available": answer(True), "device_count": answer(1), "synchronize": nothing,
+        "current_device": answer("cpu"), "set_device": nothing,
+    },
+    "distributed": {
+        "is_available": no, "is_initialized": no, "get_rank": answer(0), "get_world_size": answer(1),
+        "is_nccl_available": no, "is_mpi_available": no, "is_gloo_available": no, "is_torchelastic_launched": no,
+        "barrier": nothing, "destroy_process_group": nothing,
+    },
+    "export": {"register_dataclass": nothing}, "fx": {"wrap": same}, "fx.experimental": {},
+    "library": {
+        "custom_op": decorator, "register_fake": decorator, "register_kernel": decorator, "impl": decorator,
+        "impl_abstract": decorator, "register_autograd": nothing, "register_vmap": decorator, "define": decorator,
+        "triton_op": decorator, "wrap_triton": same, "Library": Library,
+    },
+    "monitor": {}, "mps": {
+        "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
+        "manual_seed": nothing, "current_allocated_memory": answer(0), "driver_allocated_memory": answer(0),
+    },
+    "mtia": {"is_available": no, "device_count": answer(0)},
+    "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
+    "onnx.symbolic_helper": {"parse_args": decorator},
+    "package": {}, "quantization": {}, "sparse": {}, "masked": {}, "quasirandom": {}, "futures": {}, "profiler": {},
+    "hub": {}, "backends.quantized": {}, "backends.xeon": {},
+    "backends.opt_einsum": {"is_available": no, "enabled": False},
+    "backends.cpu": {"get_capabilities": answer({}), "get_cpu_capability": answer("DEFAULT")},
+    "backends.xnnpack": {"enabled": False}, "backends.nnpack": {"is_available": no},
+    "backends.cusparselt": {"is_available": no},
+    "backends.mha": {}, "backends.kleidiai": {"is_available": no}, "backends.miopen": {},
+    "xpu": {
+        "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
+        "manual_seed": nothing, "manual_seed_all": nothing,
+    },
+    "hpu": {"is_available": no}, "xla": {},
+    "accelerator": {
+        "is_available": no, "device_count": answer(0), "current_accelerator": nothing, "synchronize": nothing,
+        "empty_cache": nothing, "current_device_index": answer(0),
+    },
+    "nn.attention": {}, "nn.intrinsic": {}, "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
+    "optim._functional": {}, "utils._sympy": {}, "utils._triton": {"has_triton": no, "has_triton_package": no},
+    "utils._python_dispatch": {}, "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
+    "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
+    "utils.collect_env": {}, "utils.cpp_extension": {"CUDA_HOME": None, "ROCM_HOME": None},
+    "utils.deterministic": {"fill_uninitialized_memory": True}, "utils.file_baton": {}, "utils.flop_counter": {},
+    "utils.hipify": {}, "utils.jit": {}, "utils.mobile_optimizer": {}, "utils.model_zoo": {},
+    "utils.module_tracker": {},
+    "utils.show_pickle": {}, "utils.tensorboard": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
+    "utils.data.datapipes": {}, "utils.data.graph": {}, "testing._internal": {}, "windows": {}, "_numpy": {},
+    "_strobelight": {}, "_streambase": {}, "distributed.tensor": {},
+}  # fmt: skip
+
+
+def offered(name: str) -> dict[str, Any] | None:
+    """Return what a module offers that does no harm; None for one that torch does not have either."""
+    if name == "utils.tensorboard":
+        return _summary_writer()
+    if name in MODULES:
+        return MODULES[name]
+    parents = name.split(".")
+    inside = any(".".join(parents[:count]) in MODULES for count in range(1, len(parents)))
+    return {} if inside else None
