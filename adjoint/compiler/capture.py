@@ -21,7 +21,7 @@ from ..core.nodes import Node
 from ..core.observation import Observer, run_opaque
 from ..core.overrides import is_subclass
 from ..core.payload import top_payload
-from ..core.tensor import TensorBase, ours
+from ..core.tensor import TensorBase, View, ours
 from ..errors import place
 from ..ops.shape import cast_p, expand_p
 from ..tree import tree_flatten
@@ -98,7 +98,8 @@ class Tracer(Observer):
         self.announced: Any = None
         self.made: list[tuple[weakref.ref[Any], str]] = []
         # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
-        tensors = [t for t in gc.get_objects() if isinstance(t, TensorBase) and hasattr(t, "_grad")]
+        # (By type: `isinstance` asks strange objects for their class, and some answer with a warning.)
+        tensors = [t for t in gc.get_objects() if issubclass(type(t), TensorBase) and hasattr(t, "_grad")]
         self.before = {id(t): (t, t._grad) for t in tensors}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
@@ -205,7 +206,7 @@ class Tracer(Observer):
     def operand(self, v: Any) -> Any:
         """Return what stands for an operand in a line: its value now, or itself if it is a number."""
         array = v.array if isinstance(v, TensorBase) else v
-        if not hasattr(array, "strides"):
+        if not hasattr(array, "strides") or isinstance(array, np.generic):
             return v
         memory = self.memories.find(array)
         if memory is None:
@@ -218,10 +219,18 @@ class Tracer(Observer):
         if tensor is None and id(v) in self.before:
             tensor = v
         if tensor is None:
-            return self.memories.add(array, self.graph.constant(array))
-        value = self.graph.value(array, "outside")
+            return self.memories.add(array, self.graph.constant(array.copy()))  # the program may write into it
+        return self._refer(tensor)
+
+    def _refer(self, tensor: Any) -> Memory:
+        value = self.graph.value(tensor.array, "outside")
         self.graph.outside.append(Reference(value, tensor))
-        return self.memories.add(array, value, origin=value)
+        return self.memories.add(tensor.array, value, origin=value)
+
+    def lent(self, x: TensorBase) -> None:
+        """Refer to memory that came in through NumPy, unless it is the program's own."""
+        if not self.depth and self.memories.find(x.array) is None:
+            self._refer(x)
 
     def _region(self, memory: Memory, layout: Any, array: Any) -> Value:
         """Return the value of a part of a memory, made again by a line if a write has changed it."""
@@ -375,4 +384,4 @@ def _is_frame(holder: Any) -> bool:
 
 
 def _is_graph(holder: Any) -> bool:
-    return isinstance(holder, Node) or hasattr(type(holder), "save_for_backward")
+    return isinstance(holder, Node | View) or hasattr(type(holder), "save_for_backward")

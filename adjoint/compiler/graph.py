@@ -16,11 +16,25 @@ from ..core import device as devices
 from ..core.primitive import Op
 from ..tree import TreeSpec
 
-__all__ = ["GUARD", "WRITE", "Effect", "Graph", "GuardFailure", "Line", "Reference", "Step", "Value"]
+__all__ = ["GUARD", "WRITE", "Effect", "Form", "Graph", "GuardFailure", "Line", "Reference", "Step", "Value"]
 
 
 class GuardFailure(RuntimeError):
     """A captured program was run on values for which it would have taken another path."""
+
+
+class Form:
+    """The shape, dtype, strides and device of an array that is not there yet, its elements in order."""
+
+    __slots__ = ("device", "dtype", "shape", "strides")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, device: str = "cpu") -> None:
+        self.shape, self.dtype, self.device = tuple(shape), np.dtype(dtype), device
+        step, strides = self.dtype.itemsize, []
+        for size in reversed(self.shape):
+            strides.append(step)
+            step *= max(size, 1)
+        self.strides = tuple(reversed(strides))
 
 
 class Value:
@@ -46,7 +60,7 @@ class Value:
         self.shape: tuple[int, ...] = tuple(like.shape)
         self.dtype: np.dtype[Any] = like.dtype
         self.strides: tuple[int, ...] = tuple(like.strides)
-        self.device: str = like.device if isinstance(like, Value) else str(devices.of(like))
+        self.device: str = like.device if isinstance(like, Value | Form) else str(devices.of(like))
 
     @property
     def size(self) -> int:

@@ -18,7 +18,7 @@ def replay(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if graph.escapes:
         raise GuardFailure(
             f"the captured run made tensors that the program kept: {'; '.join(graph.escapes[:3])}. A run cannot keep "
-            "them again. If it is state made on first use (as by an optimizer), run the program once before capturing it"
+            "them again. If it is state made on first use, as by an optimizer, run the program once before capturing it"
         )
     given = bind(graph, args, kwargs)
     tensors: dict[Value, Any] = {v: wrap(t.array) for v, t in given.items()}
@@ -64,8 +64,11 @@ def check_guard(line: Line, array: Any) -> None:
     """Raise if Python would now get another answer than in the captured run."""
     what, answer = line.params
     found = answer_of(array, what)
-    same = np.array_equal(found, answer, equal_nan=found.dtype.kind in "fc") if what == "elements" else found == answer
-    if not same and not (found != found and answer != answer):
+    if what == "elements":
+        same = np.array_equal(found, answer, equal_nan=found.dtype.kind in "fc")
+    else:
+        same = found == answer or (found != found and answer != answer)
+    if not same:
         raise GuardFailure(f"{what} of {line.operands[0]} was {answer!r} and is {found!r}, asked at {line.place}")
 
 

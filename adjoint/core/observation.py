@@ -60,6 +60,11 @@ class Observer:
         """Call a function of arrays that is no primitive; tensors among `args` stand for their arrays."""
         return run_opaque(function, args) if self.inner is None else self.inner.opaque(name, function, args)
 
+    def lent(self, x: TensorBase) -> None:
+        """Hear that `x` looks at memory that somebody else made, a NumPy array's say."""
+        if self.inner is not None:
+            self.inner.lent(x)
+
     def cut(self, x: TensorBase, out: Any, how: str) -> None:
         """Hear that `out` has the value of `x` but not its history, by `detach()` say."""
         if self.inner is not None:
@@ -96,3 +101,12 @@ def opaque(name: str, function: Callable[..., Any], *args: Any) -> Any:
 def run_opaque(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Call a function with the arrays of tensors."""
     return function(*(a.array if isinstance(a, TensorBase) else a for a in args))
+
+
+def note_read(what: str, *values: Any) -> None:
+    """Tell whoever watches that the elements of tensors are about to be used by code that is no primitive."""
+    watching = modes.local.observer if modes.unusual else None
+    if watching is not None:
+        for value in values:
+            if isinstance(value, TensorBase):
+                watching.read(value, what)

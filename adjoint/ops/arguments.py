@@ -10,6 +10,7 @@ import numpy as np
 from ..core.device import CPU, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
+from ..core.observation import note_read
 from ..core.tensor import TensorBase
 
 
@@ -59,6 +60,7 @@ def shape_from(sizes: tuple[Any, ...]) -> tuple[int, ...]:
 
 def _size(value: Any) -> int:
     if isinstance(value, TensorBase):
+        note_read("int()", value)
         return int(value.array)
     try:
         return operator.index(value)

@@ -25,11 +25,15 @@ Tensor = Any
 
 def concrete(x: TensorBase, what: str) -> Any:
     """Return the tensor's value as a host array, or explain why it has none."""
-    array = x.array
-    if isinstance(array, Payload):
-        array = array.concrete(what)  # type: ignore[attr-defined]
     if modes.unusual and modes.local.observer is not None:
         modes.local.observer.read(x, what)
+    return host(x.array, what)
+
+
+def host(array: Any, what: str) -> Any:
+    """Return a value as a host array, or explain why it is none."""
+    if isinstance(array, Payload):
+        array = array.concrete(what)  # type: ignore[attr-defined]
     return array if isinstance(array, np.ndarray) else devices.place_array(array, devices.CPU)
 
 

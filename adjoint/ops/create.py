@@ -132,6 +132,8 @@ def from_numpy(ndarray: Any) -> Tensor:
     if ndarray.base is not None:  # else offset 0 is where the owner begins anyway
         storage.origin = ndarray.__array_interface__["data"][0]
     out.memory = storage
+    if modes.unusual and modes.local.observer is not None:
+        modes.local.observer.lent(out)
     return out
 
 
@@ -145,6 +147,8 @@ def from_memory(array: Any, requires_grad: bool = False) -> Tensor:
     out.memory = storage
     if requires_grad:
         require_grad(out)
+    if modes.unusual and modes.local.observer is not None:
+        modes.local.observer.lent(out)
     return out
 
 

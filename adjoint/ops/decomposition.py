@@ -15,6 +15,7 @@ import numpy as np
 from .. import return_types
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.observation import note_read
 from ..core.payload import Payload
 from ..core.recorders import nary, parametric
 from ..errors import LinAlgError
@@ -305,6 +306,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     check_matrices(input, "torch.geqrf", "input")
     a = input.array
     h, tau = np.linalg.qr(np.asarray(a), "raw")
+    note_read("geqrf", input)
     return outs(return_types.geqrf, (finish(np.ascontiguousarray(h.swapaxes(-1, -2))), finish(tau)), out)
 
 
@@ -789,6 +791,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     a = A.detach().array
     factor = _sytrf(a, hermitian)
     packed, pivots, info = a.copy(), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
+    note_read("ldl_factor", A)
     for i in np.ndindex(a.shape[:-2]):
         if a.shape[-1]:
             packed[i], pivots[i], info[i] = factor(a[i], lower=1)
@@ -813,6 +816,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     except ImportError:
         raise RuntimeError("linalg.ldl_solve needs SciPy: pip install adjoint[math]") from None
     ld, b = LD.array, B.array
+    note_read("ldl_solve", LD, pivots, B)
     name = "hetrs" if hermitian and ld.dtype.kind == "c" else "sytrs"
     (solver,) = get_lapack_funcs((name,), (ld,))
     lead = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])

@@ -10,11 +10,14 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import wrap
+from ..core.observation import opaque
+from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
+from .compare import eq_p
 from .gather import check_index, check_rows
 from .index import add_rows, index_p
 from .piecewise import where_p
-from .shape import reshape_p
+from .shape import cast_p, reshape_p
 
 __all__ = ["embedding"]
 
@@ -128,6 +131,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         )
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if isinstance(array, Payload) and num_classes != -1:
+        hot = eq_p(reshape_p(tensor, (*array.shape, 1)), wrap(np.arange(num_classes)))
+        return cast_p(hot, np.dtype(np.int64))
     if array.size:
         if array.min() < 0:
             raise RuntimeError("Class values must be non-negative.")
@@ -139,4 +145,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
                 if num_classes >= 1
                 else "num_classes should be positive"
             )
-    return wrap((array[..., None] == module_of(array).arange(num_classes)).astype(np.int64))
+    return wrap(opaque("one_hot", _one_hot, tensor, num_classes))
+
+
+def _one_hot(array: Any, num_classes: int) -> Any:
+    return (array[..., None] == module_of(array).arange(num_classes)).astype(np.int64)

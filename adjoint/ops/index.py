@@ -20,11 +20,12 @@ from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import check_writable, write
 from ..core.nodes import wrap
+from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
 from . import create
-from .convert import concrete, copy_
+from .convert import copy_, host
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
 __all__ = ["index_put", "index_put_"]
@@ -467,12 +468,16 @@ def _without_masks(indexes: list[Any], spec: list[int]) -> tuple[list[Any], list
             continue
         index = indexes[k]
         if index.array.dtype == bool:
-            parts: Any = [wrap(part) for part in concrete(index, "indexing with a mask").nonzero()]
+            parts: Any = [wrap(part) for part in opaque("nonzero", _true_places, index)]
         else:
             parts = [index]
         places += range(len(numbers), len(numbers) + len(parts))
         numbers += parts
     return numbers, places
+
+
+def _true_places(mask: Any) -> tuple[Any, ...]:
+    return tuple(host(mask, "indexing with a mask").nonzero())
 
 
 def _as_tuple(index: Any) -> tuple[Any, ...]:
@@ -691,7 +696,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     if items is None:
         if not modes.unusual and isinstance(index, TensorBase) and _put_plainly(input, index, value):
             return
-        if modes.unusual and _is_hidden_mask(index):
+        if modes.unusual and (_is_hidden_mask(index) or _is_observed_mask(input, index, value)):
             input.masked_fill_(index, value)
             return
         basic, indexes, spec = _parsed(input, index)
@@ -747,6 +752,13 @@ def _is_hidden_mask(index: Any) -> bool:
     """Return whether an index is a mask whose elements are not known, as inside vmap."""
     hidden = isinstance(index, TensorBase) and isinstance(index.array, Payload)
     return hidden and index.array.dtype == bool
+
+
+def _is_observed_mask(input: Tensor, index: Any, value: Any) -> bool:
+    """Return whether a number is written through a mask while somebody watches: then without counting its elements."""
+    if modes.local.observer is None or isinstance(value, TensorBase) or not isinstance(index, TensorBase):
+        return False
+    return bool(index.array.dtype == bool and index.array.shape == input.array.shape)
 
 
 def _set_indexed(input: Tensor, basic: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import default, promote_types
+from ..core.observation import note_read
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, ours
 
@@ -302,6 +303,7 @@ def scalar_of(value: Any, name: str, op: str) -> Any:
     if isinstance(value, TensorBase):
         if value.array.size != 1:
             raise TypeError(f"{op}(): argument '{name}' must be Number, not Tensor")
+        note_read("item()", value)
         return value.array.item()
     if isinstance(value, np.generic):
         return value.item()

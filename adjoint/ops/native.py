@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.nodes import wrap
+from ..core.observation import observer
 from . import bags, ctc, loss, norm
 from . import margin as margins
 from .arguments import beside
@@ -163,7 +164,8 @@ def native_batch_norm(
         empty = beside(np.zeros(0, input.array.dtype), input)
         results = (result, empty, empty.clone())
     else:
-        pair = (wrap(found.mean), wrap(found.rstd)) if found.rstd is not None else _moments(input.detach(), axes, eps)
+        known = found.rstd is not None and observer() is None
+        pair = (wrap(found.mean), wrap(found.rstd)) if known else _moments(input.detach(), axes, eps)
         mean, rstd = (reshape_p(x, (math.prod(x.array.shape),)) for x in pair)
         results = (result, mean, rstd)
     return results if out is None else tuple(into(o, r) for o, r in zip(out, results, strict=True))

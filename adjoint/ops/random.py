@@ -15,7 +15,7 @@ from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
 from ..core.inplace import write
 from ..core.layout import check_layout, empty_ordered
-from ..core.observation import opaque
+from ..core.observation import note_read, opaque
 from ..core.payload import Payload, inside, top_payload
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
@@ -53,7 +53,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start over from `seed`."""
-        self.stream.seed(_as_seed(seed))
+        opaque("random.seed", _started, self.stream, _as_seed(seed))
         return self
 
     def seed(self) -> int:
@@ -74,7 +74,7 @@ class Generator:
         """Go on from a state that `get_state` returned."""
         if not isinstance(new_state, TensorBase) or new_state.array.dtype != np.uint8:
             raise TypeError("expected a ByteTensor with the state, as get_state returns it")
-        self.stream.set_state(np.ascontiguousarray(new_state.array))
+        opaque("random.set_state", _continued, self.stream, new_state)
 
     def clone_state(self) -> Generator:
         """Return a generator that will give the same numbers."""
@@ -84,6 +84,16 @@ class Generator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restore_generator, (str(self.device), self.stream.state().tobytes()))
+
+
+def _started(stream: Stream, seed: int) -> Any:
+    stream.seed(seed)
+    return np.zeros(0)  # an observer expects arrays
+
+
+def _continued(stream: Stream, state: Any) -> Any:
+    stream.set_state(np.ascontiguousarray(state))
+    return np.zeros(0)
 
 
 def _as_seed(seed: Any) -> int:
@@ -266,6 +276,7 @@ def _range(args: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int, tuple[
 
 
 def _index(value: Any) -> int:
+    note_read("int()", value)
     return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
 
 

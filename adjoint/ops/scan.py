@@ -12,6 +12,7 @@ from .. import return_types
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
+from ..core.observation import note_read
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
@@ -478,6 +479,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
     """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
     a = input.array
     if a.dtype.kind in "bc":
+    note_read("histc", input, min, max)
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{title_of(a.dtype)}'")
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -508,6 +510,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     a = input.array
     if a.dtype.kind not in "iu":
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{title_of(a.dtype)}'")
+    note_read("bincount", input, weights)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if a.ndim != 1 or (a.size and int(a.min()) < 0):
@@ -571,6 +574,7 @@ def _histogram(
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{title_of(a.dtype)}'")
     limits = None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
     edges = []
+    note_read(name, points, *bins, weight)
     for i, b in enumerate(bins):
         if isinstance(b, TensorBase):
             edges.append(b.array)

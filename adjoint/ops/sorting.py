@@ -11,14 +11,16 @@ from .. import return_types
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
+from ..core.observation import opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
-from .convert import concrete
+from .convert import host
 from .create import into
 from .gather import gather_p, gathering
-from .shape import reshape, squeeze_p
+from .looping import looped
+from .shape import cast_p, reshape, squeeze_p
 
 Tensor = Any
 ndarray = np.ndarray
@@ -55,7 +57,9 @@ def _stable(x: Any, axis: int) -> Any:
 argsort_p: Primitive = parametric(
     _argsort,
     name="argsort",
-    batch=lambda x, axis, descending: argsort_p(x, axis + 1, descending),
+    batch=lambda x, axis, descending: (
+        argsort_p(x, axis + 1, descending) if x.ndim > 1 else cast_p(x * 0, np.dtype(np.int64))
+    ),
 )
 
 
@@ -256,7 +260,12 @@ def unique(
     >>> adjoint.unique(adjoint.tensor([2, 1, 2]), return_counts=True)
     (tensor([1, 2]), tensor([1, 2]))
     """
-    array = concrete(input, "unique()")
+    found = opaque("unique", _unique, input, return_inverse, return_counts, dim)
+    return _results(input, list(found))
+
+
+def _unique(array: Any, return_inverse: bool, return_counts: bool, dim: int | None) -> tuple[Any, ...]:
+    array = host(array, "unique()")
     axis = None if dim is None else dim_in(dim, array.ndim)
     found: Any = np.unique(  # type: ignore[call-overload]
         array, return_inverse=return_inverse, return_counts=return_counts, axis=axis, equal_nan=False
@@ -264,7 +273,7 @@ def unique(
     parts = list(found) if isinstance(found, tuple) else [found]
     if return_inverse:
         parts[1] = parts[1].reshape(-1 if axis is not None else array.shape)
-    return _results(input, parts)
+    return tuple(parts)
 
 
 def unique_consecutive(
@@ -277,7 +286,11 @@ def unique_consecutive(
     >>> adjoint.unique_consecutive(adjoint.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    array = concrete(input, "unique_consecutive()")
+    return _results(input, list(opaque("unique_consecutive", _runs, input, return_inverse, return_counts, dim)))
+
+
+def _runs(array: Any, return_inverse: bool, return_counts: bool, dim: int | None) -> tuple[Any, ...]:
+    array = host(array, "unique_consecutive()")
     axis = 0 if dim is None else dim_in(dim, array.ndim)
     if dim is None:
         rows = array.reshape(-1, 1)
@@ -291,9 +304,10 @@ def unique_consecutive(
     if dim is None:
         inverse = inverse.reshape(array.shape)
     counts = np.diff(np.append(at, len(rows)))
-    return _results(input, [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])])
+    return (values, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
 
 
+@looped
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None
 ) -> Tensor:
@@ -309,7 +323,7 @@ def isin(
         raise TypeError("isin(): at least one argument must be a Tensor")
     a, b = promote_all(tuple(values))
     xp = module_of(a)
-    return into(out, wrap(xp.asarray(xp.isin(a, b, invert=invert))))
+    return into(out, wrap(opaque("isin", lambda a, b: xp.asarray(xp.isin(a, b, invert=invert)), a, b)))
 
 
 # --- What is not zero -------------------------------------------------------------------------------
@@ -324,14 +338,22 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
     tensor([[0, 1],
             [1, 0]])
     """
-    array = concrete(input, "nonzero()")
     place = device_of(input.array)
     if as_tuple:
-        found = (array.reshape(1) if array.ndim == 0 else array).nonzero()
-        return tuple(wrap(place_array(f, place)) for f in found)
-    return into(out, wrap(place_array(np.argwhere(array), place)))
+        return tuple(wrap(place_array(f, place)) for f in opaque("nonzero", _places, input))
+    return into(out, wrap(place_array(opaque("argwhere", _rows, input), place)))
 
 
+def _places(array: Any) -> tuple[Any, ...]:
+    array = host(array, "nonzero()")
+    return tuple((array.reshape(1) if array.ndim == 0 else array).nonzero())
+
+
+def _rows(array: Any) -> Any:
+    return np.argwhere(host(array, "nonzero()"))
+
+
+@looped
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
     """Return the first `size` rows of `nonzero`, filled up where there are fewer."""
     found = nonzero(input).array[:size]
@@ -340,6 +362,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any =
     return into(out, wrap(rows))
 
 
+@looped
 def argwhere(input: Tensor) -> Tensor:
     """Return the index of every element that is not zero, one row each."""
     return nonzero(input)
