@@ -147,6 +147,12 @@ _NOT_ASKED = {"is_tensor", "is_storage", "tensor", "as_tensor", "asarray", "from
 _exchanged: set[str] = set()
 
 
+def exchange_late() -> None:
+    """Exchange the functions of a module that is imported after the first class of tensors was made."""
+    if _exchanged:
+        _exchange_functions()
+
+
 def _exchange_functions() -> None:
     """Put asking functions in the place of the public ones, in every public module that is imported."""
     for name in _MODULES:

@@ -3,6 +3,7 @@
 # ruff: noqa: I001
 from __future__ import annotations
 
+from .. import subclasses as _subclasses
 from ..ops.activation import (
     celu as celu,
     celu_ as celu_,
@@ -161,3 +162,5 @@ from ..ops.resample import (
     upsample_bilinear as upsample_bilinear,
     upsample_nearest as upsample_nearest,
 )
+
+_subclasses.exchange_late()

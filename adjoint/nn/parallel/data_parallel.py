@@ -1,0 +1,53 @@
+"""`DataParallel`, for programs that wrap their model in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core import device as devices
+from ...core.tensor import TensorBase
+from ..modules.module import Module
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+def _moved(value: Any, place: Any) -> Any:
+    if isinstance(value, TensorBase):
+        return value.to(place)  # type: ignore[attr-defined]
+    if isinstance(value, dict):
+        return {k: _moved(v, place) for k, v in value.items()}
+    return type(value)(_moved(v, place) for v in value) if type(value) in (list, tuple) else value
+
+
+class DataParallel(Module):
+    """A model whose batch may be spread over GPUs; here the first device takes it whole, with equal results.
+
+    Several processes, one for each GPU, are what `DistributedDataParallel` is for.
+    """
+
+    def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+        super().__init__()
+        self.dim, self.module = dim, module
+        self.device_ids = [] if device_ids is None else list(device_ids)
+        self.output_device = output_device if output_device is not None or not self.device_ids else self.device_ids[0]
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Return what the model returns."""
+        if not self.device_ids:
+            return self.module(*inputs, **kwargs)
+        place = devices.as_device(self.device_ids[0])
+        out = self.module(*_moved(inputs, place), **_moved(kwargs, place))
+        return _moved(out, devices.as_device(self.output_device))
+
+
+def data_parallel(
+    module: Any,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """Call a model as `DataParallel` would."""
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))
