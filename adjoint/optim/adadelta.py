@@ -12,14 +12,12 @@ from .optimizer import ParamsT, check, check_lr, scalar, zeros_like
 __all__ = ["Adadelta"]
 
 
-def _update(p: Any, g: Any, square: Any, moved: Any, lr: Any, rho: Any, eps: Any) -> Any:
+def _update(p: Any, g: Any, square: Any, moved: Any, lr: Any, rho: Any, fresh: Any, eps: Any) -> Any:
     square *= rho
-    square += g * g * (1 - rho)
-    delta = np.sqrt(moved + eps)
-    delta /= np.sqrt(square + eps)
-    delta *= g
+    square += g * g * fresh
+    delta = np.sqrt(moved + eps) / np.sqrt(square + eps) * g
     moved *= rho
-    moved += delta * delta * (1 - rho)
+    moved += delta * delta * fresh
     p -= delta * lr
     return p, square, moved
 
@@ -61,4 +59,4 @@ class Adadelta(Elementwise):
         return advanced(state["step"]) and None
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
-        return group["lr"], group["rho"], group["eps"]
+        return group["lr"], group["rho"], 1 - group["rho"], group["eps"]

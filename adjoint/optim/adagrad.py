@@ -14,9 +14,7 @@ __all__ = ["Adagrad"]
 
 def _update(p: Any, g: Any, total: Any, lr: Any, eps: Any) -> Any:
     total += g * g
-    scale = np.sqrt(total)
-    scale += eps
-    p -= g / scale * lr
+    p -= g / (np.sqrt(total) + eps) * lr
     return p, total
 
 

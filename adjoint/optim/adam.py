@@ -7,41 +7,40 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import TensorBase
-from .elementwise import Elementwise, advanced
+from .elementwise import Elementwise, advanced, stored
 from .optimizer import ParamsT, check, check_betas, check_fused, check_lr, scalar, zeros_like
 
 __all__ = ["Adam"]
 
 
-def _adam(p: Any, g: Any, mean: Any, square: Any, step: Any, eps: Any, beta1: Any, beta2: Any, keep: Any) -> Any:
+def _adam(
+    p: Any, g: Any, mean: Any, square: Any, step: Any, eps: Any, fresh1: Any, beta2: Any, fresh2: Any, keep: Any
+) -> Any:
     if keep is not None:
         p *= keep
-    mean += (g - mean) * (1 - beta1)
+    mean += (g - mean) * fresh1
     square *= beta2
-    square += g * g * (1 - beta2)
-    scale = np.sqrt(square)
-    scale += eps
-    p -= mean / scale * step
+    square += g * g * fresh2
+    p -= mean / (np.sqrt(square) + eps) * step
     return p, mean, square
 
 
 def _amsgrad(
-    p: Any, g: Any, mean: Any, square: Any, largest: Any, step: Any, eps: Any, beta1: Any, beta2: Any, keep: Any
-) -> Any:
+    p: Any, g: Any, mean: Any, square: Any, largest: Any, step: Any, eps: Any, fresh1: Any, beta2: Any, fresh2: Any,
+    keep: Any,
+) -> Any:  # fmt: skip
     if keep is not None:
         p *= keep
-    mean += (g - mean) * (1 - beta1)
+    mean += (g - mean) * fresh1
     square *= beta2
-    square += g * g * (1 - beta2)
-    largest[...] = np.maximum(largest, square)
-    scale = np.sqrt(largest)
-    scale += eps
-    p -= mean / scale * step
+    square += g * g * fresh2
+    largest = stored(largest, np.maximum(largest, square))
+    p -= mean / (np.sqrt(largest) + eps) * step
     return p, mean, square, largest
 
 
 def _update(p: Any, g: Any, *rest: Any) -> Any:
-    return _adam(p, g, *rest) if len(rest) == 7 else _amsgrad(p, g, *rest)
+    return _adam(p, g, *rest) if len(rest) == 8 else _amsgrad(p, g, *rest)
 
 
 class Adam(Elementwise):
@@ -119,7 +118,8 @@ class Adam(Elementwise):
         correction = (1 - beta2**stage) ** 0.5
         decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
         keep = None if isinstance(decay, int | float) and decay == 0 else 1 - lr * decay
-        return lr / (1 - beta1**stage) * correction, group["eps"] * correction, beta1, beta2, keep
+        step = lr / (1 - beta1**stage) * correction
+        return step, group["eps"] * correction, 1 - beta1, beta2, 1 - beta2, keep
 
 
 def _check_tensor_betas(betas: tuple[Any, Any], foreach: Any) -> None:

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import Elementwise, advanced
+from .elementwise import Elementwise, advanced, stored
 from .optimizer import ParamsT, check, check_betas, check_lr, scalar, zeros_like
 
 __all__ = ["Adamax"]
 
 
-def _update(p: Any, g: Any, mean: Any, largest: Any, step: Any, eps: Any, beta1: Any, beta2: Any) -> Any:
-    mean += (g - mean) * (1 - beta1)
-    largest *= beta2
-    largest[...] = np.maximum(largest, np.abs(g) + eps)
+def _update(p: Any, g: Any, mean: Any, largest: Any, step: Any, eps: Any, fresh1: Any, beta2: Any) -> Any:
+    mean += (g - mean) * fresh1
+    largest = stored(largest, np.maximum(largest * beta2, np.abs(g) + eps))
     p -= mean / largest * step
     return p, mean, largest
 
@@ -58,4 +57,4 @@ class Adamax(Elementwise):
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         beta1, beta2 = group["betas"]
-        return group["lr"] / (1 - beta1**stage), group["eps"], beta1, beta2
+        return group["lr"] / (1 - beta1**stage), group["eps"], 1 - beta1, beta2

@@ -22,7 +22,7 @@ from ..core.device import module_of
 from ..core.observation import lifting
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
-from ..ops.kinds import view_as_real
+from ..ops.kinds import view_as_complex, view_as_real
 from .optimizer import Closure, Optimizer, note_written
 
 ndarray = np.ndarray
@@ -80,11 +80,19 @@ class Elementwise(Optimizer):
         for p in params:
             state = self.state[p] if names else {}
             numbers = self._numbers(group, self._advance(state, p, group))
-            values = [p, p._grad, *(state[name] for name in names)]
+            # Rules keep the values that they have seen, so these are not written: the next step gets new ones.
+            values = [p._grad, p.clone(), *(state[name].clone() for name in names)]
             if p.is_complex():
                 values = [view_as_real(v) for v in values]
-            g = _adjusted(values[0], values[1], group["maximize"], self._pull(group))
-            self.update(values[0], g, *values[2:], *numbers)
+            g, *kept = values
+            changed = self.update(
+                kept[0], _adjusted(kept[0], g, group["maximize"], self._pull(group)), *kept[1:], *numbers
+            )
+            results = changed if isinstance(changed, tuple) else (changed,)
+            if p.is_complex():
+                results = tuple(view_as_complex(v) for v in results)
+            p.copy_(results[0])
+            state.update(zip(names, results[1:], strict=True))
 
     def _step_arrays(self, params: list[Any], group: dict[str, Any]) -> None:
         names = self._remembers(group)
@@ -202,6 +210,14 @@ class Pass:
         self.apply(tuple(converted))
         for array, source in zip((row[0], *row[2:]), (whole[0], *whole[2:])):
             array[...] = source.reshape(array.shape)
+
+
+def stored(buffer: Any, value: Any) -> Any:
+    """Return `value` where an update goes on with it: written into the buffer, if that is an array."""
+    if isinstance(buffer, TensorBase):
+        return value
+    buffer[...] = value
+    return buffer
 
 
 def advanced(step: Any) -> Any:

@@ -527,8 +527,8 @@ class SequentialLR(_OfSchedulers):
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be equal to "
-                f"{len(milestones)}"
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
+                f"equal to {len(milestones)}"
             )
         self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch = last_epoch + 1
@@ -536,18 +536,18 @@ class SequentialLR(_OfSchedulers):
         # Every schedule took its first step when it was made; only the first one's counts.
         for group in optimizer.param_groups:
             _set(group, "lr", group["initial_lr"])
-        for scheduler in schedulers:
-            scheduler.last_epoch -= 1
         self.recursive_undo()
         schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Take back the first step of schedules within schedules."""
-        for inner in getattr(self if sched is None else sched, "_schedulers", ()):
-            for scheduler in getattr(inner, "_schedulers", ()):
-                scheduler.last_epoch -= 1
-            self.recursive_undo(inner)
+        """Take back the first step of every schedule, also of those within schedules."""
+        sched = self if sched is None else sched
+        if hasattr(sched, "_schedulers"):
+            for inner in sched._schedulers:
+                self.recursive_undo(inner)
+        elif hasattr(sched, "last_epoch"):
+            sched.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step, with the schedule whose turn it is."""

@@ -13,17 +13,15 @@ __all__ = ["NAdam"]
 
 
 def _update(
-    p: Any, g: Any, mean: Any, square: Any, fresh: Any, ahead: Any, correction: Any, eps: Any, beta1: Any, beta2: Any,
-    keep: Any,
+    p: Any, g: Any, mean: Any, square: Any, fresh: Any, ahead: Any, correction: Any, eps: Any, fresh1: Any, beta2: Any,
+    fresh2: Any, keep: Any,
 ) -> Any:  # fmt: skip
     if keep is not None:
         p *= keep
-    mean += (g - mean) * (1 - beta1)
+    mean += (g - mean) * fresh1
     square *= beta2
-    square += g * g * (1 - beta2)
-    scale = np.sqrt(square / correction)
-    scale += eps
-    p -= (g * fresh + mean * ahead) / scale
+    square += g * g * fresh2
+    p -= (g * fresh + mean * ahead) / (np.sqrt(square / correction) + eps)
     return p, mean, square
 
 
@@ -80,7 +78,7 @@ class NAdam(Elementwise):
         decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
         return (
             lr * (1 - now) / (1 - product), lr * then / (1 - product * then), 1 - beta2**step, group["eps"],
-            beta1, beta2, 1 - lr * decay if decay else None,
+            1 - beta1, beta2, 1 - beta2, 1 - lr * decay if decay else None,
         )  # fmt: skip
 
 

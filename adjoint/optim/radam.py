@@ -13,13 +13,23 @@ __all__ = ["RAdam"]
 
 
 def _update(
-    p: Any, g: Any, mean: Any, square: Any, step: Any, scaled: bool, eps: Any, beta1: Any, beta2: Any, keep: Any
+    p: Any,
+    g: Any,
+    mean: Any,
+    square: Any,
+    step: Any,
+    scaled: bool,
+    eps: Any,
+    fresh1: Any,
+    beta2: Any,
+    fresh2: Any,
+    keep: Any,
 ) -> Any:
     if keep is not None:
         p *= keep
-    mean += (g - mean) * (1 - beta1)
+    mean += (g - mean) * fresh1
     square *= beta2
-    square += g * g * (1 - beta2)
+    square += g * g * fresh2
     if scaled:
         p -= mean / (np.sqrt(square) + eps) * step
     else:
@@ -80,4 +90,4 @@ class RAdam(Elementwise):
             ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
             step = step * (ratio * correction) ** 0.5
         decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
-        return step, scaled, group["eps"], beta1, beta2, 1 - lr * decay if decay else None
+        return step, scaled, group["eps"], 1 - beta1, beta2, 1 - beta2, 1 - lr * decay if decay else None

@@ -13,16 +13,15 @@ __all__ = ["RMSprop"]
 
 
 def _update(p: Any, g: Any, square: Any, *rest: Any) -> Any:
-    *kept, lr, alpha, eps, momentum, centered = rest
+    *kept, lr, alpha, fresh, eps, momentum, centered = rest
     square *= alpha
-    square += g * g * (1 - alpha)
+    square += g * g * fresh
     if centered:
         mean = kept[-1]
-        mean += (g - mean) * (1 - alpha)
-        scale = np.sqrt(square - mean * mean)
+        mean += (g - mean) * fresh
+        scale = np.sqrt(square - mean * mean) + eps
     else:
-        scale = np.sqrt(square)
-    scale += eps
+        scale = np.sqrt(square) + eps
     if momentum is None:
         p -= g / scale * lr
     else:
@@ -80,5 +79,5 @@ class RMSprop(Elementwise):
         return advanced(state["step"]) and None
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
-        momentum = group["momentum"]
-        return group["lr"], group["alpha"], group["eps"], momentum if momentum > 0 else None, group["centered"]
+        alpha, momentum = group["alpha"], group["momentum"]
+        return group["lr"], alpha, 1 - alpha, group["eps"], momentum if momentum > 0 else None, group["centered"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.tensor import TensorBase
 from ..ops.piecewise import where_p
-from .elementwise import Elementwise, advanced
+from .elementwise import Elementwise, advanced, stored
 from .optimizer import ParamsT, check, check_lr, scalar, zeros_like
 
 __all__ = ["Rprop"]
@@ -18,10 +18,10 @@ def _update(p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, smal
     agreement = g * before
     turned = agreement < 0
     changed = where_p(agreement > 0, size * grow, where_p(turned, size * shrink, size))
-    size[...] = np.minimum(np.maximum(changed, smallest), largest)
+    size = stored(size, np.minimum(np.maximum(changed, smallest), largest))
     g = where_p(turned, 0.0, g)
     p -= np.sign(g) * size
-    before[...] = g
+    before = stored(before, g)
     return p, before, size
 
 
