@@ -56,11 +56,20 @@ def _exp(x: Any) -> Any:
     return p * _as_float(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
 
 
+@_compiled({"nnan", *_FREE})
+def _largest(row: Any) -> Any:
+    """Return the largest element; beside a NaN, any: what is computed with it will be NaN all the same."""
+    top = row[0]
+    for j in range(row.shape[0]):
+        top = row[j] if row[j] > top else top
+    return top
+
+
 @_compiled(_FREE)
-def softmax_rows(x: Any, top: Any, out: Any) -> None:
-    """Write the softmax of rows, given their maxima."""
+def softmax_rows(x: Any, out: Any) -> None:
+    """Write the softmax of rows."""
     for i in range(x.shape[0]):
-        t, total = top[i], np.float32(0)
+        t, total = _largest(x[i]), np.float32(0)
         for j in range(x.shape[1]):
             e = _exp(x[i, j] - t)
             out[i, j] = e
@@ -79,17 +88,18 @@ def _sum_exp(row: Any, top: Any) -> Any:
 
 
 @_compiled(_EXACT)
-def logsumexp_rows(x: Any, top: Any, out: Any) -> None:
-    """Write the logarithms of the sums of exponentials of rows, given their maxima."""
+def logsumexp_rows(x: Any, out: Any) -> None:
+    """Write the logarithms of the sums of exponentials of rows."""
     for i in range(x.shape[0]):
-        out[i] = np.log(_sum_exp(x[i], top[i])) + top[i]
+        t = _largest(x[i])
+        out[i] = np.log(_sum_exp(x[i], t)) + t
 
 
 @_compiled(_EXACT)
-def log_softmax_rows(x: Any, top: Any, out: Any) -> None:
-    """Write the logarithms of the softmax of rows, given their maxima."""
+def log_softmax_rows(x: Any, out: Any) -> None:
+    """Write the logarithms of the softmax of rows."""
     for i in range(x.shape[0]):
-        t = top[i]
+        t = _largest(x[i])
         logs = np.log(_sum_exp(x[i], t))
         for j in range(x.shape[1]):
             out[i, j] = (x[i, j] - t) - logs
@@ -115,6 +125,39 @@ def log_softmax_back_rows(g: Any, y: Any, out: Any) -> None:
             total += g[i, j]
         for j in range(g.shape[1]):
             out[i, j] = g[i, j] - _exp(y[i, j]) * total
+
+
+# Coefficients of twice the polynomial whose hyperbolic tangent is the error function of x / sqrt(2).
+_P0, _P1, _P2, _P3 = (np.float32(2 * c) for c in (7.97884941e-01, 3.63330846e-02, -3.25949832e-05, -5.53062053e-05))
+_P4, _P5, _P6 = (np.float32(2 * c) for c in (3.96474902e-06, -1.32263897e-07, 1.75619161e-09))
+_DENSITY = np.float32(0.3989422804)
+
+
+@_compiled(_EXACT)
+def _normal(x: Any, square: Any) -> Any:
+    """Return the probability that a standard normal variable is below x, to a rounding error of 1."""
+    p = _P5 + square * _P6
+    p = _P4 + square * p
+    p = _P3 + square * p
+    p = _P2 + square * p
+    p = _P1 + square * p
+    p = _P0 + square * p
+    return _ONE / (_ONE + _exp(-x * p))
+
+
+@_compiled(_EXACT)
+def gelu(x: Any, out: Any) -> None:
+    """Write x times the probability that a standard normal variable is below it."""
+    for i in range(x.shape[0]):
+        out[i] = x[i] * _normal(x[i], x[i] * x[i])
+
+
+@_compiled(_EXACT)
+def gelu_back(g: Any, x: Any, out: Any) -> None:
+    """Write the gradient of what `gelu` was taken of."""
+    for i in range(x.shape[0]):
+        square = x[i] * x[i]
+        out[i] = g[i] * (_normal(x[i], square) + x[i] * _DENSITY * _exp(-_HALF * square))
 
 
 @_compiled(_FREE)
@@ -213,3 +256,29 @@ def combine_rows(g: Any, x: Any, mean: Any, factor: Any, along: Any, level: Any,
         m, f, a, c = mean[i], factor[i], along[i], level[i]
         for j in range(x.shape[1]):
             out[i, j] = g[i, j] * f - (x[i, j] - m) * a - c
+
+
+# --- Attention --------------------------------------------------------------------------------------
+
+
+@_compiled(_FREE)
+def exp_rows(x: Any, tops: Any, sums: Any) -> None:
+    """Replace rows by the exponentials of their elements less their maximum; write the maxima and the sums."""
+    for i in range(x.shape[0]):
+        t, total = _largest(x[i]), np.float32(0)
+        for j in range(x.shape[1]):
+            e = _exp(x[i, j] - t)
+            x[i, j] = e
+            total += e
+        tops[i], sums[i] = t, total
+
+
+@_compiled(_FREE)
+def attention_back_rows(x: Any, slopes: Any, logs: Any, along: Any) -> None:
+    """Replace scores by weights, given their logsumexp, and the gradients of weights by those of scores."""
+    for i in range(x.shape[0]):
+        t, a = logs[i], along[i]
+        for j in range(x.shape[1]):
+            w = _exp(x[i, j] - t)
+            x[i, j] = w
+            slopes[i, j] = (slopes[i, j] - a) * w

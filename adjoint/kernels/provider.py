@@ -28,7 +28,8 @@ ONEDNN = {
 }
 NUMBA = {
     "softmax": 1 << 15,  # oneDNN's loses NaNs
-    "cross_entropy": 1 << 15,
+    "gelu": 1 << 15,  # oneDNN's way back is slow
+    "attention": 1 << 15,
     "norm": 1 << 15,
     "pooling": 1 << 14,
 }
@@ -65,9 +66,9 @@ def onednn(op: str, x: Any, size: int | None = None) -> Any:
     return choice.onednn or None
 
 
-def loops(op: str, x: Any) -> Any:
-    """Return the kernels that Numba compiles if they are there and faster for an op on `x`, else None."""
-    if x.size < NUMBA[op] or type(x) is not ndarray or x.dtype is not f32:
+def loops(op: str, x: Any, size: int | None = None) -> Any:
+    """Return the loops that Numba compiles if they are there and faster for an op on `x` (or of a size), else None."""
+    if (x.size if size is None else size) < NUMBA[op] or type(x) is not ndarray or x.dtype is not f32:
         return None
     if not choice.allowed:
         return None

@@ -12,6 +12,7 @@ from .threads import share
 
 LARGE = 1 << 15  # elements from which on blocks pay
 _BLOCK = 1 << 15  # elements of a block
+_COMPILED_BLOCK = 1 << 40  # loops walk row by row anyway
 _maximum: Any = np.maximum.reduce
 
 
@@ -28,10 +29,10 @@ def _sums(x: Any) -> Any:
     return np.add.reduce(x, 1, keepdims=True)
 
 
-def _in_blocks(work: Any, out: Any, *arrays: Any, width: int = 0) -> None:
-    """Call ``work(out, *arrays)`` on blocks of rows, which are `width` elements wide if not as those of `out`."""
-    width = width or max(math.prod(out.shape[1:]), 1)
-    step = max(_BLOCK // width, 1)
+def _in_blocks(work: Any, block: int, out: Any, *arrays: Any) -> None:
+    """Call ``work(out, *arrays)`` on rows of at most `block` elements together."""
+    width = max(math.prod(arrays[0].shape[1:]), 1)
+    step = max(block // width, 1)
 
     def part(start: int, stop: int) -> None:
         for i in range(start, stop, step):
@@ -68,10 +69,10 @@ def _compiled(loops: Any, log: bool) -> tuple[Any, Any]:
     """Return what does the work on a block of rows, forward and backward, in loops that are compiled."""
 
     def weights(out: Any, x: Any) -> None:
-        loops.softmax_rows(x, _maximum(x, 1), out)
+        loops.softmax_rows(x, out)
 
     def logs(out: Any, x: Any) -> None:
-        loops.log_softmax_rows(x, _maximum(x, 1), out)
+        loops.log_softmax_rows(x, out)
 
     def weights_back(out: Any, g: Any, y: Any) -> None:
         loops.softmax_back_rows(g, y, out)
@@ -82,28 +83,28 @@ def _compiled(loops: Any, log: bool) -> tuple[Any, Any]:
     return (logs, logs_back) if log else (weights, weights_back)
 
 
-def _work(log: bool, *arrays: Any) -> tuple[Any, Any, list[Any]]:
-    """Return the work on a block, forward and backward, and the arrays as it takes them."""
+def _work(log: bool, *arrays: Any) -> tuple[Any, Any, int, list[Any]]:
+    """Return the work on a block, forward and backward, the size of a block, and the arrays as it takes them."""
     first = arrays[0]
     loops = provider.loops("softmax", first) if first.ndim == 2 else None
     if loops is None or any(a.dtype != first.dtype for a in arrays):
-        return *((_logs, _logs_back) if log else (_weights, _weights_back)), list(arrays)
-    return *_compiled(loops, log), [np.ascontiguousarray(a) for a in arrays]
+        return *((_logs, _logs_back) if log else (_weights, _weights_back)), _BLOCK, list(arrays)
+    return *_compiled(loops, log), _COMPILED_BLOCK, [np.ascontiguousarray(a) for a in arrays]
 
 
 def softmax(x: Any, axis: int, log: bool) -> Any:
     """Return the softmax along an axis, or its logarithm."""
     out = np.empty(x.shape, x.dtype)
-    work, _, arrays = _work(log, _rows(x, axis))
-    _in_blocks(work, _rows(out, axis), *arrays)
+    work, _, block, arrays = _work(log, _rows(x, axis))
+    _in_blocks(work, block, _rows(out, axis), *arrays)
     return out
 
 
 def softmax_back(g: Any, y: Any, axis: int, log: bool) -> Any:
     """Return the gradient of the input, given the result `y` and its gradient."""
     out = np.empty(y.shape, y.dtype)
-    _, work, arrays = _work(log, _rows(g, axis), _rows(y, axis))
-    _in_blocks(work, _rows(out, axis), *arrays)
+    _, work, block, arrays = _work(log, _rows(g, axis), _rows(y, axis))
+    _in_blocks(work, block, _rows(out, axis), *arrays)
     return out
 
 
@@ -118,7 +119,7 @@ def logsumexp(x: Any) -> Any:
 
     def work(out: Any, x: Any) -> None:
         if loops is not None:
-            loops.logsumexp_rows(x, _maximum(x, 1), out)
+            loops.logsumexp_rows(x, out)
             return
         top = _maximum(x, 1, keepdims=True)
         away = x - top
@@ -126,7 +127,7 @@ def logsumexp(x: Any) -> Any:
         np.log(_sums(away)[:, 0], out=out)
         out += top[:, 0]
 
-    _in_blocks(work, out, x, width=x.shape[1])
+    _in_blocks(work, _BLOCK if loops is None else _COMPILED_BLOCK, out, x)
     return out
 
 
@@ -145,5 +146,5 @@ def weighted(x: Any, logs: Any, share: Any) -> Any:
         np.exp(out, out=out)
         out *= shares[:, None]
 
-    _in_blocks(work, out, x, logs, shares)
+    _in_blocks(work, _BLOCK if loops is None else _COMPILED_BLOCK, out, x, logs, shares)
     return out

@@ -19,7 +19,7 @@ from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.promotion import number_like
 from ..core.recorders import binary, parametric, unary
-from ..kernels import provider, selection, special
+from ..kernels import activations, selection, special
 from ..kernels.elementwise import LARGE, elementwise
 from .arguments import dim_in, dtype_of
 from .create import into
@@ -408,17 +408,15 @@ def _activated(kind: str, kernel: Any, x: Any) -> Any:
     """Return an activation function of each element, by whoever is fastest."""
     if x.size < LARGE or type(x) is not ndarray:
         return kernel(x)
-    dnn = provider.onednn("eltwise", x)
-    out = None if dnn is None else dnn.eltwise(kind, x)
+    out = activations.forward(kind, x)
     return elementwise(kernel, x) if out is None else out
 
 
 def _activated_back(kind: str, slope: Any, g: Any, x: Any) -> Any:
     """Return the gradient of an activation function's input, of arrays."""
-    if x.size < LARGE or type(x) is not ndarray or g.dtype != x.dtype:
+    if x.size < LARGE or g.dtype != x.dtype:
         return g * slope(x)
-    dnn = provider.onednn("eltwise", x)
-    out = None if dnn is None else dnn.eltwise_back(kind, g, x)
+    out = activations.backward(kind, g, x)
     return elementwise(lambda g, x: g * slope(x), g, x) if out is None else out
 
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core import modes
 from ..core.dtypes import of
+from ..core.recorders import nary
 from ..core.tensor import TensorBase
+from ..kernels.attention import attend, attend_back
 from .arguments import beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
@@ -21,6 +24,90 @@ from .reduce import softmax_p
 from .shape import transpose_p
 
 Tensor = Any
+
+ndarray = np.ndarray
+_FULL = (np.dtype("float32"), np.dtype("float64"))
+_LARGE = 1 << 13  # weights from which on they are not kept, but found again
+
+# --- Without a mask, in blocks ----------------------------------------------------------------------
+
+
+class Logs:
+    """Where the kernel leaves the logarithm of each query's sum of exponentials."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: Any = None
+
+
+def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any, logs: Any) -> Any:
+    out, values = attend(q, k, v, scale, causal)
+    if logs is not None:
+        logs.values = values
+    return out
+
+
+def _weights_of(q: Any, k: Any, scale: Any, causal: Any) -> Any:
+    scores = (q * scale) @ k.swapaxes(-1, -2)
+    if causal:
+        scores = where_p(np.tri(*scores.shape[-2:], dtype=bool), scores, -math.inf)
+    return softmax_p(scores, scores.ndim - 1)
+
+
+def _slopes(weights: Any, change: Any) -> Any:
+    """Return the change of scores that a change of weights comes from: the Jacobian is symmetric."""
+    product = weights * change
+    return product - weights * product.sum(-1, keepdims=True)
+
+
+def _attend_back(g: Any, q: Any, k: Any, v: Any, out: Any, scale: Any, causal: Any, logs: Any, needs: Any) -> Any:
+    raw = all(type(x) is ndarray for x in (g, q, k, v, out))
+    if raw and logs is not None and logs.values is not None and g.dtype == q.dtype:
+        return attend_back(g, q, k, v, out, logs.values, scale, causal)
+    weights = _weights_of(q, k, scale, causal)
+    change = _slopes(weights, g @ v.swapaxes(-1, -2))
+    return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, weights.swapaxes(-1, -2) @ g
+
+
+def _attend_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tq, tk, tv), (q, k, v), (scale, causal, _) = tangents, inputs, params
+    weights = _weights_of(q, k, scale, causal)
+    total = None if tv is None else weights @ tv
+    for left, right in ((tq, k), (q, tk)):
+        if left is not None and right is not None:
+            part = _slopes(weights, (left * scale) @ right.swapaxes(-1, -2)) @ v
+            total = part if total is None else total + part
+    return total
+
+
+attend_p = nary(
+    _attend,
+    inputs=3,
+    joint=_attend_back,
+    jvp=_attend_jvp,
+    batch=lambda q, k, v, scale, causal, logs: attend_p(q, k, v, scale, causal, None),
+    name="attend",
+    node_name="ScaledDotProductFlashAttentionForCpuBackward0",
+    saved={"q": "query", "k": "key", "v": "value", "causal": "is_causal"},
+)
+
+
+def _is_plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Return whether heads of queries, keys and values match one another, and are many enough for blocks."""
+    q, k, v = query.array, key.array, value.array
+    return (
+        not modes.unusual
+        and type(q) is type(k) is type(v) is ndarray
+        and q.dtype in _FULL
+        and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+        and q.shape[-1] == k.shape[-1] > 0
+        and k.shape[-2] == v.shape[-2] > 0
+        and math.prod(q.shape[:-1]) * k.shape[-2] >= _LARGE
+    )
+
+
+# --- In general -------------------------------------------------------------------------------------
 
 
 def _check_operands(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool) -> None:
@@ -101,6 +188,9 @@ def scaled_dot_product_attention(
             )
         key = key.repeat_interleave(heads // key.array.shape[-3], -3)
         value = value.repeat_interleave(heads // value.array.shape[-3], -3)
+    if attn_mask is None and not dropout_p > 0 and _is_plain(query, key, value):
+        factor = 1 / math.sqrt(query.array.shape[-1]) if scale is None else scale
+        return attend_p(query, key, value, factor, is_causal, Logs())
     weights = _weights(query, key, attn_mask, is_causal, scale)
     if dropout_p > 0:
         weights = dropout(weights, dropout_p, True)

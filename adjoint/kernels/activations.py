@@ -1,0 +1,38 @@
+"""Activation functions of large arrays, where something faster than NumPy is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import provider
+from .threads import share
+
+_SHARE = 1 << 15  # elements below which a thread is not worth waking
+
+
+def _shared(loop: Any, *arrays: Any) -> Any:
+    flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]
+    out = np.empty(arrays[0].shape, arrays[0].dtype)
+    target = out.reshape(-1)
+    share(lambda i, j: loop(*(a[i:j] for a in flat), target[i:j]), out.size, _SHARE)
+    return out
+
+
+def forward(kind: str, x: Any) -> Any:
+    """Return an activation function of each element, None where there is only NumPy."""
+    loops = provider.loops("gelu", x) if kind == "gelu" else None
+    if loops is not None:
+        return _shared(loops.gelu, x)
+    dnn = provider.onednn("eltwise", x)
+    return None if dnn is None else dnn.eltwise(kind, x)
+
+
+def backward(kind: str, g: Any, x: Any) -> Any:
+    """Return the gradient of an activation function's input, None where there is only NumPy."""
+    loops = provider.loops("gelu", x) if kind == "gelu" else None
+    if loops is not None:
+        return _shared(loops.gelu_back, g, x)
+    dnn = provider.onednn("eltwise", x)
+    return None if dnn is None else dnn.eltwise_back(kind, g, x)

@@ -1,0 +1,67 @@
+"""NumPy's BLAS: how many threads one product of matrices uses.
+
+Many products at once are best computed one per thread; then each must keep to its own. Only the OpenBLAS that
+NumPy's wheels bring is known here; with another BLAS, products are computed one after another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_NAMES = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+)
+
+
+@functools.cache
+def _functions() -> tuple[Any, Any] | None:
+    """Return the functions that get and set the number of threads, None if NumPy's BLAS is not found."""
+    root = Path(np.__file__).parent
+    for folder in (root.parent / "numpy.libs", root / ".dylibs"):
+        for path in sorted(folder.glob("*openblas*")):
+            try:
+                library = ctypes.CDLL(str(path))
+            except OSError:
+                continue
+            for get, put in _NAMES:
+                if hasattr(library, get) and hasattr(library, put):
+                    return getattr(library, get), getattr(library, put)
+    return None
+
+
+def is_known() -> bool:
+    """Return whether the number of threads can be set."""
+    return _functions() is not None
+
+
+class _Alone:
+    """A context in which every product of matrices is computed by the thread that asks for it."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.before = threading.Lock(), 0, 1
+
+    def __enter__(self) -> None:
+        functions = _functions()
+        with self.lock:
+            self.inside += 1
+            if self.inside == 1 and functions is not None:
+                self.before = functions[0]()
+                functions[1](1)
+
+    def __exit__(self, *error: object) -> None:
+        functions = _functions()
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0 and functions is not None:
+                functions[1](self.before)
+
+
+alone = _Alone()
