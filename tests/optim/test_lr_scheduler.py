@@ -55,7 +55,9 @@ def optimizer(module: Any, lr: Any = 0.1, kind: str = "SGD") -> Any:
 
 def rates(module: Any, make: Callable[[Any, Any], Any], kind: str = "SGD", steps: int = STEPS) -> Any:
     o = optimizer(module, kind=kind)
-    scheduler = make(module.optim.lr_scheduler, o)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a schedule within a schedule is stepped too early, in torch as well
+        scheduler = make(module.optim.lr_scheduler, o)
     path = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
