@@ -100,7 +100,11 @@ def _is_namedtuple(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-_NAMED = NodeDef(lambda t: (t, type(t)), lambda children, kind: kind(*children))
+# Named tuples, and the named results of ops, which take their fields as one sequence.
+_NAMED = NodeDef(
+    lambda t: (t, type(t)),
+    lambda children, kind: kind(*children) if hasattr(kind, "_make") else kind(children),
+)
 _NODES: dict[type, NodeDef] = {
     tuple: NodeDef(lambda t: (t, None), lambda children, _: tuple(children)),
     list: NodeDef(lambda t: (t, None), lambda children, _: list(children)),

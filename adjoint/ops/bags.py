@@ -14,6 +14,7 @@ from .einsum import einsum
 from .elementwise import add_p, div_p, mul_p
 from .embedding import embedding_p
 from .gather import gather_p, index_add_p
+from .looping import looped_for
 from .piecewise import where_p
 from .reduce import title_of
 from .shape import reshape_p
@@ -112,6 +113,7 @@ def _largest(rows: Any, bags: Any, keep: Any, count: int) -> tuple[Any, Any]:
     return np.minimum(places, max(keep.size - 1, 0)), there
 
 
+@looped_for("input", "offsets")
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,

@@ -20,6 +20,7 @@ from .arrange import pad_p
 from .gather import gather_p, ungather_p
 from .index import select_p
 from .join import stack_p
+from .looping import looped_for
 from .loss import MEAN, NONE, reduction_of
 from .piecewise import where_p
 from .reduce import title_of
@@ -148,6 +149,7 @@ def _numbers(lengths: Any) -> Any:
     return np.asarray(tuple(int(n) for n in lengths), np.int64)
 
 
+@looped_for("targets", "input_lengths", "target_lengths")
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: str = "mean", zero_infinity: bool = False,

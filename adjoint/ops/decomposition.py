@@ -44,6 +44,7 @@ from .linalg import (
     tied,
     tri_solve,
 )
+from .looping import looped
 from .measure import conjugate, real_part
 from .piecewise import where_p
 from .reduce import part, widened
@@ -301,12 +302,13 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     return outs(return_types.linalg_qr, found, out)
 
 
+@looped
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """Factor matrices into reflections and an upper triangle, as LAPACK keeps them."""
     check_matrices(input, "torch.geqrf", "input")
+    note_read("geqrf", input)
     a = input.array
     h, tau = np.linalg.qr(np.asarray(a), "raw")
-    note_read("geqrf", input)
     return outs(return_types.geqrf, (finish(np.ascontiguousarray(h.swapaxes(-1, -2))), finish(tau)), out)
 
 
@@ -785,13 +787,14 @@ def _sytrf(a: Any, hermitian: bool) -> Any:
     return get_lapack_funcs(("hetrf" if hermitian and a.dtype.kind == "c" else "sytrf",), (a,))[0]
 
 
+@looped
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """Factor symmetric (or Hermitian) matrices, definite or not; tells where that failed."""
     check_square(A, "torch.linalg.ldl_factor_ex")
+    note_read("ldl_factor", A)
     a = A.detach().array
     factor = _sytrf(a, hermitian)
     packed, pivots, info = a.copy(), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
-    note_read("ldl_factor", A)
     for i in np.ndindex(a.shape[:-2]):
         if a.shape[-1]:
             packed[i], pivots[i], info[i] = factor(a[i], lower=1)
@@ -801,22 +804,24 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     return outs(return_types.linalg_ldl_factor_ex, found, out)
 
 
+@looped
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
     """Factor symmetric (or Hermitian) matrices, definite or not."""
     packed, pivots, _ = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
     return outs(return_types.linalg_ldl_factor, (packed, pivots), out)
 
 
+@looped
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Any = None) -> Tensor:
     """Solve ``A @ X = B`` from the factorization of a symmetric (or Hermitian) A."""
     check_square(LD, "torch.linalg.ldl_solve", "LD")
     check_matrices(B, "torch.linalg.ldl_solve", "B")
+    note_read("ldl_solve", LD, pivots, B)
     try:
         from scipy.linalg.lapack import get_lapack_funcs
     except ImportError:
         raise RuntimeError("linalg.ldl_solve needs SciPy: pip install adjoint[math]") from None
     ld, b = LD.array, B.array
-    note_read("ldl_solve", LD, pivots, B)
     name = "hetrs" if hermitian and ld.dtype.kind == "c" else "sytrs"
     (solver,) = get_lapack_funcs((name,), (ld,))
     lead = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])

@@ -18,8 +18,9 @@ from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .create import into
 from .index import add_rows, beside, index_p, place_p, slice_p, unindex_p
+from .looping import looped_for
 from .piecewise import where_p
-from .shape import broadcast_tensors, cast_p, expand_p, reshape, reshape_p
+from .shape import broadcast_tensors, cast_p, clone_p, expand_p, reshape, reshape_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -104,6 +105,8 @@ def _add_along(x: Any, y: Any, i: Any, axis: Any) -> None:
 
 
 def _gather_batch(x: Any, i: Any, axis: Any) -> Any:
+    if 0 in i.shape:
+        return cast_p(i, x.dtype)
     if x.ndim == 1 or i.ndim == 1:  # 0-d elements
         rank = max(x.ndim, i.ndim, 2)
         out = gather_p(_grown(x, rank), _grown(i, rank), 1)
@@ -240,6 +243,18 @@ def _scatter_batch(x: Any, y: Any, i: Any, axis: Any) -> Any:
     return scatter_p(x, _grown(y, i.ndim), i, axis + 1)
 
 
+def _of_elements(rule: Any) -> Any:
+    """Return a batching rule that takes 0-d elements, by giving them a dimension of size 1."""
+
+    def batch(x: Any, y: Any, i: Any, *params: Any) -> Any:
+        if x.ndim > 1:
+            return rule(x, y, _grown(i, 2), *params)
+        out = rule(_grown(x, 2), _grown(y, 2), _grown(i, 2), *params)
+        return reshape_p(out, (x.shape[0],))
+
+    return batch
+
+
 def _tangents(tangents: Any, inputs: Any) -> tuple[Any, Any]:
     """Return tangents of the written tensor and of the values, zeros where there are none."""
     tx, ty = tangents[:2]
@@ -253,7 +268,7 @@ scatter_p: Primitive = nary(
     x=lambda g, i, axis: scatter_p(g, _ZERO, i, axis),
     y=lambda g, i, axis: gather_p(g, i, axis),
     jvp=lambda tangents, inputs, out, params: scatter_p(*_tangents(tangents, inputs), inputs[2], *params),
-    batch=_scatter_batch,
+    batch=_of_elements(_scatter_batch),
     into=_put_along,
     saved={"i": "index", "axis": "dim"},
 )
@@ -271,7 +286,7 @@ scatter_add_p: Primitive = nary(
     x=lambda g: g,
     y=lambda g, i, axis: gather_p(g, i, axis),
     jvp=lambda tangents, inputs, out, params: scatter_add_p(*_tangents(tangents, inputs), inputs[2], *params),
-    batch=lambda x, y, i, axis: scatter_add_p(x, y, i, axis + 1),
+    batch=_of_elements(lambda x, y, i, axis: scatter_add_p(x, y, i, axis + 1)),
     into=_add_along,
     saved={"i": "index", "axis": "dim"},
 )
@@ -468,7 +483,9 @@ scatter_reduce_p: Primitive = nary(
     inputs=3,
     joint=_scatter_reduce_joint,
     jvp=_scatter_reduce_jvp,
-    batch=lambda x, y, i, axis, reduce, include_self: scatter_reduce_p(x, y, i, axis + 1, reduce, include_self),
+    batch=_of_elements(
+        lambda x, y, i, axis, reduce, include_self: scatter_reduce_p(x, y, i, axis + 1, reduce, include_self)
+    ),
     saved={"i": "index", "axis": "dim", "y": "src"},
 )
 _scatter_reduce_ = inplace(scatter_reduce_p)
@@ -515,8 +532,14 @@ def _index_select(x: Any, i: Any, axis: Any) -> Any:
     return (x if x.ndim else x.reshape(1)).take(beside(x, i).reshape(-1), axis=axis)
 
 
+def _filling(y: Any, x: Any, i: Any, axis: Any) -> Any:
+    """Return the one value of each element of a batch, at the shape of the slices it fills."""
+    return expand_p(reshape_p(y, (y.shape[0], *(1,) * (x.ndim - 1))), _row_batch(x, i, axis).shape)
+
+
 def _row_batch(x: Any, i: Any, axis: Any) -> Any:
     """Return one index per element of a batch as an index for `gather`: it names whole slices."""
+    i = _grown(i, 2)
     shape = (i.shape[0], *(1,) * axis, i.shape[1], *(1,) * (x.ndim - axis - 2))
     full = (*x.shape[: axis + 1], i.shape[1], *x.shape[axis + 2 :])
     return expand_p(reshape_p(i, shape), full)
@@ -527,7 +550,7 @@ index_select_p: Primitive = nary(
     inputs=2,
     x=lambda g, i, x_shape, axis: index_add_p(_zeros(g, x_shape), g, i, axis),
     jvp=lambda tangents, inputs, out, params: index_select_p(tangents[0], inputs[1], *params),
-    batch=lambda x, i, axis: gather_p(x, _row_batch(x, i, axis), axis + 1),
+    batch=lambda x, i, axis: gather_p(x, _row_batch(x, i, axis), axis + 1) if x.ndim > 1 else clone_p(x),
     saved={"i": "index", "axis": "dim"},
 )
 
@@ -577,7 +600,7 @@ index_add_p: Primitive = nary(
     x=lambda g: g,
     y=lambda g, i, y_shape, axis: index_select_p(g, i, axis).reshape(y_shape),
     jvp=lambda tangents, inputs, out, params: index_add_p(*_tangents(tangents, inputs), inputs[2], *params),
-    batch=lambda x, y, i, axis: scatter_add_p(x, y, _row_batch(y, i, axis), axis + 1),
+    batch=_of_elements(lambda x, y, i, axis: scatter_add_p(x, y, _row_batch(y, i, axis), axis + 1)),
     into=_add_slices,
     saved={"i": "index", "axis": "dim"},
 )
@@ -604,7 +627,7 @@ index_copy_p: Primitive = nary(
     x=lambda g, i, axis: index_fill_p(g, _ZERO, i, axis),
     y=lambda g, i, y_shape, axis: index_select_p(g, i, axis).reshape(y_shape),
     jvp=lambda tangents, inputs, out, params: index_copy_p(*_tangents(tangents, inputs), inputs[2], *params),
-    batch=lambda x, y, i, axis: scatter_p(x, y, _row_batch(y, i, axis), axis + 1),
+    batch=_of_elements(lambda x, y, i, axis: scatter_p(x, y, _row_batch(y, i, axis), axis + 1)),
     into=_put_slices,
     saved={"i": "index", "axis": "dim"},
 )
@@ -616,7 +639,7 @@ index_fill_p: Primitive = nary(
     # Of a place that is named twice there is still one element.
     y=lambda g, i, axis: (g - index_fill_p(g, _ZERO, i, axis)).sum(),
     jvp=lambda tangents, inputs, out, params: index_fill_p(*_tangents(tangents, inputs), inputs[2], *params),
-    batch=lambda x, y, i, axis: scatter_p(x, _grown(y, x.ndim), _row_batch(x, i, axis), axis + 1),
+    batch=_of_elements(lambda x, y, i, axis: scatter_p(x, _filling(y, x, i, axis), _row_batch(x, i, axis), axis + 1)),
     into=_put_slices,
     saved={"i": "index", "axis": "dim"},
 )
@@ -800,6 +823,7 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     return into(out, take_p(input, index))
 
 
+@looped_for("index")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with elements written as if it had one dimension."""
     return put_(input.clone(), index, source, accumulate)

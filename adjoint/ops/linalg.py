@@ -14,6 +14,7 @@ import numpy as np
 from .. import return_types
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.payload import Payload
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from ..errors import LinAlgError
@@ -692,6 +693,11 @@ def pinv(
     return into(out, pinv_p(A, cutoff, hermitian))
 
 
+def _all_equal(ranks: Tensor, n: int) -> bool:
+    array: Any = ranks.array
+    return bool(((array.memory() if isinstance(array, Payload) else array) == n).all())
+
+
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
     """Find X so that ``A @ X`` comes as near to `B` as it can."""
     from .decomposition import svdvals
@@ -728,7 +734,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
     empty = finish(xp.zeros((0,), real))
     residuals = real_part(reshape_p(part(solution, 0, 0, 0), (-1,)))
     residuals = part(residuals, 0, 0, 0)
-    if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
+    if m > n and driver not in (None, "gelsy") and _all_equal(rank, n):
         away = matmul(A, solution) - B
         residuals = real_part(away * conjugate(away)).sum(-2)
     ranks = rank if driver != "gels" else finish(xp.zeros((0,), np.int64))

@@ -554,8 +554,8 @@ def instance_norm(
     if running_mean is not None and running_var is not None:
         mean, var = _statistics(input, axes, moments)
         n = count_of(a.shape, axes)
-        _update(running_mean, mean.reshape((count, channels)).mean(0), momentum)
-        _update(running_var, var.reshape((count, channels)).mean(0) * (n / max(n - 1, 1)), momentum)
+        _update(running_mean, mean.reshape((count, channels)).sum(0) / count, momentum)
+        _update(running_var, var.reshape((count, channels)).sum(0) * (n / max(n - 1, 1) / count), momentum)
     return out
 
 

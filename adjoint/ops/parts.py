@@ -15,7 +15,7 @@ from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor, shape_from
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
-from .shape import become, reshape, reshape_p, unsqueeze_p
+from .shape import become, expand_p, reshape, reshape_p, unsqueeze_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -260,7 +260,7 @@ unfold_p: Primitive = parametric(
     view=True,
     jvp="linear",
     batch=lambda x, axis, size, step: (
-        unfold_p(x, axis + 1, size, step) if x.ndim > 1 else unfold_p(unsqueeze_p(x, 1), 1, size, step)
+        unfold_p(x, axis + 1, size, step) if x.ndim > 1 else expand_p(unsqueeze_p(x, 1), (x.shape[0], size))
     ),
     saved={"x_shape": "self_sym_sizes", "axis": "dimension"},
 )
@@ -269,7 +269,9 @@ refold_p: Primitive = parametric(
     _refold,
     x=lambda g, axis, size, step: unfold_p(g, axis, size, step),
     jvp="linear",
-    batch=lambda x, shape, axis, size, step: refold_p(x, (x.shape[0], *shape), axis + 1, size, step),
+    batch=lambda x, shape, axis, size, step: (
+        refold_p(x, (x.shape[0], *shape), axis + 1, size, step) if shape else x.sum(1)
+    ),
     node_name="UnfoldBackwardBackward0",
 )
 

@@ -16,6 +16,7 @@ from ..core.layout import check_layout
 from ..core.tensor import TensorBase
 from .create import _as_out, _put, finish
 from .literals import depth_outside, scalar_of
+from .looping import looped
 
 Tensor = Any
 
@@ -166,6 +167,7 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any,
     return values.astype(work, copy=False), wanted
 
 
+@looped
 def linspace(
     start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
@@ -182,6 +184,7 @@ def linspace(
     return _put(out, _made(values.astype(wanted.np), device, requires_grad))
 
 
+@looped
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,

@@ -20,6 +20,7 @@ from .arrange import flip_p
 from .create import finish, into
 from .extremes import running
 from .gather import gather_p, ungather_p
+from .looping import looped
 from .piecewise import where_p
 from .reduce import as_given, f32, is_half, part, title_of, widened
 from .shape import reshape_p
@@ -475,11 +476,12 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
 # --- Counts in bins -------------------------------------------------------------------------------
 
 
+@looped
 def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
+    note_read("histc", input, min, max)
     a = input.array
     if a.dtype.kind in "bc":
-    note_read("histc", input, min, max)
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{title_of(a.dtype)}'")
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -499,6 +501,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
     return into(out, finish(xp.bincount(places, minlength=bins).astype(a.dtype)))
 
 
+@looped
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """Count how often each number from 0 on occurs, or add up `weights` by number.
 
@@ -507,10 +510,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> adjoint.bincount(adjoint.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
+    note_read("bincount", input, weights)
     a = input.array
     if a.dtype.kind not in "iu":
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{title_of(a.dtype)}'")
-    note_read("bincount", input, weights)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if a.ndim != 1 or (a.size and int(a.min()) < 0):
@@ -524,6 +527,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return finish(module_of(a).bincount(a, weights=w.astype(np.float64), minlength=minlength).astype(kept))
 
 
+@looped
 def histogram(
     input: Tensor,
     bins: Any,
@@ -541,6 +545,7 @@ def histogram(
     return return_types.histogram(result if out is None else tuple(map(into, out, result)))
 
 
+@looped
 def histogramdd(
     input: Tensor,
     bins: Any,
@@ -569,12 +574,12 @@ def histogramdd(
 def _histogram(
     name: str, points: Tensor, bins: Sequence[Any], range: Any, weight: Any, density: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    note_read(name, points, *bins, weight)
     a = points.array
     if of(a.dtype).category != 2:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{title_of(a.dtype)}'")
     limits = None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
     edges = []
-    note_read(name, points, *bins, weight)
     for i, b in enumerate(bins):
         if isinstance(b, TensorBase):
             edges.append(b.array)
