@@ -17,23 +17,64 @@ from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
 from .nodes import Node, Special, differentiable, extra_of, registry, verify_kept, wrap
+from .overrides import plain
 from .payload import Payload, top_payload
 from .primitive import Op, build_node, explained, quietly
-from .promotion import convert, result_type
+from .promotion import convert, float32_constants, float64_constants, result_type
 from .tensor import STALE, InferenceStorage, TensorBase, View, ledger_of, note_write, owner_of, storage_of, tick
 from .views import edge_of, refused_view, replayed
+
+_f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
 
 def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
     """Return the in-place form of a primitive: writes into its first input and returns it."""
     op: Op = primitive.op  # type: ignore[attr-defined]
-    arity = len(op.inputs)
+    arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
+    simple = op.into is None and not op.view and not op.outputs and (arity == 1 or op.promotes is True)
 
     def call(x: Any, *args: Any) -> Any:
-        return write(op, x, args[: arity - 1], args[arity - 1 :])
+        values = _unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
+        if values is None:
+            return write(op, x, args[: arity - 1], args[arity - 1 :])
+        a = values[0]
+        try:
+            if ufunc:
+                op.kernel(*values, a)
+            else:
+                a[...] = op.kernel(*values, *args[arity - 1 :])
+        except Exception as error:
+            if not (ufunc and isinstance(error, RuntimeWarning)):  # which comes after the last element is written
+                return write(op, x, args[: arity - 1], args[arity - 1 :])
+        note_write(x, name)
+        return x
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
     return call
+
+
+def _unrecorded(x: Any, rest: tuple[Any, ...]) -> list[Any] | None:
+    """Return the operands of a write as optimizers do it: of one float dtype and shape, dense, without a history."""
+    silent = modes.off and not modes.local.grad
+    if type(x) not in plain or modes.inferred or ((x.node is not None or x.lineage is not None) and not silent):
+        return None
+    a = x.array
+    if type(a) is not np.ndarray or not (a.dtype is _f32 or a.dtype is _f64) or not a.flags.carray or x.node is STALE:
+        return None
+    dtype, values = a.dtype, [a]
+    for v in rest:
+        if type(v) in plain:
+            b = v.array
+            if b.dtype is not dtype or b.shape != a.shape or type(b) is not np.ndarray:
+                return None
+            if (v.node is not None and not silent) or (v.memory is not None and v.memory is x.memory):
+                return None
+            values.append(b)
+        elif type(v) is float or type(v) is int:
+            values.append(float32_constants[v] if dtype is _f32 else float64_constants[v])
+        else:
+            return None
+    return values
 
 
 def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:

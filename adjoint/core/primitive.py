@@ -392,7 +392,7 @@ def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Pay
     if op.promotes:
         values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes or ())
     if op.floating:
-        values = tuple(as_floating(v) for v in values)
+        values = tuple([as_floating(v) for v in values])
     try:
         c = op.kernel(*values, *params) if top is None else type(top).apply(op, level, values, params)
     except RuntimeWarning:
@@ -462,8 +462,8 @@ def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
 
 
 def _record_outputs(op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], values: Any, params: Any, c: Any) -> Any:
-    owned = tuple(x if own else None for x, own in zip(inputs, mine, strict=True))
-    edges = tuple(edge_of(x) if x is not None and r else None for x, r in zip(owned, op.rules, strict=True))
+    owned = inputs if all(mine) else tuple([x if own else None for x, own in zip(inputs, mine, strict=True)])
+    edges = tuple([edge_of(x) if x is not None and r else None for x, r in zip(owned, op.rules, strict=True)])
     recording = any(e is not None for e in edges) and modes.is_grad_enabled()
     if op.outputs:
         return _record_several(op, owned, edges, recording, values, params, c)
@@ -476,11 +476,11 @@ def _record_outputs(op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], val
 def _record_several(
     op: Op, owned: Any, edges: Any, recording: bool, values: Any, params: Any, c: Sequence[Any]
 ) -> tuple[Any, ...]:
-    outs = tuple(_outcome(op, owned, (*params, i), array, View.MULTIPLE) for i, array in enumerate(c))
+    outs = tuple([_outcome(op, owned, (*params, i), array, View.MULTIPLE) for i, array in enumerate(c)])
     if recording:
-        arrays = tuple(o.array for o in outs)
+        arrays = tuple([o.array for o in outs])
         node = build_node(op, edges, owned, values, params, arrays)
-        node.metas = tuple((a.shape, a.dtype) for a in arrays)
+        node.metas = tuple([(a.shape, a.dtype) for a in arrays])
         for i, out in enumerate(outs):
             if differentiable(out.array.dtype):
                 out.node = output_node(node, i)
@@ -504,15 +504,15 @@ def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: 
     n.op = op.variant(out[0] if op.outputs else out) if op.holomorphic or op.cuda else op
     n.edges, n.stamp, n.extra = edges, tick(), None
     if op.keeps_outputs is not None:
-        out = tuple(o if i in op.keeps_outputs else None for i, o in enumerate(out))
-    env = (*values, out, *params, *(_derive(values[i], what) for i, what in op.derived))
+        out = tuple([o if i in op.keeps_outputs else None for i, o in enumerate(out)])
+    env = (*values, out, *params, *[getattr(values[i], what) for i, what in op.derived])
     if not any(op.keeps):
         n.saved = None
     elif op.joint:
-        n.saved = tuple(pick and pick(env) for pick in op.pickers)
+        n.saved = tuple([pick and pick(env) for pick in op.pickers])
     else:
         n.saved = tuple(
-            None if e is None or pick is None else pick(env) for e, pick in zip(edges, op.pickers, strict=True)
+            [None if e is None or pick is None else pick(env) for e, pick in zip(edges, op.pickers, strict=True)]
         )
     if modes.inferred:
         refuse_inference(n, owned)
@@ -524,10 +524,6 @@ def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: 
     if modes.unusual:
         _note_unusual_node(n)
     return n
-
-
-def _derive(value: Any, what: str) -> Any:
-    return getattr(value, what)
 
 
 def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:

@@ -13,13 +13,14 @@ from ..core.recorders import nary, parametric
 from .arguments import dim_in, dims_in, dtype_of, require_tensor
 from .create import finish, into
 from .elementwise import sub_p
-from .piecewise import abs_p, sgn_p, where_p
+from .piecewise import abs_p, sgn_p, sign_of, where_p
 from .power import power_p
 from .reduce import _sum, as_given, f32, is_half, kept, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
 Tensor = Any
 Dims = Any
+ndarray = np.ndarray
 
 __all__ = [
     "cdist", "corrcoef", "cov", "dist", "frobenius_norm", "norm", "norm_except_dim", "nuclear_norm", "pdist",
@@ -59,8 +60,10 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
     if p == 0:
         return x * 0
     if p == 1:
-        return g * sgn_p(x)
+        return g * sign_of(x)
     if p == 2:
+        if type(out) is ndarray and out.all():
+            return x * (g / out)
         none = out == 0
         return x * where_p(none, 0, g / where_p(none, 1, out))
     size = abs_p(x)

@@ -25,6 +25,7 @@ from .shape import cast_p, sum_to_p
 Tensor = Any
 Number = Any
 _BOOL = np.dtype(np.bool_)
+ndarray = np.ndarray
 
 # --- Selection --------------------------------------------------------------------------------------
 
@@ -34,11 +35,21 @@ def _where_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return where_p(inputs[0], 0 if dx is None else dx, 0 if dy is None else dy)
 
 
+def passed(condition: Any, g: Any) -> Any:
+    """Return a gradient where a condition holds, and 0 elsewhere."""
+    return selection.where(condition, g, 0) if type(g) is ndarray else where_p(condition, g, 0)
+
+
+def stopped(condition: Any, g: Any) -> Any:
+    """Return a gradient where a condition does not hold, and 0 elsewhere."""
+    return selection.where(condition, 0, g) if type(g) is ndarray else where_p(condition, 0, g)
+
+
 where_p: Callable[..., Any] = nary(
     selection.where,
     inputs=3,
-    x=lambda g, condition: where_p(condition, g, 0),
-    y=lambda g, condition: where_p(condition, 0, g),
+    x=lambda g, condition: passed(condition, g),
+    y=lambda g, condition: stopped(condition, g),
     promotes=(1, 2),
     jvp=_where_jvp,
     batch="elementwise",
@@ -80,11 +91,16 @@ def _masked_fill(x: Any, mask: Any, value: Any) -> Any:
     return selection.where(mask, value, x)
 
 
+def _unfilled(g: Any, mask: Any, x_shape: Any) -> Any:
+    rest = stopped(mask, g)
+    return rest if rest.shape == x_shape else sum_to_p(rest, x_shape)
+
+
 masked_fill_p = nary(
     _masked_fill,
     inputs=3,
-    x=lambda g, mask, x_shape: sum_to_p(where_p(mask, 0, g), x_shape),
-    value=lambda g, mask: where_p(mask, g, 0).sum(),
+    x=_unfilled,
+    value=lambda g, mask: passed(mask, g).sum(),
     jvp=lambda tangents, inputs, out, params: where_p(inputs[1], *_filled_tangents(tangents, out)),
     batch="elementwise",
 )
@@ -168,17 +184,23 @@ share_p: Callable[..., Any] = nary(
     jvp=_share_jvp,
     batch="elementwise",
 )
-maximum_p = binary(_of_reals(np.maximum), x=lambda g, x, y: share_p(g, x, y), y=lambda g, x, y: share_p(g, y, x))
-minimum_p = binary(_of_reals(np.minimum), x=lambda g, x, y: share_p(g, y, x), y=lambda g, x, y: share_p(g, x, y))
+
+
+def _shared(g: Any, winner: Any, loser: Any) -> Any:
+    return (_share if type(g) is ndarray else share_p)(g, winner, loser)
+
+
+maximum_p = binary(_of_reals(np.maximum), x=lambda g, x, y: _shared(g, x, y), y=lambda g, x, y: _shared(g, y, x))
+minimum_p = binary(_of_reals(np.minimum), x=lambda g, x, y: _shared(g, y, x), y=lambda g, x, y: _shared(g, x, y))
 fmax_p = binary(
     _of_reals(np.fmax),
-    x=lambda g, x, y: where_p((x >= y) | np.isnan(y), g, 0),
-    y=lambda g, x, y: where_p((x >= y) | np.isnan(y), 0, g),
+    x=lambda g, x, y: passed((x >= y) | np.isnan(y), g),
+    y=lambda g, x, y: stopped((x >= y) | np.isnan(y), g),
 )
 fmin_p = binary(
     _of_reals(np.fmin),
-    x=lambda g, x, y: where_p((x <= y) | np.isnan(y), g, 0),
-    y=lambda g, x, y: where_p((x <= y) | np.isnan(y), 0, g),
+    x=lambda g, x, y: passed((x <= y) | np.isnan(y), g),
+    y=lambda g, x, y: stopped((x <= y) | np.isnan(y), g),
 )
 
 
@@ -221,10 +243,10 @@ def _bound(value: Any, x: Any) -> Any:
 
 def _clamp_x(g: Any, x: Any, min: Any, max: Any) -> Any:
     if min is None:
-        return where_p(x <= max, g, 0)
+        return passed(x <= max, g)
     if max is None:
-        return where_p(x >= min, g, 0)
-    return where_p((x >= min) & (x <= max), g, 0)
+        return passed(x >= min, g)
+    return passed((x >= min) & (x <= max), g)
 
 
 clamp_p = parametric(_clamp, x=_clamp_x, jvp="elementwise", batch="same", node_name="ClampBackward1")
@@ -237,9 +259,9 @@ def _clamp_tensors(x: Any, min: Any, max: Any) -> Any:
 clamp_tensors_p = nary(
     _clamp_tensors,
     inputs=3,
-    x=lambda g, x, min, max: where_p((x >= min) & (x <= max), g, 0),
-    min=lambda g, x, min, max: where_p((min < max) & (x < min), g, 0),
-    max=lambda g, x, min, max: where_p((x > max) | (max < min), g, 0),
+    x=lambda g, x, min, max: passed((x >= min) & (x <= max), g),
+    min=lambda g, x, min, max: passed((min < max) & (x < min), g),
+    max=lambda g, x, min, max: passed((x > max) | (max < min), g),
     promotes=True,
     jvp="elementwise",
     batch="elementwise",
@@ -247,16 +269,16 @@ clamp_tensors_p = nary(
 )
 clamp_min_p = binary(
     np.maximum,
-    x=lambda g, x, y: where_p(x >= y, g, 0),
-    y=lambda g, x, y: where_p(x < y, g, 0),
+    x=lambda g, x, y: passed(x >= y, g),
+    y=lambda g, x, y: passed(x < y, g),
     name="clamp_min",
     node_name="ClampMinBackward1",
     saved={"y": "min"},
 )
 clamp_max_p = binary(
     np.minimum,
-    x=lambda g, x, y: where_p(x <= y, g, 0),
-    y=lambda g, x, y: where_p(x > y, g, 0),
+    x=lambda g, x, y: passed(x <= y, g),
+    y=lambda g, x, y: passed(x > y, g),
     name="clamp_max",
     node_name="ClampMaxBackward1",
     saved={"y": "max"},
@@ -303,7 +325,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     tensor([0.0000, 0.5000, 1.0000])
     """
     require_tensor(input, "input", "clamp")
-    return into(out, _clamped(input, min, max, False))
+    result = _clamped(input, min, max, False)
+    return result if out is None else into(out, result)
 
 
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -346,7 +369,8 @@ def _sign(x: Any) -> Any:
     if kind == "b":
         return x.copy()
     if x.size < 3000:
-        return np.where(x == x, np.sign(x), x.dtype.type(0))
+        out = np.sign(x)
+        return out if (x == x).all() else np.where(x == x, out, x.dtype.type(0))
     return np.subtract((x > 0).view(np.int8), (x < 0).view(np.int8)).astype(x.dtype)
 
 
@@ -371,7 +395,12 @@ def _abs_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return cast_p(t * np.conjugate(sgn_p(x)), dtypes.of(dtype).to_real().np)
 
 
-abs_p = unary(_abs, x=lambda g, x: g * sgn_p(x), name="abs", holomorphic=False, jvp=_abs_jvp)
+def sign_of(x: Any) -> Any:
+    """Return the sign of a value that a rule kept."""
+    return (_sign if type(x) is ndarray else sgn_p)(x)
+
+
+abs_p = unary(_abs, x=lambda g, x: g * sign_of(x), name="abs", holomorphic=False, jvp=_abs_jvp)
 sign_p = unary(_sign, x=lambda g: zeros_p(g), name="sign", holomorphic=False)
 sgn_p: Callable[..., Any] = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
@@ -518,7 +547,7 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 nan_to_num_p = parametric(
     _nan_to_num,
-    x=lambda g, x: where_p(np.isfinite(x), g, 0),
+    x=lambda g, x: passed(np.isfinite(x), g),
     jvp="elementwise",
     batch="same",
 )

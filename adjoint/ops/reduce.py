@@ -450,7 +450,10 @@ def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
     if is_half(d):
         return _var(x.astype(f32), axes, correction, keepdims).astype(d)
     away = x - _mean(x, axes, True)
-    square = away.real * away.real + away.imag * away.imag if d.kind == "c" else away * away
+    if d.kind == "c":
+        square = away.real * away.real + away.imag * away.imag
+    else:
+        square = away * away if type(away) is not ndarray else np.multiply(away, away, out=away)
     free = max(count_of(x.shape, axes) - correction, 0)
     return _sum(square, axes, keepdims) / square.dtype.type(free)
 
@@ -459,7 +462,7 @@ def _away(x: Any, axes: Any, correction: Any) -> Any:
     """Return twice the distance of each element from the mean, over the degrees of freedom."""
     free = max(count_of(x.shape, axes) - correction, 0)
     scale = 2 / free if free else math.inf
-    return scale * (x - mean_p(x, axes, True))
+    return scale * (x - (_mean if type(x) is ndarray else mean_p)(x, axes, True))
 
 
 def _var_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -489,6 +492,8 @@ def _std(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
 
 def _half_inverse(out: Any) -> Any:
     """Return ``1 / (2 * out)``, and 0 where `out` is: equal values do not pull in any direction."""
+    if type(out) is ndarray and out.all():
+        return 0.5 / out
     zero = cast_p(out == 0, dtype_of(out))
     return (1 - zero) / (2 * out + zero)
 
@@ -531,7 +536,8 @@ def var(
     >>> adjoint.tensor([1.0, 2.0, 3.0, 4.0]).var()
     tensor(1.6667)
     """
-    return into(out, var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
+    result = var_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
+    return result if out is None else into(out, result)
 
 
 def std(
@@ -539,7 +545,8 @@ def std(
     out: Any = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Take the square root of the variance."""
-    return into(out, std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)))
+    result = std_p(input, *_spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims))
+    return result if out is None else into(out, result)
 
 
 def var_mean(
