@@ -1,0 +1,254 @@
+"""Composite primitives as simpler ones: what eager mode computes in one kernel, fusion wants in small pieces.
+
+Each entry of `RULES` takes a `Scribe` and a line, and writes the line's result with simpler lines; it may decline
+by returning None, and the line stays. Shapes and dtypes are those of the captured run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.nodes import registry
+from .expressions import IS_CLASS
+from .graph import Form, Graph, Line, Step, Value
+
+
+class Scribe:
+    """Writes simpler lines in place of one: each method returns the value that its line makes."""
+
+    def __init__(self, graph: Graph, line: Line, into: list[Line]) -> None:
+        self.graph, self.line, self.into = graph, line, into
+
+    def write(self, op: Any, operands: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, *params: Any) -> Value:
+        """Add a line that makes one value."""
+        value = self.graph.value(Form(shape, dtype, self.line.outputs[0].device))
+        op = registry[op] if isinstance(op, str) else op
+        self.into.append(Line(op, operands, params, (value,), self.line.place, self.line.backward))
+        return value
+
+    def unary(self, op: str, x: Value) -> Value:
+        """Apply an elementwise op of one operand."""
+        return self.write(op, (x,), x.shape, x.dtype)
+
+    def binary(self, op: str, x: Any, y: Any, dtype: Any = None) -> Value:
+        """Apply an elementwise op of two operands, of which one may be a number."""
+        shapes = [v.shape for v in (x, y) if isinstance(v, Value)]
+        like = x if isinstance(x, Value) else y
+        return self.write(op, (x, y), np.broadcast_shapes(*shapes), like.dtype if dtype is None else dtype)
+
+    def reduce(self, op: str, x: Value, axes: tuple[int, ...]) -> Value:
+        """Reduce along axes, which stay with size 1."""
+        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        return self.write(op, (x,), shape, x.dtype, axes, True)
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Give other sizes to the same elements."""
+        return x if x.shape == tuple(shape) else self.write("reshape", (x,), shape, x.dtype, tuple(shape))
+
+
+def _axes(axes: Any, rank: int) -> tuple[int, ...]:
+    given = range(rank) if axes is None else (axes,) if isinstance(axes, int) else axes
+    return tuple(sorted(i % rank for i in given)) if rank else ()
+
+
+def _linear(s: Scribe, x: Value, weight: Value, bias: Any = None) -> Value | None:
+    if weight.dtype != x.dtype or len(weight.shape) != 2 or not x.shape or 0 in x.shape:
+        return None
+    rows, (columns, inner) = math.prod(x.shape[:-1]), weight.shape
+    flat = s.reshape(x, (rows, inner))
+    turned = s.write("transpose", (weight,), (inner, columns), weight.dtype, 0, 1)
+    out = s.write("mm", (flat, turned), (rows, columns), x.dtype)
+    if isinstance(bias, Value):
+        out = s.binary("add", out, bias)
+    return s.reshape(out, (*x.shape[:-1], columns))
+
+
+def _softmax(s: Scribe, x: Value, axis: int) -> Value:
+    axes = _axes(axis, len(x.shape))
+    e = s.unary("exp", s.binary("sub", x, s.reduce("amax", x, axes)))
+    return s.binary("div", e, s.reduce("sum", e, axes))
+
+
+def _log_softmax(s: Scribe, x: Value, axis: int) -> Value:
+    axes = _axes(axis, len(x.shape))
+    low = s.binary("sub", x, s.reduce("amax", x, axes))
+    return s.binary("sub", low, s.unary("log", s.reduce("sum", s.unary("exp", low), axes)))
+
+
+def _logsumexp(s: Scribe, x: Value, axes: Any, keepdims: bool) -> Value:
+    axes = _axes(axes, len(x.shape))
+    top = s.reduce("amax", x, axes)
+    # Where the maximum is infinite, the difference would be NaN.
+    finite = s.write("isfinite", (top,), top.shape, bool)
+    top = s.write("where", (finite, top, 0.0), top.shape, top.dtype)
+    total = s.reduce("sum", s.unary("exp", s.binary("sub", x, top)), axes)
+    return s.reshape(s.binary("add", s.unary("log", total), top), s.line.outputs[0].shape)
+
+
+def _mean(s: Scribe, x: Value, axes: Any = None, keepdims: bool = False) -> Value | None:
+    out = s.line.outputs[0]
+    if x.dtype != out.dtype or not x.size:
+        return None
+    axes = _axes(axes, len(x.shape))
+    count = math.prod(x.shape[i] for i in axes)
+    return s.reshape(s.binary("mul", s.reduce("sum", x, axes), 1.0 / count), out.shape)
+
+
+def _sum_all(s: Scribe, x: Value) -> Value | None:
+    return s.reshape(s.reduce("sum", x, _axes(None, len(x.shape))), ()) if x.dtype.kind == "f" else None
+
+
+def _sum_to(s: Scribe, x: Value, shape: Any) -> Value | None:
+    if x.dtype.kind != "f":
+        return None
+    lead = len(x.shape) - len(shape)
+    axes = (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1))
+    return s.reshape(s.reduce("sum", x, axes) if axes else x, tuple(shape))
+
+
+def _var(s: Scribe, x: Value, axes: Any, correction: Any, keepdims: bool) -> Value | None:
+    axes = _axes(axes, len(x.shape))
+    count = math.prod(x.shape[i] for i in axes)
+    if count - correction <= 0 or x.dtype.kind != "f":
+        return None
+    centred = s.binary("sub", x, s.binary("mul", s.reduce("sum", x, axes), 1.0 / count))
+    total = s.reduce("sum", s.binary("mul", centred, centred), axes)
+    return s.reshape(s.binary("mul", total, 1.0 / (count - correction)), s.line.outputs[0].shape)
+
+
+def _norm(
+    s: Scribe, x: Value, weight: Any, bias: Any, axes: Any, shape: Any, eps: float, centered: bool, moments: Any
+) -> Value | None:
+    if x.dtype.kind != "f" or x.dtype.itemsize < 4 or not x.size:
+        return None
+    axes = _axes(axes, len(x.shape))
+    share = 1.0 / math.prod(x.shape[i] for i in axes)
+    low = s.binary("sub", x, s.binary("mul", s.reduce("sum", x, axes), share)) if centered else x
+    var = s.binary("mul", s.reduce("sum", s.binary("mul", low, low), axes), share)
+    out = s.binary("mul", low, s.unary("rsqrt", s.binary("add", var, float(eps))))
+    if isinstance(weight, Value):
+        out = s.binary("mul", out, weight)
+    return s.binary("add", out, bias) if isinstance(bias, Value) else out
+
+
+def _power(s: Scribe, x: Value, exponent: Any) -> Value | None:
+    if exponent == 2:
+        return s.binary("mul", x, x)
+    if exponent == 3:
+        return s.binary("mul", s.binary("mul", x, x), x)
+    if exponent == 0.5 and x.dtype.kind == "f":
+        return s.unary("sqrt", x)
+    return s.unary("reciprocal", x) if exponent == -1 and x.dtype.kind == "f" else None
+
+
+def _counted(s: Scribe, target: Value, ignored: int, dtype: Any) -> tuple[Value, Value]:
+    """Return which samples count, as (N, 1), and how many they are, as (1, 1)."""
+    column = s.reshape(target, (target.shape[0], 1))
+    counts = s.binary("ne", column, ignored, bool)
+    return counts, s.reduce("sum", s.write("cast", (counts,), counts.shape, dtype, dtype), (0, 1))
+
+
+def _cross_entropy(s: Scribe, x: Value, target: Value, ignored: int, reduction: int, logs: Any) -> Value | None:
+    rows, classes = x.shape
+    if not rows or target.shape != (rows,) or reduction == 0:
+        return None
+    hit = s.write(IS_CLASS, (s.reshape(target, (rows, 1)),), (rows, classes), bool, classes)
+    low = s.binary("sub", x, s.reduce("amax", x, (1,)))
+    total = s.unary("log", s.reduce("sum", s.unary("exp", low), (1,)))
+    picked = s.reduce("sum", s.write("where", (hit, low, 0.0), x.shape, x.dtype), (1,))
+    counts, number = _counted(s, target, ignored, x.dtype)
+    each = s.write("where", (counts, s.binary("sub", total, picked), 0.0), (rows, 1), x.dtype)
+    loss = s.reduce("sum", each, (0, 1))
+    return s.reshape(loss if reduction == 2 else s.binary("div", loss, number), ())
+
+
+def _nll_back(s: Scribe, g: Value, target: Value, shape: Any, ignored: int, reduction: int) -> Value | None:
+    if len(shape) != 2 or not shape[0] or target.shape != (shape[0],):
+        return None
+    rows, classes = shape
+    hit = s.write(IS_CLASS, (s.reshape(target, (rows, 1)),), (rows, classes), bool, classes)
+    counts, number = _counted(s, target, ignored, g.dtype)
+    share = s.unary("neg", s.reshape(g, (rows, 1) if g.shape == (rows,) else (1, 1)))
+    if reduction == 1:
+        share = s.binary("div", share, number)
+    share = s.write("where", (counts, share, 0.0), (rows, 1), g.dtype)
+    return s.write("where", (hit, share, 0.0), tuple(shape), g.dtype)
+
+
+def _mse(s: Scribe, x: Value, y: Value, reduction: int, option: Any) -> Value | None:
+    if x.shape != y.shape or x.dtype != y.dtype or not x.size:
+        return None
+    gap = s.binary("sub", x, y)
+    square = s.binary("mul", gap, gap)
+    if reduction == 0:
+        return square
+    total = s.reduce("sum", square, _axes(None, len(x.shape)))
+    return s.reshape(total if reduction == 2 else s.binary("mul", total, 1.0 / x.size), ())
+
+
+def _reduced(op: str) -> Callable[..., Any]:
+    """Write a reduction whose axes do not stay as one whose axes do, and a reshape."""
+
+    def rule(s: Scribe, x: Value, axes: Any, keepdims: bool) -> Value | None:
+        whole = _axes(axes, len(x.shape))
+        if x.dtype.kind != "f" or x.dtype != s.line.outputs[0].dtype or (keepdims and axes == whole):
+            return None
+        return s.reshape(s.reduce(op, x, whole), s.line.outputs[0].shape)
+
+    return rule
+
+
+def _addcmul(s: Scribe, x: Value, y: Any, z: Any, value: Any = 1) -> Value:
+    product = s.binary("mul", y, z)
+    return s.binary("add", x, product if value == 1 else s.binary("mul", product, value))
+
+
+RULES: dict[str, Callable[..., Value | None]] = {
+    "linear": _linear, "project": _linear, "softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
+    "mean": _mean, "mean_all": _mean, "sum_all": _sum_all, "sum_to": _sum_to, "var": _var, "layer_norm": _norm,
+    "rms_norm": _norm, "batch_norm": _norm, "group_norm": _norm, "power": _power, "cross_entropy": _cross_entropy,
+    "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
+    "amin": _reduced("amin"), "addcmul": _addcmul,
+}  # fmt: skip
+_FLOATS_ONLY = frozenset(RULES) - {"power"}
+
+
+def decompose(graph: Graph) -> None:
+    """Write composite lines as simpler ones, all through."""
+    lines: list[Line] = []
+    for line in graph.lines:
+        made = _rewritten(graph, line, lines)
+        if made is None:
+            lines.append(line)
+        else:
+            _alias(lines, graph, line, made)
+    graph.lines = lines
+
+
+def _rewritten(graph: Graph, line: Line, lines: list[Line]) -> Value | None:
+    rule = RULES.get(getattr(line.op, "name", ""))
+    if rule is None or isinstance(line.op, Step) or len(line.outputs) != 1:
+        return None
+    first = line.operands[0] if line.operands else None
+    if not isinstance(first, Value) or first.dtype.kind not in "f":
+        return None
+    mine: list[Line] = []
+    made = rule(Scribe(graph, line, mine), *line.operands, *line.params)
+    if made is None or made.shape != line.outputs[0].shape:
+        return None
+    lines += mine
+    return made
+
+
+def _alias(lines: list[Line], graph: Graph, line: Line, made: Value) -> None:
+    """Let the new value stand for the line's own."""
+    old = line.outputs[0]
+    if lines and made in lines[-1].outputs:
+        last = lines[-1]
+        last.outputs = tuple(old if v is made else v for v in last.outputs)
+    else:
+        lines.append(Line(registry["alias"], (made,), (), (old,), line.place, line.backward))

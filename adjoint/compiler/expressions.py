@@ -1,0 +1,149 @@
+"""Elementwise primitives as expressions of numbers: the text that a fused loop computes for one element.
+
+``{0}``, ``{1}`` are the operands, already in the dtype in which the line computes; other braces name parameters.
+Functions (`exp`, `tanh`) are those of `mathematics.py`. NaNs go through as in NumPy: a comparison with one is false.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.promotion import result_type
+from .graph import Line, Step, Value
+
+# (target, of shape (N, 1)) -> bool of shape (N, C): whether a column is the class of its row. The parameter: C.
+IS_CLASS = Step("is_class", lambda target, classes: target == np.arange(classes))
+
+# Computed in the dtype of the result.
+ARITHMETIC = {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "rsub": "{1} - {0}", "neg": "-{0}", "zero": "{0} * 0",
+    "abs": "abs({0})", "maximum": "{0} if ({0} > {1} or {0} != {0}) else {1}",
+    "minimum": "{0} if ({0} < {1} or {0} != {0}) else {1}",
+    "clamp_min": "{1} if {0} < {1} else {0}", "clamp_max": "{1} if {0} > {1} else {0}",
+}  # fmt: skip
+# The same, for floats only.
+FLOATING = {
+    "div": "{0} / {1}", "reciprocal": "{one} / {0}", "sqrt": "sqrt{w}({0})", "rsqrt": "{one} / sqrt{w}({0})",
+    "exp": "exp{w}({0})", "log": "log{w}({0})", "tanh": "tanh{w}({0})", "sigmoid": "sigmoid{w}({0})", "erf": "erf{w}({0})",
+    "sin": "sin{w}({0})", "cos": "cos{w}({0})", "log1p": "log1p{w}({0})", "expm1": "expm1{w}({0})", "log2": "log2{w}({0})",
+    "floor": "floor{w}({0})", "ceil": "ceil{w}({0})", "trunc": "trunc{w}({0})", "atan": "atan{w}({0})", "sinh": "sinh{w}({0})",
+    "cosh": "cosh{w}({0})", "tan": "tan{w}({0})", "asin": "asin{w}({0})", "acos": "acos{w}({0})",
+    "relu": "{zero} if {0} <= {zero} else {0}", "silu": "{0} * sigmoid{w}({0})",
+    "silu_slope": "silu_slope{w}({0})", "lerp": "{0} + {2} * ({1} - {0})",
+    "sign": "({one} if {0} > {zero} else {zero}) - ({one} if {0} < {zero} else {zero})",
+    "leaky_relu": "{0} if {0} > {zero} else {0} * {negative_slope}",
+    "gelu": "gelu_{approximate}{w}({0})", "gelu_slope": "gelu_slope_{approximate}{w}({0})",
+    "softplus": "softplus{w}({0}, {beta}, {threshold})", "power": "power{w}({0}, {exponent})", "pow": "power{w}({0}, {1})",
+}  # fmt: skip
+# Computed in the common dtype of the operands; the result is a truth.
+COMPARISONS = {
+    "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}",
+    "ge": "{0} >= {1}", "isnan": "{0} != {0}", "isfinite": "({0} - {0}) == ({0} - {0})",
+}  # fmt: skip
+LOGIC = {
+    "logical_and": "{0} and {1}", "logical_or": "{0} or {1}", "logical_not": "not {0}", "bitwise_and": "{0} & {1}",
+    "bitwise_or": "{0} | {1}", "bitwise_not": "not {0}",
+}  # fmt: skip
+REDUCTIONS = {"sum": "0", "amax": "-np.inf", "amin": "np.inf"}  # and what each starts from
+_REDUCING = {
+    "amax": "{0} if ({0} > {1} or {0} != {0}) else {1}",
+    "amin": "{0} if ({0} < {1} or {0} != {0}) else {1}",
+}
+FLOATS = (np.dtype("float32"), np.dtype("float64"))
+TRUTH = np.dtype(bool)
+
+
+def name_of(line: Line) -> str:
+    """Return the name of what a line calls."""
+    return str(line.op.name)
+
+
+def computing_dtype(line: Line) -> np.dtype[Any]:
+    """Return the dtype in which a line computes."""
+    name, out = name_of(line), line.outputs[0]
+    if name in COMPARISONS:
+        return np.dtype(result_type([_sample(o) for o in line.operands]).np)
+    return out.dtype
+
+
+def _sample(operand: Any) -> Any:
+    """Return an array of one element that counts in promotion as the operand does."""
+    return np.empty((1,) * len(operand.shape), operand.dtype) if isinstance(operand, Value) else operand
+
+
+def is_elementwise(line: Line) -> bool:
+    """Return whether a loop can compute the line's value element by element."""
+    if not line.is_call or len(line.outputs) != 1 or line.outputs[0].device != "cpu":
+        return False
+    name, out = name_of(line), line.outputs[0]
+    values = [o for o in line.operands if isinstance(o, Value)]
+    if not values or any(not isinstance(o, Value) and type(o) not in (int, float, bool) for o in line.operands):
+        return False
+    if isinstance(line.op, Step):
+        return line.op is IS_CLASS
+    if any(v.dtype.kind not in "fbi" or v.dtype.itemsize not in (1, 4, 8) or not v.dtype.isnative for v in values):
+        return False
+    if name in ARITHMETIC or name in FLOATING:
+        return out.dtype in FLOATS and _params_fit(name, line)
+    if name == "cast":
+        return out.dtype in FLOATS or out.dtype == TRUTH
+    if name in ("where", "masked_fill"):
+        return out.dtype in FLOATS and line.operands[0 if name == "where" else 1].dtype == TRUTH
+    if name in COMPARISONS:
+        return out.dtype == TRUTH and computing_dtype(line).kind in "fi"
+    return name in LOGIC and out.dtype == TRUTH and all(v.dtype == TRUTH for v in values)
+
+
+def _params_fit(name: str, line: Line) -> bool:
+    if name in ("clamp_min", "clamp_max"):
+        return len(line.operands) == 2
+    if name == "lerp":
+        return len(line.operands) == 3
+    if name in ("softplus", "leaky_relu", "power"):
+        return all(isinstance(p, int | float) for p in line.params)
+    if name in ("gelu", "gelu_slope"):
+        return line.params[0] in ("none", "tanh")
+    return not line.params
+
+
+def is_reduction(line: Line) -> bool:
+    """Return whether a loop can compute the line's value by going through its operand once."""
+    if not line.is_call or isinstance(line.op, Step) or name_of(line) not in REDUCTIONS:
+        return False
+    x = line.operands[0]
+    return (
+        isinstance(x, Value) and x.dtype in FLOATS and x.device == "cpu" and line.outputs[0].dtype == x.dtype
+        and bool(line.params[1]) and bool(line.params[0]) and 0 not in x.shape
+    )  # fmt: skip
+
+
+def expression(line: Line, operands: list[str]) -> str:
+    """Return the text that computes a line for one element."""
+    name = name_of(line)
+    if name == "where":
+        return f"{operands[1]} if {operands[0]} else {operands[2]}"
+    if name == "masked_fill":
+        return f"{operands[2]} if {operands[1]} else {operands[0]}"
+    if name == "cast":
+        return operands[0] if line.outputs[0].dtype != TRUTH else f"{operands[0]} != 0"
+    for table in (ARITHMETIC, FLOATING, COMPARISONS, LOGIC):
+        if name in table:
+            return table[name].format(*operands, **_named_params(line))
+    raise KeyError(name)
+
+
+def _named_params(line: Line) -> dict[str, Any]:
+    """Return what the braces of an expression stand for: parameters, constants, the width of functions."""
+    dtype = line.outputs[0].dtype
+    kind = f"np.{dtype.name}"
+    named = {"w": dtype.itemsize * 8, "zero": f"{kind}(0)", "one": f"{kind}(1)"}
+    for name, value in zip(getattr(line.op, "params", ()), line.params):
+        named[name] = f"{kind}({float(value)!r})" if isinstance(value, int | float) else value
+    return named
+
+
+def reducing(name: str, total: str, element: str) -> str:
+    """Return the text that takes one more element into a running result."""
+    return f"{total} + {element}" if name == "sum" else _REDUCING[name].format(total, element)

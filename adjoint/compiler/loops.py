@@ -1,0 +1,257 @@
+"""Source code of fused loops: a region becomes a loop nest, regions that follow one another become one function.
+
+The text knows no sizes: loops run to the lengths of the arrays they are given. So one function serves every
+size, and equal regions of a program (the layers of a network, the steps of a recurrence) share it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .expressions import IS_CLASS, REDUCTIONS, TRUTH, computing_dtype, expression, is_reduction, name_of, reducing
+from .fusion import Phases, Region
+from .graph import Line, Value
+
+Strides = dict[Value, tuple[int, ...]]
+
+
+class Access:
+    """An array as a nest sees it: the axes of the nest along which it varies, and its shape there."""
+
+    __slots__ = ("axes", "name", "shape", "value")
+
+    def __init__(self, value: Value, axes: tuple[int, ...], shape: tuple[int, ...], name: str) -> None:
+        self.value, self.axes, self.shape, self.name = value, axes, shape, name
+
+    def at(self, start: str = "") -> str:
+        """Return the text of the element that the loops stand at."""
+        index = ", ".join(f"i{a}" for a in self.axes)
+        return f"{self.name}[{index or '()'}]"
+
+
+class Nest:
+    """The loops of one region."""
+
+    def __init__(self, region: Region, strides: Strides, names: Any, threaded: bool, tag: str = "") -> None:
+        self.region, self.strides, self.names, self.threaded, self.tag = region, strides, names, threaded, tag
+        self.numbers = {v: f"{tag}{i}" for i, v in enumerate(region.made)}
+        self.phases = Phases(region)
+        self.stored = dict.fromkeys((*region.outputs, *self.phases.kept()))
+        self.scratch = [v for v in self.stored if v not in region.outputs]
+        self.reads = region.inputs()
+        self._merge_axes()
+        self.access = {v: self._access(v) for v in (*self.reads, *self.stored)}
+
+    # --- axes ---
+
+    def _aligned(self, v: Value) -> list[tuple[bool, int]]:
+        """Return, for each axis of the space, whether a value varies along it, and its stride."""
+        space = self.region.space
+        lead = len(space) - len(v.shape)
+        strides = self.strides.get(v)
+        found = []
+        for axis, size in enumerate(space):
+            varies = axis >= lead and v.shape[axis - lead] == size != 1
+            step = strides[axis - lead] if strides is not None and axis >= lead else 0
+            found.append((varies, step))
+        return found
+
+    def _merge_axes(self) -> None:
+        """Make one loop of neighbouring axes along which every array goes on without a jump."""
+        space = self.region.space
+        aligned = [self._aligned(v) for v in (*self.reads, *self.stored)]
+        cut = len(space) - (self.region.split or 0)
+        reduced = [set(m.params[0]) for m in self.region.lines if is_reduction(m) and m.outputs[0] in self.region.late]
+        classes = any(m.op is IS_CLASS for m in self.region.lines)
+        groups: list[list[int]] = []
+        for axis, size in enumerate(space):
+            if size == 1:
+                continue
+            if groups and not classes and self._continues(groups[-1][-1], axis, aligned, reduced, cut):
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+        self.groups = groups
+        self.group_of = {axis: g for g, group in enumerate(groups) for axis in group}
+        self.sizes = [int(np.prod([space[a] for a in group])) for group in groups]
+        self.row_groups = [g for g, group in enumerate(groups) if group[0] < cut] if self.region.split else []
+
+    def _continues(self, a: int, b: int, aligned: Any, reduced: Any, cut: int) -> bool:
+        if any(x != 1 for x in self.region.space[a + 1 : b]) or (self.region.split and a < cut <= b):
+            return False
+        if any((a in axes) != (b in axes) for axes in reduced):
+            return False
+        size = self.region.space[b]
+        return all(rows[a][0] == rows[b][0] and (not rows[a][0] or rows[a][1] == rows[b][1] * size) for rows in aligned)
+
+    def _access(self, v: Value) -> Access:
+        varies = [axis for axis, (yes, _) in enumerate(self._aligned(v)) if yes]
+        axes = tuple(dict.fromkeys(self.group_of[a] for a in varies))
+        shape = tuple(self.sizes[g] for g in axes)
+        return Access(v, axes, shape, self.names(v, shape))
+
+    # --- text ---
+
+    def text(self) -> list[str]:
+        """Return the lines of the nest."""
+        lines = [f"# {', '.join(dict.fromkeys(name_of(m) for m in self.region.lines))}"]
+        lines += self._sizes()
+        lines += self._begin_late()
+        row = self.row_groups
+        inner = (
+            [g for g in range(len(self.groups)) if g not in row] if self.region.split else list(range(len(self.groups)))
+        )
+        self.known: dict[Value, str] = {}
+        depth = 0
+        for g in row:
+            lines.append("    " * depth + self._for(g))
+            depth += 1
+        for phase in range(self.phases.count):
+            lines += ["    " * depth + text for text in self._between(phase)]
+            lines += ["    " * depth + text for text in self._pass(phase, inner)]
+        lines += self._end_late()
+        return lines
+
+    def _for(self, g: int) -> str:
+        bounds = "start, stop" if self.threaded and g == 0 else f"n{g}"
+        return f"for i{g} in range({bounds}):"
+
+    def _sizes(self) -> list[str]:
+        found = []
+        for g in range(len(self.groups)):
+            holder = next((a for a in self.access.values() if g in a.axes), None)
+            assert holder is not None, "an axis along which nothing varies"
+            found.append(f"n{g} = {holder.name}.shape[{holder.axes.index(g)}]")
+        return found
+
+    def _late_lines(self) -> list[Line]:
+        return [m for m in self.region.lines if m.outputs[0] in self.region.late]
+
+    def _begin_late(self) -> list[str]:
+        lines = []
+        for m in self._late_lines():
+            out = self.access[m.outputs[0]]
+            start = f"np.{m.outputs[0].dtype.name}({REDUCTIONS[name_of(m)]})"
+            if not out.axes:
+                wide = "np.float64" if name_of(m) == "sum" else f"np.{m.outputs[0].dtype.name}"
+                lines.append(f"s{self._number(m.outputs[0])} = {wide}({REDUCTIONS[name_of(m)]})")
+            else:
+                lines.append(f"{out.name}[...] = {start}")
+        return lines
+
+    def _end_late(self) -> list[str]:
+        return [
+            f"{self.access[v].name}[()] = s{self._number(v)}"
+            for v in (m.outputs[0] for m in self._late_lines())
+            if not self.access[v].axes
+        ]
+
+    def _number(self, v: Value) -> str:
+        return self.numbers[v]
+
+    def _between(self, phase: int) -> list[str]:
+        """Return the text of what is computed once per row before a pass: numbers of the row."""
+        lines = []
+        for m in self.region.lines:
+            v = m.outputs[0]
+            if not self.phases.is_row[v] or self.phases.of[v] != phase:
+                continue
+            if not is_reduction(m):
+                lines.append(f"t{self._number(v)} = {self._compute(m)}")
+                self.known[v] = f"t{self._number(v)}"
+            else:
+                self.known[v] = f"s{self._number(v)}"
+            if v in self.stored:
+                lines.append(f"{self.access[v].at()} = {self.known[v]}")
+        return lines
+
+    def _pass(self, phase: int, inner: list[int]) -> list[str]:
+        """Return the loops of one pass over a row, or over everything where there are no rows."""
+        reductions = [
+            m for m in self.region.lines if is_reduction(m) and self._pass_of(m) == phase
+        ]  # fmt: skip
+        stores = [v for v in self.stored if not self.phases.is_row[v] and v not in self.region.late]
+        stores = [v for v in stores if self.phases.of[v] == phase]
+        if not reductions and not stores:
+            return []
+        rows = {v: t for v, t in self.known.items() if self.phases.is_row[v]}
+        self.known = dict(rows)
+        body: list[str] = []
+        for v in stores:
+            self._need(v, phase, body)
+            body.append(f"{self.access[v].at()} = {self.known[v]}")
+        begin = []
+        for m in reductions:
+            v, name = m.outputs[0], name_of(m)
+            element = self._operand(m.operands[0], m.operands[0].dtype, phase, body)
+            late = v in self.region.late
+            total = self.access[v].at() if late and self.access[v].axes else f"s{self._number(v)}"
+            if not late:
+                begin.append(f"{total} = np.{v.dtype.name}({REDUCTIONS[name]})")
+            body.append(f"{total} = {reducing(name, total, element)}")
+        lines = begin
+        for depth, g in enumerate(inner):
+            lines.append("    " * depth + self._for(g))
+        self.known = rows
+        return lines + ["    " * len(inner) + text for text in body]
+
+    def _pass_of(self, m: Line) -> int:
+        v = m.outputs[0]
+        return self.phases.of[v] - (0 if v in self.region.late else 1)
+
+    def _need(self, v: Value, phase: int, body: list[str]) -> None:
+        """Make sure that a full value is known in the loop: computed here, or read where an earlier pass stored it."""
+        if v in self.known:
+            return
+        name = f"t{self._number(v)}"
+        if v in self.stored and self.phases.of[v] < phase:
+            body.append(f"{name} = {self.access[v].at()}")
+        else:
+            m = self.region.made[v]
+            body.append(f"{name} = {self._compute(m, phase, body)}")
+        self.known[v] = name
+
+    def _compute(self, m: Line, phase: int = 0, body: list[str] | None = None) -> str:
+        out = m.outputs[0]
+        if m.op is IS_CLASS:
+            column = self.group_of.get(1)
+            return f"{self.access[m.operands[0]].at()} == {'0' if column is None else f'i{column}'}"
+        dtype = computing_dtype(m)
+        wanted = [dtype] * len(m.operands)
+        name = name_of(m)
+        if name == "where":
+            wanted[0] = TRUTH
+        if name == "masked_fill":
+            wanted[1] = TRUTH
+        if name == "cast" and out.dtype == TRUTH:
+            wanted = [m.operands[0].dtype]
+        operands = [self._operand(o, w, phase, body) for o, w in zip(m.operands, wanted)]
+        text = expression(m, operands)
+        return text if out.dtype == TRUTH else f"np.{out.dtype.name}({text})"
+
+    def _operand(self, o: Any, dtype: Any, phase: int, body: list[str] | None) -> str:
+        if not isinstance(o, Value):
+            if dtype == TRUTH:
+                return str(bool(o))
+            text = repr(float(o)) if dtype.kind == "f" else repr(int(o))
+            text = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}.get(text, text)
+            return f"np.{dtype.name}({text})"
+        if o in self.region.made and o not in self.region.late:
+            if self.phases.is_row[o]:
+                text = self.known[o]
+            else:
+                assert body is not None
+                self._need(o, phase, body)
+                text = self.known[o]
+        else:
+            text = self.access[o].at()
+        return text if o.dtype == dtype else f"np.{dtype.name}({text})"
+
+
+def function_text(nests: list[Nest], arrays: list[str], threaded: bool) -> str:
+    """Return the source of one function that runs nests one after the other."""
+    given = [*arrays, "start", "stop"] if threaded else arrays
+    body = [f"    {text}" for nest in nests for text in nest.text()]
+    return "\n".join([f"def kernel({', '.join(given)}):", *body, ""])

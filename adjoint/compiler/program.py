@@ -1,0 +1,452 @@
+"""A graph as a program that runs: buffers, library calls and fused loops in a straight line of Python.
+
+Everything that can be settled once is: intermediate results have buffers of their own, which calls write into;
+views of them are made once; what remains is source that a person can read (`Program.code`), one line per call.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.nodes import wrap
+from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
+from ..kernels import threads
+from .decomposition import decompose
+from .fusion import Fusion, Region
+from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value
+from .loops import Nest, function_text
+from .replay import answer_of
+from .simplification import simplify
+
+THREADED = 32_768  # elements from which on threads share a loop
+
+
+class Program:
+    """Compiled form of a graph; call it with the arrays of the arguments."""
+
+    def __init__(self, graph: Graph, kernels: Any) -> None:
+        self.graph = graph = graph.copy()
+        self.kernels = kernels
+        self.before = len(graph.lines)
+        decompose(graph)
+        simplify(graph)
+        self.fusion = Fusion(graph)
+        self.env: dict[str, Any] = {"np": np, "share": threads.share, "empty": np.empty}
+        self.prelude: list[tuple[str, str]] = []  # made once: name and text
+        self.body: list[str] = []
+        self.names: dict[Value, str] = {}
+        self.strides: dict[Value, tuple[int, ...]] = {}
+        self.fixed: set[Value] = set()  # values whose array is the same object in every run
+        self.sources: list[str] = []
+        self.guarded = any(line.op is GUARD for line in graph.lines)
+        self.lock = threading.Lock()
+        self._write()
+
+    # --- writing the program ---
+
+    def _write(self) -> None:
+        graph = self.graph
+        for v in graph.arguments:
+            self._declare(v, f"a{v.number}", v.strides, False)
+        for reference in graph.outside:
+            self._declare(reference.value, f"w{reference.value.number}", reference.value.strides, True)
+        for v in graph.constants:
+            self._declare(v, f"c{v.number}", v.strides, True)
+            self.env[self.names[v]] = v.array
+        self.results = graph.results
+        self._plan_writes()
+        pending: list[Region] = []
+        for unit in self.fusion.units:
+            if isinstance(unit, Region):
+                if self.kernels is not None and unit.size < THREADED:
+                    pending.append(unit)
+                    continue
+                self._flush(pending)
+                self._emit_region(unit)
+            elif unit.op is WRITE:
+                continue
+            else:
+                if any(self._waits(v, pending) for v in unit.inputs) or unit.op is GUARD:
+                    self._flush(pending)
+                self._emit_line(unit)
+        self._flush(pending)
+        self._emit_writes()
+        self._finish()
+
+    def _waits(self, v: Value, pending: list[Region]) -> bool:
+        """Return whether a value, or what it is a view of, is made by loops not written yet."""
+        while v in self.fusion.views:
+            v = self.fusion.views[v].operands[0]
+        return any(v in region.made for region in pending)
+
+    def _declare(self, v: Value, name: str, strides: tuple[int, ...], fixed: bool) -> str:
+        self.names[v] = name
+        self.strides[v] = strides
+        if fixed:
+            self.fixed.add(v)
+        return name
+
+    def _plan_writes(self) -> None:
+        """Find writes whose new value a loop may put straight into the memory that is written."""
+        self.direct: dict[Value, Value] = {}  # the new value, and the input whose memory it goes to
+        self.writes = [line for line in self.graph.lines if line.op is WRITE]
+        if self.guarded:
+            return  # until the last guard has held, nothing may be written
+        users: dict[Value, list[Any]] = {}
+        for unit in self.fusion.units:
+            lines = unit.lines if isinstance(unit, Region) else [unit]
+            for v in {v for m in lines for v in m.inputs}:
+                users.setdefault(v, []).append(unit)
+        views_of: dict[Value, list[Value]] = {}
+        for v, line in self.fusion.views.items():
+            views_of.setdefault(line.operands[0], []).append(v)
+        for line in self.writes:
+            target, value = line.operands
+            home = (
+                self.fusion.units[at] if (at := self.fusion.at[value]) >= 0 and value not in self.fusion.views else None
+            )
+            if not isinstance(home, Region) or value in self.direct or value in home.late or value in self.results:
+                continue
+            if value.shape != target.shape or value.dtype != target.dtype or value.shape != home.space:
+                continue
+            if _dense(target) and self._last_use(target, home, users, views_of):
+                self.direct[value] = target
+
+    def _last_use(self, target: Value, home: Region, users: Any, views_of: Any) -> bool:
+        """Return whether nothing reads an input later than a region, or through a view there."""
+        stack, seen = [target], False
+        while stack:
+            v = stack.pop()
+            if v in self.results:
+                return False
+            for unit in users.get(v, ()):
+                if unit is home:
+                    seen = seen or v is not target
+                elif isinstance(unit, Line) and unit.op is WRITE and v is target:
+                    continue
+                elif self.fusion.units.index(unit) > home.position:
+                    return False
+            stack += views_of.get(v, ())
+        rows = home.split is None  # with several passes over a row, a later one would read what was written
+        return not seen and rows
+
+    def _array(self, v: Value) -> str:
+        """Return the name of a value's array, which is written as a view of another if it is one."""
+        if v in self.names:
+            return self.names[v]
+        line = self.fusion.views[v]
+        source = self._array(line.operands[0])
+        text = _view_text(line, source, self._object(line.op.kernel, line.op.name), self._params(line))
+        name = f"v{v.number}"
+        if line.operands[0] in self.fixed:
+            self.prelude.append((name, text))
+            self.fixed.add(v)
+        else:
+            self.body.append(f"{name} = {text}")
+        self.names[v] = name
+        self.strides[v] = v.strides if line.operands[0] not in self.buffers else _strides_after(line, self.strides)
+        return name
+
+    buffers: set[Value] = set()
+
+    def _object(self, thing: Any, hint: str) -> str:
+        """Return the name under which a program finds an object."""
+        name = f"{hint.strip('_')}_"
+        number = 0
+        while self.env.setdefault(name, thing) is not thing:
+            number += 1
+            name = f"{hint.strip('_')}_{number}"
+        return name
+
+    def _params(self, line: Line) -> list[str]:
+        return [_literal(p) or self._object(p, "p") for p in line.params]
+
+    def _buffer(self, v: Value) -> str:
+        """Give a value an array: its own for ever, the memory it is written to, or a new one if it leaves the program."""
+        if v in self.names:
+            return self.names[v]
+        strides = _row_major(v.shape, v.dtype.itemsize)
+        if v in self.direct:
+            target = self.direct[v]
+            self.names[v] = self.names[target]
+            self.strides[v] = self.strides[target]
+            self.fixed.add(v) if target in self.fixed else None
+            return self.names[v]
+        name = self._declare(v, f"b{v.number}", strides, v not in self.results)
+        if v in self.results:
+            self.body.append(f"{name} = empty({v.shape}, {self._object(v.dtype, v.dtype.name)})")
+        else:
+            self.prelude.append((name, f"np.empty({v.shape}, np.dtype({v.dtype.str!r}))"))
+            self.buffers = self.buffers | {v}
+        return name
+
+    # --- lines that are library calls ---
+
+    def _emit_line(self, line: Line) -> None:
+        if line.op is GUARD:
+            check = self._object(_Guard(line), "guard")
+            self.body.append(f"{check}({self._array(line.operands[0])})")
+            return
+        operands = [
+            self._array(o) if isinstance(o, Value) else _literal(o) or self._object(o, "p") for o in line.operands
+        ]
+        note = f"  # {line.op.name}"
+        out = line.outputs[0]
+        if not isinstance(line.op, Step) and line.op.name in ("mm", "bmm") and _multiplies(line):
+            name = self._buffer(out)
+            self.body.append(f"{self._object(np.matmul, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
+            return
+        if isinstance(line.op, Step):
+            call = self._object(line.op.function, line.op.name.replace(".", "_"))
+        else:
+            call = self._object(_Raw(line), line.op.name)
+        made = [self._declare(v, f"r{v.number}", v.strides, False) for v in line.outputs]
+        text = f"{call}({', '.join((*operands, *self._params(line)))})"
+        if line.op.outputs:
+            self.body.append(f"{', '.join(made)}, = {text}{note}")
+        else:
+            self.body.append(f"{made[0]} = asarray({text}){note}")
+            self.env["asarray"] = np.asarray
+
+    # --- fused loops ---
+
+    def _flush(self, pending: list[Region]) -> None:
+        """Write the regions that wait as one function."""
+        if pending:
+            regions, pending[:] = list(pending), []
+            self._emit_kernel(regions, False)
+
+    def _emit_region(self, region: Region) -> None:
+        if self.kernels is None:
+            self._emit_without_loops(region)
+        else:
+            self._emit_kernel([region], not region.late)
+
+    def _emit_kernel(self, regions: list[Region], threaded: bool) -> None:
+        arrays: dict[Any, str] = {}
+        given: list[tuple[Value, tuple[int, ...]]] = []
+
+        def named(v: Value, shape: tuple[int, ...]) -> str:
+            if (v, shape) not in arrays:
+                arrays[v, shape] = f"x{len(arrays)}"
+                given.append((v, shape))
+            return arrays[v, shape]
+
+        nests = []
+        for i, region in enumerate(regions):
+            for v in (*region.inputs(), *region.outputs):
+                if v in region.made:
+                    self._buffer(v)
+                elif not any(v in other.made for other in regions[:i]):
+                    self._array(v)
+            made = {v for other in regions[:i] for v in other.made}
+            for v in region.inputs():
+                if v in made and v not in self.names:
+                    self._buffer(v)
+            nest = Nest(
+                region,
+                self.strides,
+                named,
+                threaded and not region.late,
+                "abcdefghijklmnop"[i % 16] + str(i // 16 or ""),
+            )
+            for v in nest.scratch:
+                self._buffer(v)
+            nests.append(nest)
+        source = function_text(nests, list(arrays.values()), threaded)
+        self.sources.append(source)
+        kernel = self._object(self.kernels.load(source), "loop")
+        operands = [self._shaped(v, shape) for v, shape in given]
+        if threaded and nests[0].sizes and nests[0].sizes[0] > 1:
+            inner = math.prod(nests[0].sizes[1:]) if len(nests[0].sizes) > 1 else 1
+            least = max(1, THREADED // 2 // inner)
+            call = f"lambda start, stop: {kernel}({', '.join((*operands, 'start', 'stop'))})"
+            self.body.append(f"share({call}, {nests[0].sizes[0]}, {least})")
+        else:
+            more = ("0", "1" if not nests[0].sizes else str(nests[0].sizes[0])) if threaded else ()
+            self.body.append(f"{kernel}({', '.join((*operands, *more))})")
+
+    def _shaped(self, v: Value, shape: tuple[int, ...]) -> str:
+        """Return the text of a value's array, in the shape in which a loop sees it."""
+        name = self.names[v]
+        if v.shape == shape:
+            return name
+        text = f"{name}.reshape({shape})"
+        if v not in self.fixed:
+            return text
+        seen = f"{name}_{'x'.join(map(str, shape)) or '0'}"
+        if seen not in self.env and all(seen != made for made, _ in self.prelude):
+            self.prelude.append((seen, text))
+        return seen
+
+    def _emit_without_loops(self, region: Region) -> None:
+        """Write a region as NumPy calls, where there is no compiler for loops."""
+        for line in region.lines:
+            self._emit_line(line)
+
+    # --- the end ---
+
+    def _emit_writes(self) -> None:
+        pairs = [(t, v) for t, v in (line.operands for line in self.writes) if self.direct.get(v) is not t]
+        inputs = {t for t, _ in pairs}
+        held = []
+        for target, value in pairs:
+            source = self._array(value)
+            root = value
+            while root in self.fusion.views:
+                root = self.fusion.views[root].operands[0]
+            held.append((self._array(target), f"{source}.copy()" if root in inputs else source))
+        for i, (_, source) in enumerate(held):
+            if source.endswith(".copy()"):
+                self.body.append(f"h{i} = {source}")
+        for i, (target, source) in enumerate(held):
+            self.body.append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
+
+    def _finish(self) -> None:
+        graph = self.graph
+        owners = {*graph.arguments, *(r.value for r in graph.outside)}
+        self.left = [v for v in self.results if v not in owners]
+        returned = []
+        for v in self.left:
+            name = self._array(v)
+            mine = v.kind == "result" and v not in self.fixed and name.startswith(("b", "r"))
+            returned.append(name if mine else f"{name}.copy()")
+        self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
+        given = ", ".join(self.names[v] for v in graph.arguments)
+        self.source = "\n".join([f"def program({given}):", *(f"    {text}" for text in self.body), ""])
+
+    def code(self) -> str:
+        """Return the source: what is made once, the program, and its loops."""
+        once = "\n".join(f"{name} = {text}" for name, text in self.prelude)
+        return "\n\n".join([f"# made once\n{once}", self.source, *dict.fromkeys(self.sources)])
+
+    # --- running ---
+
+    def bind(self) -> None:
+        """Look up the outside tensors' arrays, and make the views of them."""
+        env = self.env
+        self.bound = []
+        for reference in self.graph.outside:
+            tensor = reference.current
+            env[self.names[reference.value]] = tensor.array
+            self.bound.append((reference, tensor, tensor.array))
+        for name, text in self.prelude:
+            if not name.startswith("b") or name not in env or "." in text and not text.startswith("np.empty"):
+                env[name] = eval(text, env)  # noqa: S307 - our own text, made above
+        if "program" not in env:
+            exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - the same
+        self.run: Callable[..., Any] = env["program"]
+
+    def is_bound(self) -> bool:
+        """Return whether the outside tensors still hold the arrays that the program works on."""
+        for reference, tensor, array in self.bound:
+            if reference.attribute:
+                if reference.tensor._grad is not tensor:
+                    return False
+            if tensor.array is not array:
+                return False
+        return True
+
+
+class _Guard:
+    """Raises where Python would now get another answer than in the captured run."""
+
+    def __init__(self, line: Line) -> None:
+        (self.what, self.answer), self.place = line.params, line.place
+
+    def __call__(self, array: Any) -> None:
+        found = answer_of(array, self.what)
+        if self.what == "elements":
+            same = np.array_equal(found, self.answer, equal_nan=found.dtype.kind in "fc")
+        else:
+            same = found == self.answer or (found != found and self.answer != self.answer)
+        if not same:
+            raise GuardFailure(f"{self.what} was {self.answer!r} and is {found!r}, asked at {self.place}")
+
+
+class _Raw:
+    """Calls a primitive on arrays as eager mode does: promotion included."""
+
+    def __init__(self, line: Line) -> None:
+        self.call, self.op = line.op.call, line.op
+        self.arity = len(line.operands)
+
+    def __call__(self, *args: Any) -> Any:
+        operands = [wrap(a) if isinstance(a, np.ndarray) else a for a in args[: self.arity]]
+        result = self.call(*operands, *args[self.arity :])
+        if isinstance(result, tuple | list):
+            return tuple(r.array if isinstance(r, TensorBase) else r for r in result)
+        return result.array if isinstance(result, TensorBase) else result
+
+
+def _multiplies(line: Line) -> bool:
+    x, y = line.operands
+    out = line.outputs[0]
+    return bool(
+        isinstance(x, Value) and isinstance(y, Value) and x.dtype == y.dtype == out.dtype and out.dtype.kind == "f"
+        and out.dtype.itemsize >= 4
+    )  # fmt: skip
+
+
+def _dense(v: Value) -> bool:
+    return v.strides == _row_major(v.shape, v.dtype.itemsize)
+
+
+def _row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    strides, step = [], itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def _strides_after(line: Line, strides: dict[Value, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the strides of a view of an array that does not exist yet."""
+    source = line.operands[0]
+    dummy = np.lib.stride_tricks.as_strided(np.empty(1, source.dtype), source.shape, strides[source], writeable=False)
+    return tuple(np.asarray(line.op.kernel(dummy, *line.params)).strides)
+
+
+def _view_text(line: Line, source: str, kernel: str, params: list[str]) -> str:
+    name = line.op.name
+    if name in ("reshape", "unsafe_view"):
+        return f"{source}.reshape({tuple(line.outputs[0].shape)})"
+    if name == "transpose":
+        return f"{source}.swapaxes({line.params[0]}, {line.params[1]})"
+    if name == "t" and len(line.outputs[0].shape) == 2:
+        return f"{source}.T"
+    return f"{kernel}({', '.join((source, *params))})"
+
+
+def _literal(value: Any) -> str | None:
+    """Return the text of a plain constant, or None."""
+    if value is None or type(value) in (bool, int, str):
+        return repr(value)
+    if type(value) is float and math.isfinite(value):
+        return repr(value)
+    if isinstance(value, tuple) and all(_literal(v) is not None for v in value):
+        inner = ", ".join(str(_literal(v)) for v in value)
+        return f"({inner},)" if value else "()"
+    return None
+
+
+def note_writes(tensors: list[Any]) -> None:
+    """Record that a program has written tensors, as in-place ops do."""
+    for t in tensors:
+        ledger = t.memory.ledger if t.memory is not None else None
+        if ledger is None or not ledger.version:
+            note_write(t, "compiled program")
+            continue
+        ledger.version += 1
+    if tensors:
+        first = tensors[0]
+        note_write(first, "compiled program")
+        done = ledger_of(storage_of(first))
+        for t in tensors[1:]:
+            ledger = ledger_of(storage_of(t))
+            ledger.time, ledger.code, ledger.lasti, ledger.operation = done.time, done.code, done.lasti, done.operation
