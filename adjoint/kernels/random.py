@@ -4,13 +4,13 @@ A `Stream` seeded like a torch generator yields the numbers torch yields, and us
 stream doing so, so that any later draw agrees as well. What was found by experiment against torch 2.13:
 
 Equal bit for bit
-    `uniform`, `integers`, `random`, `bernoulli`, `permutation`, `multinomial`, `poisson`, `geometric`, and
-    the state itself: `Stream.state` and `torch.get_rng_state` are interchangeable.
+    `uniform`, `integers`, `random`, `bernoulli`, `permutation`, `multinomial`, `poisson`, `geometric`,
+    `binomial`, and the state itself: `Stream.state` and `torch.get_rng_state` are interchangeable.
 Equal to the last bits of the floating type
-    `normal`, `exponential`, `cauchy`, `log_normal`. The stream is the same; the logarithm, sine and
-    tangent come from NumPy instead of torch's vector library. `multinomial` without replacement ranks
-    such values, so that a tie within a rounding error may fall the other way; `geometric` and `poisson`
-    round them to integers, with as small a risk.
+    `normal`, `exponential`, `cauchy`, `log_normal`, `gamma`, `dirichlet`. The stream is the same; the
+    logarithm, sine and tangent come from NumPy instead of torch's vector library. `multinomial` without
+    replacement ranks such values, so that a tie within a rounding error may fall the other way; `geometric`
+    and `poisson` round them to integers, with as small a risk.
 
 Different from torch
     - On Intel CPUs torch hands `exponential` and `bernoulli` with a single probability to MKL, which has
@@ -59,6 +59,9 @@ _BLOCK = 16
 
 # From this width on torch takes the remainder of 64 bits instead of 32, to keep its bias small.
 _WIDE_SPAN = 1 << 28
+
+# Torch writes the third of the gamma sampler in single precision.
+_THIRD = float(np.float32(1.0 / 3.0))
 
 # Veltkamp's constant cuts a double in two halves of 26 bits; beyond this scale the cut would overflow.
 _SPLITTER = 134217729.0
@@ -307,6 +310,30 @@ class Stream:
             counts = [self._poisson(rate) for rate in rates.astype(np.float64).ravel().tolist()]
         return _cast(np.array(counts, np.float64), rates.dtype).reshape(rates.shape)
 
+    def gamma(self, concentration: Values) -> Values:
+        """Draw from gamma distributions of rate 1, as `torch._standard_gamma` does; one by one, as `poisson`."""
+        least = float(np.finfo(_work_type(concentration.dtype)).tiny)
+        with self._lock:
+            draws = [max(self._gamma(a), least) for a in concentration.astype(np.float64).ravel().tolist()]
+        return _cast(np.array(draws, np.float64), concentration.dtype).reshape(concentration.shape)
+
+    def dirichlet(self, concentration: Values) -> Values:
+        """Draw points of the simplex, as `torch._sample_dirichlet` does: gamma draws over their sum."""
+        with self._lock:
+            draws = [self._gamma(a) for a in concentration.astype(np.float64).ravel().tolist()]
+        gammas = np.array(draws, np.float64).reshape(concentration.shape)
+        limits = np.finfo(_work_type(concentration.dtype))
+        points = np.clip(gammas / gammas.sum(axis=-1, keepdims=True), limits.tiny, 1.0 - float(limits.epsneg))
+        return _cast(points, concentration.dtype)
+
+    def binomial(self, count: Values, chance: Values) -> Values:
+        """Draw the number of successes in `count` trials, as `torch.binomial` does; one by one, as `poisson`."""
+        count, chance = np.broadcast_arrays(count, chance)
+        pairs = zip(count.astype(np.float64).ravel().tolist(), chance.astype(np.float64).ravel().tolist(), strict=True)
+        with self._lock:
+            draws = [self._binomial(n, p) for n, p in pairs]
+        return _cast(np.array(draws, np.float64), count.dtype).reshape(count.shape)
+
     def multinomial(self, probabilities: Values, num_samples: int, replacement: bool = False) -> NDArray[np.int64]:
         """Draw indices in proportion to each row of `probabilities`, as `torch.multinomial` does.
 
@@ -480,6 +507,67 @@ class Stream:
             if ratio <= -rate + count * log_rate - math.lgamma(count + 1.0):
                 return count
 
+    def _gamma(self, alpha: float) -> float:
+        """Sample by cutting off a cubed normal (G. Marsaglia and W. W. Tsang, 2000)."""
+        if alpha == 0.0:
+            return 0.0
+        scale = 1.0
+        if alpha < 1.0:
+            scale = (1.0 - self._double()) ** (1.0 / alpha)
+            alpha += 1.0
+        d = alpha - _THIRD
+        c = 1.0 / math.sqrt(9.0 * d)
+        while True:
+            x = float(self._few_normals(1)[0])
+            y = 1.0 + c * x
+            if y <= 0.0:
+                continue
+            v, u, square = y * y * y, 1.0 - self._double(), x * x
+            if u < 1.0 - 0.0331 * square * square or math.log(u) < 0.5 * square + d * (1.0 - v + math.log(v)):
+                return scale * d * v
+
+    def _binomial(self, n: float, p: float) -> float:
+        if n <= 0.0 or p <= 0.0:
+            return 0.0
+        if p >= 1.0:
+            return n
+        rare = min(p, 1.0 - p)
+        drawn = self._binomial_by_waiting(n, rare) if n * rare < 10.0 else self._binomial_by_rejection(n, rare)
+        return drawn if p <= 0.5 else n - drawn
+
+    def _binomial_by_waiting(self, n: float, p: float) -> int:
+        """Count the successes by the waiting times between them."""
+        failure, trials, count = math.log1p(-p), 0, 0
+        while True:
+            trials += math.ceil(math.log(self._double()) / failure)
+            if trials > n:
+                return count
+            count += 1
+
+    def _binomial_by_rejection(self, n: float, p: float) -> int:
+        """Sample by transformed rejection (BTRS; W. Hörmann, 1993)."""
+        spread, odds, mode = math.sqrt(n * p * (1.0 - p)), p / (1.0 - p), math.floor((n + 1.0) * p)
+        b = 1.15 + 2.53 * spread
+        a = -0.0873 + 0.0248 * b + 0.01 * p
+        alpha = (2.83 + 5.1 / b) * spread
+        while True:
+            u = self._double() - 0.5
+            v = self._double()
+            edge = 0.5 - abs(u)
+            k = math.floor((2.0 * a / edge + b) * u + n * p + 0.5)
+            if edge >= 0.07 and v <= 0.92 - 4.2 / b:
+                return k
+            if k < 0 or k > n:
+                continue
+            bound = (
+                (mode + 0.5) * math.log((mode + 1.0) / (odds * (n - mode + 1.0)))
+                + (n + 1.0) * math.log((n - mode + 1.0) / (n - k + 1.0))
+                + (k + 0.5) * math.log(odds * (n - k + 1.0) / (k + 1.0))
+                + _stirling_tail(mode) + _stirling_tail(n - mode) - _stirling_tail(k) - _stirling_tail(n - k)
+            )  # fmt: skip
+            if math.log(v * alpha / (a / (edge * edge) + b)) <= bound:
+                return k
+
     def _weighted_indices(self, weights: Values, num_samples: int) -> NDArray[np.int64]:
         """Look uniform draws up in the cumulative weights."""
         rows = np.cumsum(weights.astype(_work_type(weights.dtype)), axis=-1)
@@ -488,6 +576,15 @@ class Stream:
             draws = self._doubles(len(rows) * num_samples).reshape(-1, num_samples)
         indices = [np.searchsorted(row, draw) for row, draw in zip(rows, draws, strict=True)]
         return np.array(indices, np.int64).reshape(*weights.shape[:-1], num_samples)
+
+
+def _stirling_tail(k: float) -> float:
+    """Return what Stirling's formula leaves of log((k + 1)!)."""
+    if k < 10.0:
+        k = float(int(k))
+        return math.lgamma(k + 1.0) - ((k + 0.5) * math.log(k + 1.0) - (k + 1.0) + 0.5 * math.log(2.0 * math.pi))
+    square = (k + 1.0) ** 2
+    return (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / square) / square) / (k + 1.0)
 
 
 def _work_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

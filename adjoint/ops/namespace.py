@@ -44,6 +44,7 @@ from . import (
     signal,
     sorting,
     special,
+    variates,
 )
 
 _ROOMS = (
@@ -86,12 +87,13 @@ _ROOMS = (
     places,
     recurrent,
     removed,
+    variates,
 )
 
 
 def _is_public(room: Any, name: str) -> bool:
     value = getattr(room, name)
-    if name.startswith("_") or name.endswith("_p"):
+    if name.endswith("_p") or (name.startswith("_") and not hasattr(room, "__all__")):
         return False
     # A room that lists what it offers means it, even where the thing is made elsewhere (an in-place form).
     return hasattr(room, "__all__") or getattr(value, "__module__", None) == room.__name__

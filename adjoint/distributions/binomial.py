@@ -1,0 +1,90 @@
+"""The binomial distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..autograd import no_grad
+from ..ops.variates import binomial
+from . import constraints
+from .chances import Chances
+from .utils import broadcast_all, ops
+
+Tensor = Any
+
+__all__ = ["Binomial"]
+
+
+class Binomial(Chances):
+    """How many of `total_count` trials succeed, each with the probability `probs` (or log-odds `logits`)."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    has_enumerate_support = True
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        name = self._only(probs, logits)
+        self.total_count, parameter = broadcast_all(total_count, logits if probs is None else probs)
+        self.total_count = self.total_count.type_as(parameter)
+        setattr(self, name, parameter)
+        super().__init__(parameter.size(), validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        """The integers up to the number of trials."""
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest number."""
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw numbers of successes."""
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-probability of `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        choices = ops.lgamma(n + 1) - ops.lgamma(value + 1) - ops.lgamma(n - value + 1)
+        # log(1 + exp(logits)) without overflow; the positive part written so that its slope at zero is one half
+        norm = n * (0.5 * (logits + logits.abs()) + ops.log1p(ops.exp(-logits.abs())))
+        return value * logits + choices - norm
+
+    def _one_count(self, refusal: str) -> int:
+        count = int(self.total_count.max())
+        if not self.total_count.min() == count:
+            raise NotImplementedError(refusal)
+        return count
+
+    def entropy(self) -> Tensor:
+        """Return the entropy, where all distributions of the batch have the same number of trials."""
+        self._one_count("Inhomogeneous total count not supported by `entropy`.")
+        logs = self.log_prob(self.enumerate_support(False))
+        return -(ops.exp(logs) * logs).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return the integers from zero to the number of trials."""
+        count = self._one_count("Inhomogeneous total count not supported by `enumerate_support`.")
+        values = ops.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values

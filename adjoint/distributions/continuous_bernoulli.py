@@ -1,0 +1,152 @@
+"""The continuous Bernoulli distribution."""
+
+from __future__ import annotations
+
+import math
+from numbers import Number
+from typing import Any
+
+from ..autograd import no_grad
+from ..core.size import Size
+from ..ops.loss import binary_cross_entropy_with_logits
+from . import constraints
+from .chances import Chances
+from .exp_family import ExponentialFamily
+from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, ops
+
+Tensor = Any
+
+__all__ = ["ContinuousBernoulli"]
+
+
+class ContinuousBernoulli(Chances, ExponentialFamily):
+    """Numbers between 0 and 1 of the density ``probs ** x * (1 - probs) ** (1 - x)``, normalised.
+
+    Near one half, inside `lims`, the formulas lose their digits, and their Taylor series take over.
+    """
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval
+    _mean_carrier_measure = 0
+    has_rsample = True
+
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
+        name = self._only(probs, logits)
+        given = logits if probs is None else probs
+        (parameter,) = broadcast_all(given)
+        if probs is not None:
+            if validate_args is not None and not self.arg_constraints["probs"].check(parameter).all():
+                raise ValueError("The parameter probs has invalid values")
+            parameter = clamp_probs(parameter)
+        setattr(self, name, parameter)
+        self._lims = lims
+        super().__init__(Size(()) if isinstance(given, Number) else parameter.size(), validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = super().expand(batch_shape, _instance)
+        new._lims = self._lims
+        return new
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The parameter, kept away from 0 and 1."""
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
+
+    def _outside_unstable_region(self) -> Tensor:
+        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
+
+    def _cut_probs(self) -> Tensor:
+        return ops.where(self._outside_unstable_region(), self.probs, self._lims[0] * ops.ones_like(self.probs))
+
+    def _log_odds(self, cut: Tensor) -> Tensor:
+        return ops.log1p(-cut) - ops.log(cut)
+
+    def _cont_bern_log_norm(self) -> Tensor:
+        cut = self._cut_probs()
+        below = ops.where(cut <= 0.5, cut, ops.zeros_like(cut))
+        above = ops.where(cut >= 0.5, cut, ops.ones_like(cut))
+        exact = ops.log(ops.abs(self._log_odds(cut))) - ops.where(
+            cut <= 0.5, ops.log1p(-2.0 * below), ops.log(2.0 * above - 1.0)
+        )
+        x = ops.pow(self.probs - 0.5, 2)
+        series = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
+        return ops.where(self._outside_unstable_region(), exact, series)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        cut = self._cut_probs()
+        exact = cut / (2.0 * cut - 1.0) + 1.0 / self._log_odds(cut)
+        x = self.probs - 0.5
+        series = 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x
+        return ops.where(self._outside_unstable_region(), exact, series)
+
+    @property
+    def stddev(self) -> Tensor:
+        """The standard deviation."""
+        return ops.sqrt(self.variance)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        cut = self._cut_probs()
+        exact = cut * (cut - 1.0) / ops.pow(1.0 - 2.0 * cut, 2) + 1.0 / ops.pow(self._log_odds(cut), 2)
+        x = ops.pow(self.probs - 0.5, 2)
+        series = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
+        return ops.where(self._outside_unstable_region(), exact, series)
+
+    def _uniform(self, sample_shape: Any) -> Tensor:
+        return ops.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw, without a gradient."""
+        with no_grad():
+            return self.icdf(self._uniform(sample_shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach the parameter."""
+        return self.icdf(self._uniform(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the probability of at most `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        cut = self._cut_probs()
+        exact = (ops.pow(cut, value) * ops.pow(1.0 - cut, 1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
+        return ops.where(self._outside_unstable_region(), exact, value).clamp(min=0.0, max=1.0)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the quantile of the probability `value`."""
+        cut = self._cut_probs()
+        exact = (ops.log1p(-cut + value * (2.0 * cut - 1.0)) - ops.log1p(-cut)) / -self._log_odds(cut)
+        return ops.where(self._outside_unstable_region(), exact, value)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        failure, success = ops.log1p(-self.probs), ops.log(self.probs)
+        return self.mean * (failure - success) - self._cont_bern_log_norm() - failure
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        outside = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
+        cut = ops.where(outside, x, (self._lims[0] - 0.5) * ops.ones_like(x))
+        exact = ops.log(ops.abs(ops.expm1(cut))) - ops.log(ops.abs(cut))
+        series = 0.5 * x + ops.pow(x, 2) / 24.0 - ops.pow(x, 4) / 2880.0
+        return ops.where(outside, exact, series)

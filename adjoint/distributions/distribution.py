@@ -1,0 +1,215 @@
+"""The class of all distributions: shapes, validation, and the methods that each offers or refuses."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..autograd import no_grad
+from ..core.size import Size
+from ..core.tensor import TensorBase
+from . import constraints
+from .utils import lazy_property
+
+Tensor = Any
+
+__all__ = ["Distribution"]
+
+
+def _undefined(doc: str) -> Any:
+    """Return a property that subclasses are to define."""
+
+    def refuse(self: Any) -> Any:
+        raise NotImplementedError
+
+    return property(refuse, doc=doc)
+
+
+class Distribution:
+    """A probability distribution, or a batch of them.
+
+    A sample has the shape ``sample_shape + batch_shape + event_shape``: so many draws, of so many
+    distributions that differ in their parameters, each of an event of this shape. Parameters and values are
+    checked against `arg_constraints` and `support` unless ``validate_args=False``.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args: bool = __debug__
+    arg_constraints: Any = _undefined("The constraint of each parameter, by name.")
+    support: Any = _undefined("The constraint that values satisfy.")
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Say whether distributions check parameters and values from now on."""
+        if value not in (True, False):
+            raise ValueError(f"validation is switched with True or False, not {value!r}")
+        Distribution._validate_args = value
+
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+        super().__init__()
+
+    def _check_parameters(self) -> None:
+        try:
+            limits = self.arg_constraints
+        except NotImplementedError:
+            limits = {}
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
+                "the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+        for name, constraint in limits.items():
+            if constraints.is_dependent(constraint):
+                continue  # what it depends on is not known yet
+            if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
+                continue  # computed from parameters that are checked
+            value = getattr(self, name)
+            if not constraint.check(value).all():
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
+                )
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded to `batch_shape`, without copying them."""
+        new = type(self).__new__(type(self)) if _instance is None else _instance
+        batch_shape = Size(batch_shape)
+        for name, constraint in self.arg_constraints.items():
+            if name in self.__dict__:
+                value = self.__dict__[name]
+                own = value.shape[value.dim() - constraint.event_dim :]
+                new.__dict__[name] = value.expand(batch_shape + own)
+        return self._finish(new, batch_shape, self._event_shape)
+
+    def _finish(self, new: Any, batch_shape: Any, event_shape: Any) -> Any:
+        """Give the expanded distribution its shapes; its parameters were checked before."""
+        Distribution.__init__(new, batch_shape, event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """Return a distribution of the same class, to be filled by an `expand`."""
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape of the batch of distributions."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one event."""
+        return self._event_shape
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        raise NotImplementedError
+
+    @property
+    def mode(self) -> Tensor:
+        """The value of the greatest probability or density."""
+        raise NotImplementedError(f"{type(self)} does not implement mode")
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        raise NotImplementedError
+
+    @property
+    def stddev(self) -> Tensor:
+        """The standard deviation."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw, without a gradient."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach the parameters."""
+        raise NotImplementedError
+
+    def sample_n(self, n: int) -> Tensor:
+        """Draw `n` times; ``sample((n,))`` says the same."""
+        warnings.warn(
+            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", stacklevel=2, category=FutureWarning
+        )
+        return self.sample(Size((n,)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability or density at `value`."""
+        raise NotImplementedError
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the probability of at most `value`."""
+        raise NotImplementedError
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the quantile of the probability `value`: the inverse of `cdf`."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return all values of a discrete distribution along the first dimension."""
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Tensor:
+        """Return the exponential of the entropy."""
+        return self.entropy().exp()
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        return Size(tuple(sample_shape)) + self._batch_shape + self._event_shape
+
+    def _validate_sample(self, value: Any) -> None:
+        """Raise unless `value` is a tensor that fits the shapes and lies in the support."""
+        if not isinstance(value, TensorBase):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        tensor: Any = value
+        event = len(self._event_shape)
+        if tensor.shape[tensor.dim() - event :] != self._event_shape:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {Size(tensor.shape)} vs {self._event_shape}."
+            )
+        expected = self._batch_shape + self._event_shape
+        for mine, given in zip(reversed(expected), reversed(tensor.shape), strict=False):
+            if mine != 1 and given != 1 and mine != given:
+                raise ValueError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {Size(tensor.shape)} vs {expected}."
+                )
+        try:
+            support = self.support
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `support` to enable sample validation. Please initialize the "
+                "distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+            return
+        if not support.check(tensor).all():
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(tensor.shape)}) to be within the "
+                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    def __repr__(self) -> str:
+        try:
+            names = [name for name in self.arg_constraints if name in self.__dict__]
+        except NotImplementedError:
+            names = []
+        shown = ((name, self.__dict__[name]) for name in names)
+        return f"{type(self).__name__}({', '.join(f'{n}: {v if v.numel() == 1 else v.size()}' for n, v in shown)})"
