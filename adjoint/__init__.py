@@ -101,10 +101,10 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset(
-    {"compiler", "distributions", "func", "jit", "multiprocessing", "nn", "optim", "serialization", "stand_in", "tree"}
-)
+    {"compiler", "distributions", "explanation", "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "serialization", "stand_in", "tree", "viz"}
+)  # fmt: skip
 # The name, and the module that has it.
-_NAMES_LATER: dict[str, str] = {"load": "serialization", "save": "serialization", "vmap": "func"}
+_NAMES_LATER: dict[str, str] = {"explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
 
 
 def __getattr__(name: str) -> _Any:

@@ -1,0 +1,113 @@
+"""The backward pass as a story: what each node received and gave on the way from a loss to one tensor."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import engine
+from ..core.nodes import Freed, Node, Output, kept_arrays, shown, wrap
+from ..core.tensor import owner_of
+from ..core.views import edge_of
+from ..errors import place
+
+
+class Passage(NamedTuple):
+    """One node of a pass: the size of what came in and of what it gave towards the tensor asked about."""
+
+    node: Any
+    entered: float
+    left: float
+    refused: bool  # whether it gave None where a gradient was wanted
+
+    @property
+    def title(self) -> str:
+        """The node's name and the program's line."""
+        return titled(self.node)
+
+
+def titled(node: Any) -> str:
+    """Return a node's name and the line it was recorded at."""
+    where = place(node.code, node.lasti)
+    return f"{shown(node).name()}{f' at {where}' if where else ''}"
+
+
+def size(arrays: Any) -> float:
+    """Return the largest magnitude among gradients; NaN where there is one, -1 for no gradient at all."""
+    found = [np.abs(a.array) for a in arrays if a is not None and a.array.size]
+    if not any(a is not None for a in arrays):
+        return -1.0
+    return float(max((np.max(f) for f in found), default=0.0, key=lambda m: np.inf if np.isnan(m) else m))
+
+
+def passages(loss: Any, x: Any, start: Any = None) -> tuple[list[Passage], Any]:
+    """Run the backward pass from `loss` to `x`, keeping the graph; return each node's part, and the gradient."""
+    root, wanted = edge_of(loss), edge_of(x)
+    seen: list[Passage] = []
+    handles = []
+    needed = engine._needed([root], {wanted})
+    for node in engine._reach([root]):
+        if node in needed and type(node) is not Output and node is not wanted:
+            handles.append(node.register_hook(_recording(node, needed, seen)))
+    g = np.ones(loss.array.shape, loss.array.dtype) if start is None else start.array
+    try:
+        (found,) = engine.backward([root], [g], True, False, [wanted], accumulating=False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen, None if found is None else wrap(found)
+
+
+def _recording(node: Any, needed: set[Any], seen: list[Passage]) -> Any:
+    def hook(grad_inputs: Any, grad_outputs: Any) -> None:
+        wanted = [g for g, e in zip(grad_inputs, node.edges, strict=False) if e is not None and e in needed]
+        seen.append(Passage(node, size(grad_outputs), size(wanted), any(g is None for g in wanted)))
+
+    return hook
+
+
+def reachable(loss: Any) -> list[Any]:
+    """Return every node behind a loss, newest first."""
+    root = edge_of(loss)
+    return [] if root is None else engine._reach([root])
+
+
+def leads_to(loss: Any, x: Any) -> bool:
+    """Return whether a gradient of `loss` has a way to `x`."""
+    root, wanted = edge_of(loss), edge_of(x)
+    return root is not None and wanted is not None and (root is wanted or root in engine._needed([root], {wanted}))
+
+
+def is_freed(loss: Any) -> Any:
+    """Return what a backward pass left of the graph behind a loss, if it freed it."""
+    return next((n.saved for n in reachable(loss) if type(n.saved) is Freed), None)
+
+
+def users_without_history(loss: Any, x: Any) -> list[Node]:
+    """Return nodes behind `loss` that kept the memory of `x` as an input that has no history: `x` was detached."""
+    owner = owner_of(x.array)
+    found = []
+    for node in reachable(loss):
+        for position, value in kept_arrays(node, node.saved):
+            if position < len(node.edges) and node.edges[position] is None and owner_of(value) is owner:
+                found.append(node)
+    return found[::-1]
+
+
+def first_nan(loss: Any) -> Any:
+    """Return the oldest node that kept a NaN, and whether it made it: its own inputs have none."""
+    for node in reversed(reachable(loss)):
+        kept = kept_arrays(node, node.saved)
+        bad = [position for position, value in kept if _is_nan(value)]
+        if bad:
+            maker = node
+            if all(position < len(node.edges) for position in bad):  # an input: its maker is the node before
+                maker = next((node.edges[p] for p in bad if node.edges[p] is not None), node)
+            return maker
+    return None
+
+
+def _is_nan(value: Any) -> bool:
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return bool(kind and kind in "fc" and np.isnan(value).any())
