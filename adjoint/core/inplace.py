@@ -31,16 +31,18 @@ def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
     """Return the in-place form of a primitive: writes into its first input and returns it."""
     op: Op = primitive.op  # type: ignore[attr-defined]
     arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
-    simple = op.into is None and not op.view and not op.outputs and (arity == 1 or op.promotes is True)
+    simple = not op.view and not op.outputs and (arity == 1 or op.promotes is True or op.into is not None)
 
     def call(x: Any, *args: Any) -> Any:
-        values = _unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
+        values = unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
         if values is None:
             return write(op, x, args[: arity - 1], args[arity - 1 :])
         a = values[0]
         try:
             if ufunc:
                 op.kernel(*values, a)
+            elif op.into is not None:
+                op.into(*values, *args[arity - 1 :])
             else:
                 a[...] = op.kernel(*values, *args[arity - 1 :])
         except Exception as error:
@@ -53,7 +55,7 @@ def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _unrecorded(x: Any, rest: tuple[Any, ...]) -> list[Any] | None:
+def unrecorded(x: Any, rest: tuple[Any, ...]) -> list[Any] | None:
     """Return the operands of a write as optimizers do it: of one float dtype and shape, dense, without a history."""
     silent = modes.off and not modes.local.grad
     if type(x) not in plain or modes.inferred or ((x.node is not None or x.lineage is not None) and not silent):

@@ -12,10 +12,10 @@ from ..core import device as devices
 from ..core import dtypes, layout, modes, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
-from ..core.inplace import write
+from ..core.inplace import unrecorded, write
 from ..core.payload import Payload
 from ..core.recorders import nary, parametric
-from ..core.tensor import InferenceStorage, TensorBase
+from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
 from .compare import zeros_p
 from .shape import cast_p, clone, expand_p, reshape_p
@@ -215,7 +215,12 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """
     if not isinstance(src, TensorBase):
         src = create.as_tensor(src)
-    return write(_copy_op, input, (src,), ())
+    values = None if modes.unusual else unrecorded(input, (src,))
+    if values is None:
+        return write(_copy_op, input, (src,), ())
+    np.copyto(*values)
+    note_write(input, "copy_")
+    return input
 
 
 def copy_checked_(input: Tensor, src: Tensor) -> Tensor:

@@ -15,12 +15,13 @@ from ..core.recorders import parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, dims_in, dtype_of, require_tensor
 from .create import into
-from .gather import gather_p, ungather_p
+from .gather import gather_p, ungathered
 from .reduce import f32, is_half, kept, kept_shape, shifted, sum_p, title_of
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
 
 Tensor = Any
+ndarray = np.ndarray
 Dims = Any
 
 __all__ = [
@@ -155,11 +156,19 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 # --- Largest and smallest, with their places ------------------------------------------------------
 
 
+_maximum: Any = np.maximum.reduce
+_minimum: Any = np.minimum.reduce
+
+
 def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
+    if type(x) is ndarray and x.dtype.kind == "f":
+        return _maximum(x, axis, None, None, keepdims), x.argmax(axis, None, keepdims=keepdims)
     return x.max(axis=axis, keepdims=keepdims), _argmax(x, axis, keepdims)
 
 
 def _min_dim(x: Any, axis: Any, keepdims: Any) -> Any:
+    if type(x) is ndarray and x.dtype.kind == "f":
+        return _minimum(x, axis, None, None, keepdims), x.argmin(axis, None, keepdims=keepdims)
     return x.min(axis=axis, keepdims=keepdims), _argmin(x, axis, keepdims)
 
 
@@ -171,7 +180,7 @@ def _chosen_x(g: Any, x_shape: Any, out: Any, axis: Any, keepdims: Any) -> Any:
     if not keepdims:
         shape = kept_shape(x_shape, (axis,))
         index, g = index.reshape(shape), g.reshape(shape)
-    return ungather_p(g, index, x_shape, axis)
+    return ungathered(g, index, x_shape, axis)
 
 
 def _chosen_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -31,6 +32,7 @@ __all__ = [
 Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
+_FEW = 4096  # elements of an index whose offsets are kept for the next call
 _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
 
@@ -53,15 +55,27 @@ def _flat(shape: tuple[int, ...], i: Any, axis: int, checked: bool = False) -> A
         return i
     if i.dtype != np.int64:
         i = i.astype(np.int64)
-    at, step = i, 1
+    step = math.prod(shape[axis + 1 :])
+    few = xp is np and i.size <= _FEW
+    others = _kept_offsets(shape, i.shape, axis) if few else _offsets(xp, shape, i.shape, axis)
+    return (i if step == 1 else i * step) + others
+
+
+def _offsets(xp: Any, shape: tuple[int, ...], of_index: tuple[int, ...], axis: int) -> Any:
+    """Return what the axes other than `axis` add to a place in the flattened array."""
+    total: Any = 0
+    step = 1
     for d in range(len(shape) - 1, -1, -1):
-        n = i.shape[d]
-        if d == axis:
-            at = at if step == 1 else at + i * (step - 1)
-        elif n > 1:
-            at = at + xp.arange(0, n * step, step).reshape((n,) + (1,) * (len(shape) - d - 1))
+        n = of_index[d]
+        if d != axis and n > 1:
+            total = total + xp.arange(0, n * step, step).reshape((n,) + (1,) * (len(shape) - d - 1))
         step *= shape[d]
-    return at
+    return total
+
+
+@functools.lru_cache(256)
+def _kept_offsets(shape: tuple[int, ...], of_index: tuple[int, ...], axis: int) -> Any:
+    return _offsets(np, shape, of_index, axis)
 
 
 def _check_range(i: Any, size: int, dim: int) -> None:
@@ -127,12 +141,17 @@ def _gather_known(x: Any, i: Any, axis: Any) -> Any:
     return module_of(x).take_along_axis(x, i, axis)
 
 
+def ungathered(g: Any, i: Any, x_shape: Any, axis: Any) -> Any:
+    """Return zeros of a shape to which a gradient is added along an axis."""
+    return (_ungather if type(g) is ndarray else ungather_p)(g, i, x_shape, axis)
+
+
 def gathering(name: str, kernel: Any = _gather_known) -> Any:
     """Return a primitive that gathers, under the name that torch gives its node."""
     return nary(
         kernel,
         inputs=2,
-        x=lambda g, i, x_shape, axis: ungather_p(g, i, x_shape, axis),
+        x=ungathered,
         name=name,
         jvp=lambda tangents, inputs, out, params: gather_p(tangents[0], inputs[1], *params),
         batch=_gather_batch,

@@ -6,6 +6,8 @@ import operator
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from ..core import modes
 from ..core.device import module_of
 from ..core.recorders import Primitive, parametric, variadic
@@ -16,21 +18,28 @@ from .index import slice_p
 from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
 
 Tensor = Any
+ndarray = np.ndarray
 _ALL = slice(None)
 
 # --- Joining ----------------------------------------------------------------------------------------
 
 
 def _concatenate(xs: Any, axis: Any) -> Any:
-    return module_of(xs[0]).concatenate(xs, axis)
+    return (np if type(xs[0]) is ndarray else module_of(xs[0])).concatenate(xs, axis)
+
+
+def _part(g: Any, index: Any) -> Any:
+    """Return a part of a gradient."""
+    return g[index] if type(g) is ndarray else slice_p(g, index)
 
 
 def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
     parts: list[Any] = []
+    lead = (_ALL,) * axis
     at = 0
     for shape, needed in zip(xs_shape, needs, strict=True):
         end = at + shape[axis]
-        parts.append(slice_p(g, (*(_ALL,) * axis, slice(at, end), ...)) if needed else None)
+        parts.append(_part(g, (*lead, slice(at, end), ...)) if needed else None)
         at = end
     return parts
 
@@ -54,12 +63,12 @@ cat_p: Primitive = variadic(
 
 def _stack(xs: Any, axis: Any) -> Any:
     new = (*(_ALL,) * axis, None)
-    return module_of(xs[0]).concatenate([x[new] for x in xs], axis)
+    return _concatenate([x[new] for x in xs], axis)
 
 
 def _stack_xs(g: Any, axis: Any, needs: Any = None) -> Any:
     lead = (_ALL,) * axis
-    return [slice_p(g, (*lead, i, ...)) if needed else None for i, needed in enumerate(needs)]
+    return [_part(g, (*lead, i, ...)) if needed else None for i, needed in enumerate(needs)]
 
 
 stack_p: Primitive = variadic(
@@ -197,7 +206,7 @@ def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
 
 
 def _assemble(xs: Any, shape: Any, indexes: Any) -> Any:
-    out = module_of(xs[0]).zeros(shape, xs[0].dtype)
+    out = (np if type(xs[0]) is ndarray else module_of(xs[0])).zeros(shape, xs[0].dtype)
     for x, index in zip(xs, indexes, strict=True):
         out[index] = x
     return out
@@ -256,7 +265,8 @@ def _pieces(x: Any, indexes: Any) -> Any:
 
 def _pieces_x(g: Any, x_shape: Any, indexes: Any) -> Any:
     present = [i for i, piece in enumerate(g) if piece is not None]
-    return assemble_p([g[i] for i in present], x_shape, tuple(indexes[i] for i in present))
+    pieces, places = [g[i] for i in present], tuple([indexes[i] for i in present])
+    return (_assemble if type(pieces[0]) is ndarray else assemble_p)(pieces, x_shape, places)
 
 
 def _pieces_batch(primitive: Any) -> Any:

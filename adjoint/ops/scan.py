@@ -19,7 +19,7 @@ from .arguments import dim_in, require_tensor
 from .arrange import flip_p
 from .create import finish, into
 from .extremes import running
-from .gather import gather_p, ungather_p
+from .gather import gather_p, ungathered
 from .looping import looped
 from .piecewise import where_p
 from .reduce import as_given, f32, is_half, part, title_of, widened
@@ -263,7 +263,7 @@ def _cummin(x: Any, axis: Any) -> Any:
 
 
 def _running_x(g: Any, x_shape: Any, out: Any, axis: Any) -> Any:
-    return None if g[0] is None else ungather_p(g[0], out[1], x_shape, axis)
+    return None if g[0] is None else ungathered(g[0], out[1], x_shape, axis)
 
 
 def _running_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
