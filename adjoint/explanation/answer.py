@@ -166,14 +166,16 @@ def _guess(loss: Any, x: Any) -> tuple[list[str], list[str]]:
         kind = "holds integers or truth values" if loss.array.dtype.kind in "iub" else "has no history"
         return [
             f"The loss {kind}: recording was off when it was computed (no_grad), it was detached, or nothing it was "
-            "computed from requires grad. Run explain(function, x), or compute the loss inside explain.watch(), to see where."
+            "computed from requires grad. Run explain(function, x), or compute the loss inside explain.watch(), "
+            "to see where."
         ], []
     users = gradients.users_without_history(loss, x)
     if users:
         titles = [gradients.titled(n) for n in users]
         return [
             f"The loss uses the memory of {describe(x)}, but without its history: {'; '.join(dict.fromkeys(titles))} "
-            "took it as a constant. It was detached before that: detach(), .data, or a NumPy array that shares its memory."
+            "took it as a constant. It was detached before that: detach(), .data, or a NumPy array that shares its "
+            "memory."
         ], [t.rpartition(" at ")[2] for t in titles]
     return [
         f"No path leads from the loss to {describe(x)}: the loss was not computed from it, or the path was cut on the "

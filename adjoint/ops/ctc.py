@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.device import of as device_of
 from ..core.dtypes import of
+from ..core.observation import note_read
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import beside, dtype_of, on_host
@@ -179,6 +180,7 @@ def ctc_loss(
         raise RuntimeError("batch size must be greater than 0")
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
+    note_read("ctc_loss", targets, input_lengths, target_lengths)
     labels = _parsed(targets, _numbers(input_lengths), _numbers(target_lengths), blank, frames, count)
     place = device_of(x.array)
     losses = ctc_loss_p(x.cpu(), labels, zero_infinity).to(place)  # the scans run on the host

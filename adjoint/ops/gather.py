@@ -13,6 +13,7 @@ from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
+from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
@@ -848,6 +849,10 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return put_(input.clone(), index, source, accumulate)
 
 
+def _coordinates(at: Any, size: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(np.unravel_index(np.where(at < 0, at + size, at), shape))
+
+
 def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Write elements as if `input` had one dimension, in place."""
     check_index(index, "put_")
@@ -867,7 +872,7 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
         if at.size:
             input[...] = source.reshape(-1)[-1] if not accumulate else input + source.sum()
         return input
-    coordinates = tuple(wrap(c) for c in np.unravel_index(np.where(at < 0, at + size, at), shape))
+    coordinates = tuple(wrap(c) for c in opaque("coordinates", _coordinates, index, size, shape))
     return input.index_put_(coordinates, reshape(source, at.shape), accumulate)
 
 

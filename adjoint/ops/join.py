@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core import modes
 from ..core.device import module_of
+from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
 from .arguments import dim_in
@@ -400,6 +401,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     length = input.array.shape[axis]
     given = indices_or_sections
     if isinstance(given, TensorBase):
+        note_read("tensor_split", given)
         given = given.array.tolist()
     lead = (_ALL,) * axis
     if isinstance(given, tuple | list):

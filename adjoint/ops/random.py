@@ -474,6 +474,10 @@ def _check_std(std: Any) -> None:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
+def _moved(standard: Any, width: Any, centre: Any) -> Any:
+    return (standard * width + centre).astype(standard.dtype, copy=False)
+
+
 def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: Any) -> Tensor:
     """Draw with a mean or a standard deviation per element."""
     if modes.unusual and top_payload((mean, std)) is not None:
@@ -488,7 +492,7 @@ def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: 
     leading = mean if of_mean else std
     shape = np.broadcast_shapes(*(v.shape for v in (centre, width) if hasattr(v, "shape")))
     standard = _drawn("normal", shape, dtypes.of(leading.array.dtype), generator)
-    sample = (standard * width + centre).astype(standard.dtype, copy=False)
+    sample = opaque("normal_around", _moved, standard, width, centre)
     sample = devices.place_array(sample, devices.of(leading.array))
     if of_mean and of_std:
         return _normal_of_both_p(_spread(mean, shape), _spread(std, shape), sample)
