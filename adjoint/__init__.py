@@ -104,7 +104,7 @@ _ROOMS_LATER: frozenset[str] = frozenset(
     {"compiler", "distributions", "explanation", "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "serialization", "stand_in", "tree", "viz"}
 )  # fmt: skip
 # The name, and the module that has it.
-_NAMES_LATER: dict[str, str] = {"explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
+_NAMES_LATER: dict[str, str] = {"compile": "compiler", "explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
 
 
 def __getattr__(name: str) -> _Any:

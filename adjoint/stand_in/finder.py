@@ -12,8 +12,9 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import version
-from .absent import AbsentModule
+from .. import ops, version
+from ..core import dtypes
+from .absent import AbsentModule, operators
 from .harmless import MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
@@ -61,6 +62,18 @@ class Finder(importlib.abc.MetaPathFinder):
             yield _Distribution()
 
 
+class _LastFinder(importlib.abc.MetaPathFinder):
+    """Finds torchvision where it is not installed: programs import it for names that they may never use."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return how to load a stand-in."""
+        if fullname.partition(".")[0] != "torchvision":
+            return None
+        return importlib.util.spec_from_loader(fullname, _Loader(AbsentModule(fullname, {})), is_package=True)
+
+
 class _Distribution(importlib.metadata.Distribution):
     """What is told about the package."""
 
@@ -95,7 +108,7 @@ def _module_of(rest: str) -> types.ModuleType | None:
 
 def installed() -> bool:
     """Return whether adjoint stands in torch's place."""
-    return getattr(sys.modules.get("torch"), "__name__", "") == "adjoint"
+    return sys.modules.get("torch") is sys.modules["adjoint"]
 
 
 def install() -> None:
@@ -122,8 +135,18 @@ def install() -> None:
         if name.startswith("adjoint."):
             sys.modules["torch" + name.removeprefix("adjoint")] = module
     adjoint.__dict__.setdefault("torch", adjoint)
+    adjoint.__name__ = "torch"
+    dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
+    sys.meta_path.append(_LastFinder())
+    ops.__dict__["__getattr__"] = _operator
     for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):
         _answer_absent(importlib.import_module(package))
+
+
+def _operator(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")
+    return operators(name)
 
 
 def _answer_absent(package: types.ModuleType) -> None:
@@ -138,7 +161,7 @@ def _answer_absent(package: types.ModuleType) -> None:
             except AttributeError:
                 pass
         rest = f"{prefix}.{name}".lstrip(".")
-        if name.startswith("__") or rest not in MODULES:
+        if rest not in MODULES:
             raise AttributeError(f"module 'torch{prefix and '.' + prefix}' has no attribute '{name}'")
         return importlib.import_module(f"torch.{rest}")
 

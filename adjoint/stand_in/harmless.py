@@ -81,6 +81,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "_jit_internal": {
         "Final": Any, "boolean_dispatch": nothing, "_overload": decorator, "_overload_method": decorator,
         "ignore": decorator, "export": decorator, "unused": decorator, "is_scripting": no,
+        "_copy_to_script_wrapper": decorator,
     },
     "__config__": {"show": answer("adjoint on NumPy"), "parallel_info": answer("")},
     "ao": {}, "contrib": {}, "cpu": {
@@ -106,7 +107,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
     "package": {}, "quantization": {}, "sparse": {}, "masked": {}, "quasirandom": {}, "futures": {}, "profiler": {},
-    "hub": {}, "backends.quantized": {}, "backends.xeon": {},
+    "backends.quantized": {}, "backends.xeon": {},
     "backends.opt_einsum": {"is_available": no, "enabled": False},
     "backends.cpu": {"get_capabilities": answer({}), "get_cpu_capability": answer("DEFAULT")},
     "backends.xnnpack": {"enabled": False}, "backends.nnpack": {"is_available": no},
@@ -121,7 +122,8 @@ MODULES: dict[str, dict[str, Any]] = {
         "is_available": no, "device_count": answer(0), "current_accelerator": nothing, "synchronize": nothing,
         "empty_cache": nothing, "current_device_index": answer(0),
     },
-    "nn.attention": {}, "nn.intrinsic": {}, "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
+    "nn.parallel.scatter_gather": {}, "nn.parallel.distributed": {}, "nn.parallel.parallel_apply": {},
+    "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {}, "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
     "optim._functional": {}, "utils._sympy": {}, "utils._triton": {"has_triton": no, "has_triton_package": no},
     "utils._python_dispatch": {}, "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
     "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},

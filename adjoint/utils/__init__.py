@@ -7,9 +7,9 @@ from typing import Any as _Any
 
 from . import hooks
 
-__all__ = ["data", "hooks"]
+__all__ = ["data", "dlpack", "hooks"]
 
-_ROOMS_LATER = frozenset({"data"})
+_ROOMS_LATER = frozenset({"data", "dlpack"})
 
 
 def __getattr__(name: str) -> _Any:

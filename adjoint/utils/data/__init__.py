@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import collation, dataloader, dataset, distributed, sampler
-from .collation import default_collate, default_convert
+from . import _utils, dataloader, dataset, distributed, sampler
+from ._utils.collate import default_collate, default_convert
 from .dataloader import DataLoader
 from .dataset import (
     ChainDataset,

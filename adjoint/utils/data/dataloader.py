@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ...core.tensor import TensorBase
 from . import workers
-from .collation import default_collate, default_convert
+from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
 from .transport import Folder, unpacked

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import collections.abc
 import copy
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...core import dtypes
-from ...core.tensor import TensorBase
-from ...ops.create import as_tensor, from_numpy, tensor
-from ...ops.join import stack
+from ....core import dtypes
+from ....core.tensor import TensorBase
+from ....ops.create import as_tensor, from_numpy, tensor
+from ....ops.join import stack
 
-__all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
+__all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert", "np_str_obj_array_pattern"]
+
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # kinds of NumPy arrays that are no numbers
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
 
 
 def default_convert(data: Any) -> Any:
@@ -80,9 +86,7 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None 
         columns = list(zip(*batch, strict=True))
         collated = [collate(column, collate_fn_map=collate_fn_map) for column in columns]
         return collated if isinstance(first, tuple) else _rebuilt(first, collated)
-    raise TypeError(
-        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}"
-    )
+    raise TypeError(default_collate_err_msg_format.format(type(first)))
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
@@ -93,10 +97,7 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
     """Stack arrays to a tensor."""
     if batch[0].dtype.kind in "SUO":
-        raise TypeError(
-            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-            f"{batch[0].dtype}"
-        )
+        raise TypeError(default_collate_err_msg_format.format(batch[0].dtype))
     return from_numpy(np.stack(list(batch)))
 
 
