@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import anomaly_mode, function, grad_mode, graph, variable
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function, NestedIOFunction
@@ -25,7 +25,9 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
+    "functional",
     "grad",
     "grad_mode",
     "gradcheck",

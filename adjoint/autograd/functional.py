@@ -1,0 +1,420 @@
+"""Derivatives of functions as ordinary tensors: `jacobian`, `hessian`, and their products with vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.tensor import TensorBase
+from ..ops import create
+from ..ops.join import stack
+from ..ops.ranges import eye
+from ..ops.shape import alias
+from .differentiate import grad
+from .grad_mode import enable_grad
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensor = Any
+Tensors = tuple[Any, ...]
+
+
+# --- Arguments --------------------------------------------------------------------------------------
+
+
+def _as_tuple(value: Any, what: str, name: str) -> tuple[bool, Tensors]:
+    """Return whether a value is a tuple, and it as one; raises unless it is tensors."""
+    several = isinstance(value, tuple | list)
+    values = tuple(value) if several else (value,)
+    for i, v in enumerate(values):
+        if not isinstance(v, TensorBase):
+            which = f"the value at index {i}" if several else f"the given {what}"
+            raise TypeError(
+                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but {which} has type "
+                f"{type(v)}."
+            )
+    return several, values
+
+
+def _outputs(value: Any, name: str) -> tuple[bool, Tensors]:
+    return _as_tuple(value, "outputs of the user-provided function", name)
+
+
+def _fresh(inputs: Tensors, create_graph: bool) -> Tensors:
+    """Return the inputs to differentiate by: part of their graph if a graph is wanted, else leaves."""
+    return tuple(alias(x) if create_graph and x.requires_grad else x.detach().requires_grad_(True) for x in inputs)
+
+
+def _result(values: Sequence[Any], several: bool, create_graph: bool) -> Any:
+    shown = tuple(v if create_graph else v.detach() for v in values)
+    return shown if several else shown[0]
+
+
+def _check_vector(v: Tensors, like: Tensors, several: bool) -> None:
+    if len(v) != len(like):
+        if several:
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(v)}.")
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (a, b) in enumerate(zip(v, like, strict=True)):
+        if tuple(a.array.shape) != tuple(b.array.shape):
+            place = f"Entry {i} in v" if several else "v"
+            raise RuntimeError(f"{place} has invalid size: should be {b.shape} but got {a.shape}.")
+
+
+def _vector(v: Any, like: Tensors, several: bool, name: str, whose: str) -> Tensors:
+    """Return the vector to multiply by; without one, 1 for a single element."""
+    if v is not None:
+        given, vs = _as_tuple(v, "v", name)
+        vs = tuple(x.detach() if not x.requires_grad else x for x in vs)
+        _check_vector(vs, like, given or several)
+        return vs
+    if len(like) != 1 or math.prod(like[0].array.shape) != 1:
+        raise RuntimeError(f"The vector v can only be None if {whose} a single Tensor with a single element.")
+    return (create.ones_like(like[0]),)
+
+
+_OF_FUNCTION = "the user-provided function returns"
+_OF_INPUT = "the input to the user-provided function is"
+
+
+def _check_outputs(outs: Tensors, strict: bool) -> None:
+    for i, o in enumerate(outs):
+        if strict and not o.requires_grad:
+            raise RuntimeError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in "
+                "a differentiable manner from the input when running in strict mode."
+            )
+
+
+def _gradients(outs: Tensors, inputs: Tensors, gs: Sequence[Any] | None, create_graph: bool) -> list[Any]:
+    """Return gradients, None where there are none, also for outputs that do not require any."""
+    gs = [None] * len(outs) if gs is None else gs
+    live = [(o, g) for o, g in zip(outs, gs, strict=True) if o.requires_grad]
+    if not live:
+        return [None] * len(inputs)
+    ours, theirs = zip(*live, strict=True)
+    return list(grad(ours, inputs, theirs, retain_graph=True, create_graph=create_graph, allow_unused=True))
+
+
+def _filled(
+    gs: Sequence[Any], inputs: Tensors, strict: bool, stage: str, output: int = 0, create_graph: bool = False
+) -> Tensors:
+    """Return gradients with zeros where there are none; in strict mode that is an error."""
+    filled = []
+    for i, (g, x) in enumerate(zip(gs, inputs, strict=True)):
+        if strict and g is None:
+            raise RuntimeError(_independent(stage, i, output))
+        if strict and create_graph and not g.requires_grad:
+            raise RuntimeError(
+                f"The {stage} of the user-provided function is independent of input {i}. This is not allowed in strict "
+                "mode when create_graph=True."
+            )
+        filled.append(create.zeros_like(x) if g is None else g)
+    return tuple(filled)
+
+
+def _independent(stage: str, i: int, output: int) -> str:
+    if stage == "hessian":
+        return (
+            "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
+            f"{i} is independent of the input. This is not allowed in strict mode. You should ensure that your "
+            "function is twice differentiable and that the jacobian depends on the inputs (this would be violated by "
+            "a linear function for example)."
+        )
+    return (
+        f"Output {output} of the user-provided function is independent of input {i}. This is not allowed in strict "
+        "mode."
+    )
+
+
+# --- Products ---------------------------------------------------------------------------------------
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """Return ``func(*inputs)`` and the product of a vector with its Jacobian.
+
+    Parameters
+    ----------
+    func
+        A function of tensors that returns one tensor or a tuple of them.
+    inputs
+        One tensor or a tuple.
+    v
+        A vector of the shape of the output; may be left out where that has one element.
+    create_graph
+        Whether the results can be differentiated again.
+    strict
+        Whether an output that does not depend on an input is an error, instead of a zero.
+
+    Examples
+    --------
+    >>> from adjoint.autograd.functional import vjp
+    >>> vjp(lambda x: x**2, adjoint.tensor([1.0, 2.0]), adjoint.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    with enable_grad():
+        several, ins = _as_tuple(inputs, "inputs", "vjp")
+        fresh = _fresh(ins, create_graph)
+        several_out, outs = _outputs(func(*fresh), "vjp")
+        _check_outputs(outs, strict)
+        vs = _vector(v, outs, several_out, "vjp", _OF_FUNCTION)
+        found = _filled(_gradients(outs, fresh, vs, create_graph), fresh, strict, "vjp", 0, create_graph)
+    return _result(outs, several_out, create_graph), _result(found, several, create_graph)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """Return ``func(*inputs)`` and the product of its Jacobian with a vector, by two backward passes.
+
+    `adjoint.func.jvp` does the same in one forward pass.
+
+    Examples
+    --------
+    >>> from adjoint.autograd.functional import jvp
+    >>> jvp(lambda x: x**2, adjoint.tensor([1.0, 2.0]), adjoint.ones(2))
+    (tensor([1., 4.]), tensor([2., 4.]))
+    """
+    with enable_grad():
+        several, ins = _as_tuple(inputs, "inputs", "jvp")
+        fresh = _fresh(ins, create_graph)
+        vs = _vector(v, ins, several, "jvp", _OF_INPUT)
+        several_out, outs = _outputs(func(*fresh), "jvp")
+        _check_outputs(outs, strict)
+        # A gradient is linear in what comes in: its own gradient by that is the product asked for.
+        seeds = tuple(create.zeros_like(o, requires_grad=True) for o in outs)
+        pulled = _filled(_gradients(outs, fresh, seeds, True), fresh, strict, "jvp")
+        found = _filled(_gradients(pulled, seeds, vs, create_graph), seeds, strict, "jvp", 0, create_graph)
+    return _result(outs, several_out, create_graph), _result(found, several_out, create_graph)
+
+
+def _single(func: Callable[..., Any], fresh: Tensors, name: str, strict: bool) -> Any:
+    """Return a function's one output of one element."""
+    several, outs = _outputs(func(*fresh), name)
+    _check_outputs(outs, strict)
+    if several:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if math.prod(outs[0].array.shape) != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    return outs[0].reshape(())
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """Return the value of a scalar function and the product of a vector with its Hessian.
+
+    Examples
+    --------
+    >>> from adjoint.autograd.functional import vhp
+    >>> vhp(lambda x: (x**3).sum(), adjoint.tensor([1.0, 2.0]), adjoint.ones(2))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
+    with enable_grad():
+        several, ins = _as_tuple(inputs, "inputs", "vhp")
+        fresh = _fresh(ins, create_graph)
+        vs = _vector(v, ins, several, "vhp", _OF_INPUT)
+        out = _single(func, fresh, "vhp", strict)
+        slopes = _filled(_gradients((out,), fresh, None, True), fresh, strict, "vhp")
+        if strict:
+            _check_curved(slopes)
+        found = _filled(_gradients(slopes, fresh, vs, create_graph), fresh, strict, "hessian", 0, create_graph)
+    return _result((out,), False, create_graph), _result(found, several, create_graph)
+
+
+def _check_curved(slopes: Tensors) -> None:
+    for i, g in enumerate(slopes):
+        if not g.requires_grad:
+            raise RuntimeError(_independent("hessian", i, 0))
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """Return the value of a scalar function and the product of its Hessian with a vector.
+
+    The Hessian is symmetric wherever it is continuous; `vhp` is then the same at less cost.
+
+    Examples
+    --------
+    >>> from adjoint.autograd.functional import hvp
+    >>> hvp(lambda x: (x**3).sum(), adjoint.tensor([1.0, 2.0]), adjoint.ones(2))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
+    with enable_grad():
+        several, ins = _as_tuple(inputs, "inputs", "hvp")
+        fresh = _fresh(ins, create_graph)
+        vs = _vector(v, ins, several, "hvp", _OF_INPUT)
+        out = _single(func, fresh, "hvp", strict)
+        slopes = _filled(_gradients((out,), fresh, None, True), fresh, strict, "hvp")
+        if strict:
+            _check_curved(slopes)
+        seeds = tuple(create.zeros_like(g, requires_grad=True) for g in slopes)
+        pulled = _filled(_gradients(slopes, fresh, seeds, True), fresh, strict, "hessian")
+        found = _filled(_gradients(pulled, seeds, vs, create_graph), seeds, strict, "hessian", 0, create_graph)
+    return _result((out,), False, create_graph), _result(found, several, create_graph)
+
+
+# --- Whole derivatives ------------------------------------------------------------------------------
+
+
+def jacobian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """Return the Jacobian of a function at `inputs`.
+
+    Parameters
+    ----------
+    func
+        A function of tensors that returns one tensor or a tuple of them.
+    inputs
+        One tensor or a tuple.
+    create_graph, strict
+        As in `vjp`.
+    vectorize
+        Whether all rows (or columns) are computed in one batch, with `vmap`.
+    strategy
+        "reverse-mode", or "forward-mode", which is best for few inputs and needs `vectorize`.
+
+    Examples
+    --------
+    >>> from adjoint.autograd.functional import jacobian
+    >>> jacobian(lambda x: x**2, adjoint.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    assert strategy in ("forward-mode", "reverse-mode"), (
+        'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
+        'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+    )
+    several, ins = _as_tuple(inputs, "inputs", "jacobian")
+    _check_strategy("jacobian", create_graph, strict, vectorize, strategy)
+    if strategy == "forward-mode":
+        return _by_columns(func, ins, several)
+    with enable_grad():
+        fresh = _fresh(ins, create_graph)
+        several_out, outs = _outputs(func(*fresh), "jacobian")
+        _check_outputs(outs, strict)
+        rows = _batched_rows if vectorize else _looped_rows
+        found = tuple(
+            _result(rows(o, fresh, i, create_graph, strict), several, create_graph) for i, o in enumerate(outs)
+        )
+    return found if several_out else found[0]
+
+
+def _check_strategy(name: str, create_graph: bool, strict: bool, vectorize: bool, strategy: str) -> None:
+    if strategy == "forward-mode":
+        if create_graph:
+            raise NotImplementedError(
+                f'torch.autograd.functional.{name}: `create_graph=True` and `strategy="forward-mode"` are not '
+                'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+            )
+        if not vectorize:
+            raise NotImplementedError(
+                "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+                "`vectorize=True`."
+            )
+    if strict and vectorize:
+        raise RuntimeError(
+            f"torch.autograd.functional.{name}: `strict=True` and `vectorized=True` are not supported together. Please "
+            "either set `strict=False` or `vectorize=False`."
+        )
+
+
+def _looped_rows(out: Any, inputs: Tensors, number: int, create_graph: bool, strict: bool) -> list[Any]:
+    """Return the derivatives of one output by each input, row by row."""
+    shape = tuple(out.array.shape)
+    rows = []
+    for element in out.reshape(-1):
+        gs = _gradients((element,), inputs, None, create_graph)
+        if strict and any(g is None for g in gs):
+            raise RuntimeError(_independent("jacobian", gs.index(None), number))
+        rows.append(_filled(gs, inputs, strict, "jacobian", number, create_graph))
+    if not rows:
+        return [create.new_zeros(x, shape + tuple(x.array.shape)) for x in inputs]
+    return [
+        stack(list(column)).reshape(shape + tuple(x.array.shape))
+        for column, x in zip(zip(*rows, strict=True), inputs, strict=True)
+    ]
+
+
+def _batched_rows(out: Any, inputs: Tensors, number: int, create_graph: bool, strict: bool) -> list[Any]:
+    """Return the derivatives of one output by each input, all rows in one batch."""
+    shape, count = tuple(out.array.shape), math.prod(out.array.shape)
+    gs: Sequence[Any] = [None] * len(inputs)
+    if out.requires_grad:
+        unit = eye(count, dtype=out.dtype, device=out.device).reshape((count, *shape))
+        gs = grad(
+            out, inputs, unit, retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True
+        )
+    return [
+        x.new_zeros(shape + tuple(x.array.shape)) if g is None else g.reshape(shape + tuple(x.array.shape))
+        for g, x in zip(gs, inputs, strict=True)
+    ]
+
+
+def _by_columns(func: Callable[..., Any], inputs: Tensors, several: bool) -> Any:
+    # Forward mode over a batch of directions is a transform, which stands below.
+    from ..func import jacfwd
+
+    several_out: list[bool] = []
+
+    def checked(*xs: Any) -> Tensors:
+        many, outs = _outputs(func(*xs), "jacobian")
+        several_out.append(many)
+        return outs
+
+    found = jacfwd(checked, argnums=tuple(range(len(inputs))))(*inputs)
+    found = tuple(row if several else row[0] for row in found)
+    return found if several_out[0] else found[0]
+
+
+def hessian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
+    """Return the second derivatives of a scalar function at `inputs`.
+
+    Parameters
+    ----------
+    func
+        A function of tensors that returns a tensor of one element.
+    inputs
+        One tensor or a tuple.
+    create_graph, strict, vectorize
+        As in `jacobian`.
+    outer_jacobian_strategy
+        The mode in which the gradient is differentiated.
+
+    Examples
+    --------
+    >>> from adjoint.autograd.functional import hessian
+    >>> hessian(lambda x: (x**3).sum(), adjoint.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    several, ins = _as_tuple(inputs, "inputs", "hessian")
+    assert outer_jacobian_strategy in ("forward-mode", "reverse-mode"), (
+        'Expected strategy to be either "forward-mode" or "reverse-mode".'
+    )
+    forward = outer_jacobian_strategy == "forward-mode"
+
+    def slopes(*xs: Any) -> Any:
+        xs = tuple(alias(x) if x.requires_grad else x.requires_grad_(True) for x in xs)
+        out = _single(func, xs, "hessian", strict)
+        gs = _filled(_gradients((out,), xs, None, True), xs, strict, "jacobian")
+        if strict:
+            _check_curved(gs)
+        return gs
+
+    if forward:
+        _check_strategy("hessian", create_graph, strict, vectorize, outer_jacobian_strategy)
+        return _by_forward_over_reverse(func, ins, several)
+    found = jacobian(slopes, ins, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    return found if several else found[0][0]
+
+
+def _by_forward_over_reverse(func: Callable[..., Any], inputs: Tensors, several: bool) -> Any:
+    # A transform around a transform, which stand below.
+    from ..func import grad as slope
+    from ..func import jacfwd
+
+    every = tuple(range(len(inputs)))
+    found = jacfwd(slope(lambda *xs: _single(func, xs, "hessian", False), every), every)(*inputs)
+    return found if several else found[0][0]
