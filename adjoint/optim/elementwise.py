@@ -92,7 +92,11 @@ class Elementwise(Optimizer):
             if p.is_complex():
                 results = tuple(view_as_complex(v) for v in results)
             p.copy_(results[0])
-            state.update(zip(names, results[1:], strict=True))
+            if group["differentiable"] or isinstance(p.array, Payload):
+                state.update(zip(names, results[1:], strict=True))
+            else:  # captured: the next run finds its state in the same tensors
+                for name, value in zip(names, results[1:], strict=True):
+                    state[name].copy_(value)
 
     def _step_arrays(self, params: list[Any], group: dict[str, Any]) -> None:
         names = self._remembers(group)
