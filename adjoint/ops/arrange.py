@@ -16,6 +16,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
+from ..kernels import selection
 from .arguments import dim_in, dims_in, shape_from
 from .convert import concrete
 from .create import finish, into
@@ -240,11 +241,19 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 # --- Triangles --------------------------------------------------------------------------------------
 
 
+def _zero_of(x: Any) -> Any:
+    return 0 if x.dtype.kind in "fiuc" else x.dtype.type(0)
+
+
 def _tril(x: Any, diagonal: Any) -> Any:
+    if type(x) is ndarray:
+        return selection.where(np.tri(*x.shape[-2:], diagonal, bool), x, _zero_of(x))
     return module_of(x).tril(x, diagonal)
 
 
 def _triu(x: Any, diagonal: Any) -> Any:
+    if type(x) is ndarray:
+        return selection.where(np.tri(*x.shape[-2:], diagonal - 1, bool), _zero_of(x), x)
     return module_of(x).triu(x, diagonal)
 
 

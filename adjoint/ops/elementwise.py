@@ -23,7 +23,7 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import special
+from ..kernels import pairs, special
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into, tensor
@@ -174,7 +174,7 @@ def _div_trunc(x: Any, y: Any) -> Any:
 
 def _remainder(x: Any, y: Any) -> Any:
     _refuse_zero(x, y)
-    return np.remainder(x, y)
+    return pairs.remainder(x, y)
 
 
 def _fmod(x: Any, y: Any) -> Any:
@@ -530,10 +530,11 @@ atan2_p = binary(
     floating=True,
     name="atan2",
 )
-hypot_p = binary(np.hypot, x=lambda g, x, out: g * (x / out), y=lambda g, y, out: g * (y / out))
+hypot_p = binary(pairs.hypot, x=lambda g, x, out: g * (x / out), y=lambda g, y, out: g * (y / out))
 deg2rad_p = unary(np.deg2rad, x=lambda g: g * (math.pi / 180), floating=True, node_name="Deg2RadBackward0")
 rad2deg_p = unary(np.rad2deg, x=lambda g: g * (180 / math.pi), floating=True, node_name="Rad2DegBackward0")
 by_ufunc.update({np.radians: deg2rad_p, np.degrees: rad2deg_p})
+by_ufunc[np.hypot] = hypot_p
 atan2_, hypot_, deg2rad_, rad2deg_ = (
     inplace(atan2_p),
     inplace(hypot_p),

@@ -17,6 +17,8 @@ from ..core.dtypes import of
 from ..core.promotion import result_type
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
+from ..kernels import pairs
+from ..kernels.elementwise import LARGE, elementwise
 from .activation import log_sigmoid_p
 from .arguments import require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
@@ -76,7 +78,10 @@ def elementwise_loss(
     """
 
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
-        out = value(x, y, option)
+        if type(x) is ndarray and x.size > LARGE:
+            out = elementwise(lambda x, y: value(x, y, option), x, y)
+        else:
+            out = value(x, y, option)
         return out if reduction == NONE else _mean(out, None, False) if reduction == MEAN else _sum(out, None, False)
 
     def joint(g: Any, x: Any, y: Any, reduction: Any, option: Any, needs: Any) -> Any:
@@ -84,7 +89,10 @@ def elementwise_loss(
         gx: Any = None
         gy: Any = None
         if needs[0] or target_slope is None:
-            gx = slope(x, y, option) * g
+            if type(x) is ndarray and type(g) is ndarray and x.size > LARGE:
+                gx = elementwise(lambda x, y, g: slope(x, y, option) * g, x, y, g)
+            else:
+                gx = slope(x, y, option) * g
         if needs[1]:
             gy = -gx if target_slope is None else target_slope(x, y, option) * g
         return gx, gy
@@ -270,7 +278,7 @@ def huber_loss(
 
 
 def _soft_margin(x: Any, y: Any, option: Any) -> Any:
-    return np.logaddexp(x.dtype.type(0), -(x * y))
+    return pairs.logaddexp(-(x * y), x.dtype.type(0))
 
 
 soft_margin_loss_p = elementwise_loss(

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import parametric
+from ..kernels import reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
 from .arguments import dim_in, dims_in, dtype_of, shape_from
@@ -100,38 +101,6 @@ def title_of(d: Any) -> str:
 
 
 _add: Any = np.add.reduce
-_WIDTH = 512
-_ONES = {d: np.ones(8192, d) for d in (f32, f64)}
-
-
-def _total(x: Any) -> Any:
-    """Return the sum of a large array, by rows: dot products add faster than NumPy, as exactly, and on one thread."""
-    flat = x.reshape(-1)
-    ones = _ONES[x.dtype]
-    while flat.size > 2048:
-        n = flat.size // _WIDTH * _WIDTH
-        rows = np.vecdot(flat[:n].reshape(-1, _WIDTH), ones[:_WIDTH])
-        flat = rows if n == flat.size else np.concatenate((rows, flat[n:]))
-    return _add(flat)
-
-
-def _large_sum(x: Any, axes: Any, keepdims: Any) -> Any:
-    """Return a sum over leading or trailing axes of a large array as a product with ones, or None."""
-    rank, count = x.ndim, len(axes)
-    n = count_of(x.shape, axes)
-    if count == rank:
-        total = _total(x)
-        return total.reshape((1,) * rank) if keepdims else total
-    if not 8 <= n <= 8192:
-        return None
-    ones = _ONES[x.dtype][:n]
-    if axes == tuple(range(rank - count, rank)):
-        out = np.vecdot(x.reshape(-1, n), ones)
-    elif axes == tuple(range(count)):
-        out = ones @ x.reshape(n, -1)
-    else:
-        return None
-    return out.reshape(kept_shape(x.shape, axes) if keepdims else [m for i, m in enumerate(x.shape) if i not in axes])
 
 
 def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
@@ -139,9 +108,9 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
     if type(x) is ndarray:
         if d is f32 or d is f64:
             if x.size > 4096 and axes and x.flags.c_contiguous:
-                out = _large_sum(x, axes, keepdims)
+                out = reductions.sums(x, axes)
                 if out is not None:
-                    return out
+                    return out.reshape(kept_shape(x.shape, axes)) if keepdims else out
             return _add(x, axes, None, None, keepdims)
         if d.kind in "biu":
             return _add(x, axes, _int64, None, keepdims)
@@ -163,7 +132,7 @@ sum_p: Any = parametric(
 
 def _sum_all(x: Any) -> Any:
     if (x.dtype is f32 or x.dtype is f64) and type(x) is ndarray:
-        return _total(x) if x.size > 4096 and x.flags.c_contiguous else _add(x, None)
+        return reductions.total(x) if x.size > 4096 and x.flags.c_contiguous else _add(x, None)
     return _sum(x, None, False)
 
 
@@ -344,8 +313,21 @@ def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
     if is_half(d):
         return x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d)
     if type(x) is ndarray:
+        if x.size > 4096 and axes == (x.ndim - 1,) and x.shape[-1] > 16 and d.kind == "f":
+            x = _folded(x)
         return _multiply(x, axes, None, None, keepdims)
     return x.prod(axis=axes, keepdims=keepdims)
+
+
+def _folded(x: Any) -> Any:
+    """Return an array with the same products along its last axis, which is short: halves multiply in vectors."""
+    while (n := x.shape[-1]) > 16:
+        half = n // 2
+        first = x[..., :half] * x[..., half : 2 * half]
+        if n % 2:
+            first[..., 0] *= x[..., -1]
+        x = first
+    return x
 
 
 def _prod_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:

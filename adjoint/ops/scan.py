@@ -15,6 +15,7 @@ from ..core.inplace import inplace
 from ..core.observation import note_read
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
+from ..kernels import reductions
 from .arguments import dim_in, require_tensor
 from .arrange import flip_p
 from .create import finish, into
@@ -26,6 +27,7 @@ from .reduce import as_given, f32, is_half, part, title_of, widened
 from .shape import reshape_p
 
 Tensor = Any
+ndarray = np.ndarray
 
 __all__ = [
     "bincount", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff",
@@ -42,6 +44,8 @@ def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
     d = x.dtype
     if is_half(d):
         return _cumsum(x.astype(f32), axis, reverse).astype(d)
+    if type(x) is ndarray and d.kind == "f" and x.size > 4096:
+        return reductions.running_sums(x, axis, reverse)
     wide = _int64 if d.kind in "biu" else d
     if not reverse:
         return x.cumsum(axis=axis, dtype=wide)

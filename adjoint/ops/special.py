@@ -16,6 +16,7 @@ from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary, parametric, public, unary
+from ..kernels import pairs
 from ..kernels import special as special_kernels
 from ..kernels.special import in_single, special
 from .arguments import require_any, require_pair, require_tensor
@@ -546,7 +547,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
         first = x.real >= y.real
         high, low = np.where(first, x, y), np.where(first, y, x)
         return high + np.log1p(np.exp(low - high))
-    return np.logaddexp(x, y)
+    return pairs.logaddexp(x, y)
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:

@@ -1,0 +1,73 @@
+"""Functions of two large arrays that NumPy computes number by number, made of what it computes in vectors.
+
+Small arrays go to NumPy's own. What these return is as exact as NumPy's, NaN and infinity included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .elementwise import elementwise
+
+_FEW = 2048  # elements below which the calls cost more than the numbers
+_EXACT = 2.0**29  # a quotient below this times a float32 is exact in float64
+
+ndarray = np.ndarray
+_f32, _f64 = np.dtype("float32"), np.dtype("float64")
+
+
+def _many(x: Any, y: Any, *dtypes: Any) -> bool:
+    if type(x) is not ndarray or x.size < _FEW or x.dtype not in dtypes:
+        return False
+    return getattr(y, "dtype", None) == x.dtype and (type(y) is ndarray or isinstance(y, np.generic))
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """Return ``log(exp(x) + exp(y))``."""
+    return elementwise(_logaddexp, x, y) if _many(x, y, _f32, _f64) else np.logaddexp(x, y)
+
+
+def _logaddexp(x: Any, y: Any) -> Any:
+    larger, away = np.maximum(x, y), np.subtract(x, y)
+    np.abs(away, out=away)
+    np.negative(away, out=away)
+    np.log1p(np.exp(away, out=away), out=away)
+    away += larger
+    if not np.isfinite(away).all():  # of equal infinities the difference is no number
+        return np.where(x == y, larger + np.log(larger.dtype.type(2)), away)
+    return away
+
+
+def hypot(x: Any, y: Any) -> Any:
+    """Return the length of the hypotenuse over legs `x` and `y`."""
+    return elementwise(_hypot, x, y) if _many(x, y, _f32) else np.hypot(x, y)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    # In double precision no square of a single is too large or too small.
+    square = np.square(x, dtype=_f64)
+    square = square + np.square(y, dtype=_f64)
+    out = np.sqrt(square, out=square).astype(_f32)
+    return out if not np.isnan(out).any() else np.hypot(x, y)
+
+
+def remainder(x: Any, y: Any) -> Any:
+    """Return the rest of the division that rounds down."""
+    return elementwise(_remainder, x, y) if _many(x, y, _f32) else np.remainder(x, y)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    wide, divisor = np.asarray(x, _f64), np.asarray(y, _f64)
+    quotient = np.divide(wide, divisor)
+    np.floor(quotient, out=quotient)
+    if not (np.abs(quotient) < _EXACT).all() or not np.isfinite(divisor).all():
+        return np.remainder(x, y)
+    np.multiply(quotient, divisor, out=quotient)
+    rest = np.subtract(wide, quotient, out=quotient)  # exact, but for a quotient that was rounded up to the next number
+    beyond = (rest < 0) != (divisor < 0)
+    beyond &= rest != 0
+    if beyond.any():
+        rest = np.where(beyond, rest + divisor, rest)
+    return np.copysign(rest, divisor).astype(_f32)

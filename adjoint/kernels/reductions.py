@@ -1,0 +1,78 @@
+"""Sums and running sums of large arrays: by dot products, which add faster than NumPy and as exactly, on threads.
+
+The order in which numbers are added depends on the shape alone, never on the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .threads import share
+
+_WIDTH = 512  # numbers that are added in one dot product
+_SHARE = 32768  # elements below which a thread is not worth waking
+_ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
+
+
+def total(x: Any) -> Any:
+    """Return the sum of a dense array of floats."""
+    flat = x.reshape(-1)
+    while flat.size > 2048:
+        n = flat.size // _WIDTH * _WIDTH
+        rows = _row_sums(flat[:n].reshape(-1, _WIDTH))
+        flat = rows if n == flat.size else np.concatenate((rows, flat[n:]))
+    return np.add.reduce(flat)
+
+
+def _row_sums(x: Any) -> Any:
+    n, width = x.shape
+    ones = _ONES[x.dtype][:width]
+    out = np.empty(n, x.dtype)
+
+    def work(start: int, stop: int) -> None:
+        np.vecdot(x[start:stop], ones, out=out[start:stop])
+
+    share(work, n, max(_SHARE // width, 1))
+    return out
+
+
+def sums(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the sums of a dense array over leading or trailing axes; None where NumPy does it better."""
+    rank, count = x.ndim, len(axes)
+    if count == rank:
+        return total(x)
+    n = math.prod([x.shape[i] for i in axes])
+    if not 8 <= n <= 8192:
+        return None
+    if axes == tuple(range(rank - count, rank)):
+        return _row_sums(x.reshape(-1, n)).reshape(x.shape[: rank - count])
+    if axes == tuple(range(count)):
+        return (_ONES[x.dtype][:n] @ x.reshape(n, -1)).reshape(x.shape[count:])
+    return None
+
+
+def running_sums(x: Any, axis: int, reverse: bool) -> Any:
+    """Return the sums of the elements up to each along an axis (from each on, if `reverse`) of an array of floats."""
+    out = np.empty(x.shape, x.dtype)
+    lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    source, target = x.reshape(lead, x.shape[axis], trail), out.reshape(lead, x.shape[axis], trail)
+    if reverse:
+        source, target = source[:, ::-1], target[:, ::-1]
+    if trail >= _WIDTH:  # whole rows are added at once
+
+        def by_rows(start: int, stop: int) -> None:
+            for source_of, target_of in zip(source, target, strict=True):
+                row = target_of[0, start:stop]
+                row[...] = source_of[0, start:stop]
+                for i in range(1, len(source_of)):
+                    row = np.add(row, source_of[i, start:stop], out=target_of[i, start:stop])
+
+        share(by_rows, trail, 4 * _WIDTH)
+    elif lead > 1:
+        share(lambda i, j: np.add.accumulate(source[i:j], 1, None, target[i:j]), lead, _SHARE // max(x[0].size, 1) or 1)
+    else:
+        np.add.accumulate(source, 1, None, target)
+    return out

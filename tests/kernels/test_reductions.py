@@ -1,0 +1,75 @@
+"""Kernels for large arrays against NumPy's own, with one thread and with several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from adjoint.kernels import pairs, reductions, threads
+
+
+@pytest.fixture(params=[1, 2, 3], autouse=True)
+def count(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = threads.count
+    threads.set_count(request.param)
+    yield
+    threads.set_count(before)
+
+
+random = np.random.default_rng(0)
+SHAPES = [(70001,), (400, 301), (7, 100, 130), (3, 5, 7000), (40, 3, 2000)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums(shape: tuple[int, ...], dtype: str) -> None:
+    x = random.normal(size=shape).astype(dtype)
+    exact = 1e-4 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(reductions.total(x), x.sum(dtype=np.float64), rtol=exact, atol=exact * 100)
+    for axes in [(0,), (x.ndim - 1,), tuple(range(x.ndim))[1:], tuple(range(x.ndim))[:-1]]:
+        found = reductions.sums(x, axes) if axes else None
+        if found is not None:
+            assert found.dtype == x.dtype
+            np.testing.assert_allclose(found, x.sum(axes, dtype=np.float64), rtol=exact, atol=exact * 100)
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    x = random.normal(size=(1000, 301)).astype(np.float32)
+    found = {(reductions.total(x).tobytes(), reductions.sums(x, (1,)).tobytes()) for _ in range(5)}
+    threads.set_count(1)
+    found.add((reductions.total(x).tobytes(), reductions.sums(x, (1,)).tobytes()))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_running_sums(shape: tuple[int, ...], reverse: bool) -> None:
+    x = random.normal(size=shape)
+    for axis in range(x.ndim):
+        way = slice(None, None, -1 if reverse else 1)
+        index = (slice(None),) * axis + (way,)
+        found = reductions.running_sums(x, axis, reverse)
+        np.testing.assert_allclose(found, x[index].cumsum(axis)[index], rtol=1e-9, atol=1e-9)
+    strided = np.broadcast_to(np.float32(1), (300, 200))
+    np.testing.assert_array_equal(reductions.running_sums(strided, 1, False), strided.cumsum(1))
+
+
+SPECIAL = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 3e38, -3e38, 1e-44, 0.7, 2.1], np.float32)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "hypot", "remainder"])
+def test_pairs(name: str) -> None:
+    ordinary = random.normal(size=(2, 100000)).astype(np.float32)
+    multiples = (random.integers(-50, 50, 50000) * np.float32(0.7)).astype(np.float32)
+    x = np.concatenate([np.repeat(SPECIAL, len(SPECIAL)), ordinary[0] * 10, multiples])
+    y = np.concatenate([np.tile(SPECIAL, len(SPECIAL)), ordinary[1], np.full(50000, 0.7, np.float32)])
+    ours, numpys = getattr(pairs, name), getattr(np, name)
+    with np.errstate(all="ignore"):
+        for other in (y, np.float32(0.7), np.float32(-0.7)):
+            expected, found = numpys(x, other), ours(x, other)
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-7)
+            if name == "remainder":
+                np.testing.assert_array_equal(found, expected)
