@@ -18,12 +18,12 @@ import numpy as np
 
 from ..errors import describe, place
 from . import device, modes
+from .anomaly import Trail, has_nan
 from .dtypes import default, floating
 from .nodes import (
     Cotangents,
     MultipleNode,
     Node,
-    capture_traceback,
     differentiable,
     extra_of,
     output_node,
@@ -71,6 +71,7 @@ class Op:
         "explain",
         "floating",
         "gpu_twin",
+        "half_twin",
         "holomorphic",
         "inputs",
         "into",
@@ -90,6 +91,7 @@ class Op:
         "saved_names",
         "sequence",
         "spans",
+        "sums",
         "title",
         "twin",
         "view",
@@ -145,6 +147,8 @@ class Op:
         self.cuda = cuda
         self.keeps_outputs = keeps_outputs  # of several outputs, those that `out` means in a rule; None: all
         self.gpu_twin: Op | None = None
+        self.sums = False  # whether rules add up many products: on the host, half precision does that in single
+        self.half_twin: Op | None = None
         self.node: Any = type(
             self.title, (MultipleNode if outputs else Node,), {"__slots__": (), "__module__": "adjoint"}
         )
@@ -187,6 +191,11 @@ class Op:
                 self.twin = copy.copy(self)
                 self.twin.run, self.twin.direct = _run_conjugated(self.run), None
             return self.twin
+        if self.sums and type(result) is ndarray and result.dtype.itemsize == 2:
+            if self.half_twin is None:
+                self.half_twin = copy.copy(self)
+                self.half_twin.run, self.half_twin.direct = _run_in_single(self.run), None
+            return self.half_twin
         if self.cuda and type(result) is not ndarray and not isinstance(result, Payload):
             if self.gpu_twin is None:
                 names = tuple(tuple(_names_after_g(r)) for r in self.rules if r)
@@ -309,6 +318,26 @@ def _run_conjugated(run: Callable[..., Any]) -> Callable[..., Any]:
     return run_conjugated
 
 
+def _run_in_single(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `Node.run` for half-precision arrays: BLAS knows none, so rules see and give them in single."""
+
+    def run_in_single(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+        if type(g) is not ndarray:
+            return run(self, g, edges, saved)
+        results = run(self, _in_single(g), edges, _in_single(saved))
+        return [r if r is None else r.astype(g.dtype) for r in results]
+
+    return run_in_single
+
+
+def _in_single(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(_in_single(v) for v in value)
+    if type(value) is ndarray and value.dtype.itemsize == 2 and differentiable(value.dtype):
+        return value.astype(np.float32)
+    return value
+
+
 def _run_one(rule: Any, count: int) -> Callable[..., Any]:
     if rule is None:
         return lambda self, g, edges, saved: (None,)
@@ -373,7 +402,11 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive past any observer."""
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
         return _run_raw(op, inputs, params)
+    if modes.unusual and modes.local.autocast is not None:
+        inputs = modes.local.autocast(op, inputs)
     top = top_payload(inputs) if modes.unusual else None
+    if inside.levels and not any([isinstance(v, TensorBase) for v in inputs]):
+        return _run_raw(op, inputs, params) if top is None else _on_payloads(op, inputs, params, top)
     if inside.levels and (wanted := grad_at(0 if top is None else top.level)) is not modes.local.grad:
         modes.set_grad(wanted)
         try:
@@ -410,6 +443,20 @@ def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Pay
     return _record_outputs(op, inputs, mine, values, params, c)
 
 
+def _on_payloads(op: Op, values: tuple[Any, ...], params: tuple[Any, ...], top: Payload) -> Any:
+    """Call a primitive on bare payloads, as rules inside a transform do: nothing is recorded at their level."""
+    if op.promotes:
+        values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes or ())
+    if op.floating:
+        values = tuple([as_floating(v) for v in values])
+    try:
+        return type(top).apply(op, top.level, values, params)
+    except RuntimeWarning:
+        raise
+    except Exception as error:
+        raise explained(op, error, (*values, *params)) from error.__cause__
+
+
 def _run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive on plain values, as rules do: NumPy promotes, and its 0-d scalars keep their dtype."""
     try:
@@ -423,7 +470,7 @@ def _run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
 def _refuse_new_nan(op: Op, values: tuple[Any, ...], c: Any, inputs: tuple[Any, ...]) -> None:
     """Raise if an op made a NaN out of inputs that have none."""
     results = c if op.outputs else (c,)
-    if not any(_has_nan(r) for r in results) or any(_has_nan(v) for v in values):
+    if not any(has_nan(r) for r in results) or any(has_nan(v) for v in values):
         return
     shown_inputs = ", ".join(describe(v) for v in inputs)
     code, lasti = caller()
@@ -432,11 +479,6 @@ def _refuse_new_nan(op: Op, values: tuple[Any, ...], c: Any, inputs: tuple[Any, 
         f"that have none, at {place(code, lasti)}. It was found by anomaly detection; detect_anomaly(forward=False) "
         "checks gradients only."
     )
-
-
-def _has_nan(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
-    return dtype is not None and dtype.kind in "fc" and bool(np.isnan(value).any())
 
 
 def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tuple[bool, ...] | None]:
@@ -453,7 +495,8 @@ def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
                 edge_of(value)
             array = value.array
             own = (array.level if isinstance(array, Payload) else 0) == level
-            values.append(array if own else value)
+            # What is of a lower level and has no history there is no more than its value.
+            values.append(array if own or value.node is None else value)
             mine.append(own)
         else:
             values.append(value)
@@ -538,7 +581,7 @@ def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:
 def _note_unusual_node(node: Node) -> None:
     local = modes.local
     if local.anomaly:
-        extra_of(node).traceback = capture_traceback()
+        extra_of(node).traceback = Trail()
     if local.pack_hooks and node.saved is not None:
         pack(node, *local.pack_hooks[-1])
     if node.saved is not None and local.pack_refusal is not None:
