@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..core import modes
+from ..core.recorders import nary
 from ..core.tensor import TensorBase
+from ..kernels import recurrent as kernels
 from .activation import relu_p
 from .contraction import linear
 from .dropout import dropout
@@ -57,6 +62,8 @@ def _check_cell(input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Tensor) -> No
         raise RuntimeError(
             f"hidden0 has inconsistent hidden_size: got {hidden.array.shape[-1]}, expected {w_hh.array.shape[1]}"
         )
+    if len(input.array) != len(hidden.array):
+        raise RuntimeError(f"Input batch size {len(input.array)} doesn't match hidden0 batch size {len(hidden.array)}")
 
 
 def _cell(step: Step, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any) -> Tensor:
@@ -82,6 +89,9 @@ def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """Take one step of a gated recurrent unit."""
+    if len(input.array.shape) == 2 and _is_plain(input, hx, w_ih, w_hh, b_ih, b_hh):
+        _check_cell(input, hx, w_ih, w_hh)
+        return gru_cell_p(input, hx, w_ih, w_hh, b_ih, b_hh)[0]
     return _cell(_gru_step, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
@@ -93,7 +103,128 @@ def lstm_cell(
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     _check_cell(input, hx[0], w_ih, w_hh)
+    if len(input.array.shape) == 2 and _is_plain(input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh):
+        hidden, cell, _ = lstm_cell_p(input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)
+        return hidden, cell
     return _lstm_step(linear(input, w_ih, b_ih), linear(hx[0], w_hh, b_hh), (hx[0], hx[1]))
+
+
+# --- Whole sequences at once ------------------------------------------------------------------------
+# On plain arrays a layer is one op, and its backward pass goes through time in one loop. Everywhere else (inside a
+# transform, on a GPU, in a recorded backward pass) the steps are ops of their own.
+
+
+def _is_plain(*tensors: Any) -> bool:
+    """Return whether these are arrays of one floating point type, with nothing unusual going on."""
+    if modes.unusual:
+        return False
+    dtype = tensors[0].array.dtype
+    if dtype.kind != "f" or dtype.itemsize < 4:
+        return False
+    return all(t is None or (type(t.array) is np.ndarray and t.array.dtype is dtype) for t in tensors)
+
+
+def _recorded(run: Callable[..., Any], parts: tuple[Any, ...], g: Any, needs: Any) -> tuple[Any, ...]:
+    """Return gradients that can be differentiated again: `run` records the steps anew, and they are asked for."""
+    parts = tuple(None if p is None else p.view_as(p) for p in parts)  # one may have been computed from another
+    # The engine's public face: a rule asks for gradients here as a program would.
+    from ..autograd import enable_grad, grad
+
+    with enable_grad():
+        outs = run(*parts)
+    pairs = [(o, one) for o, one in zip(outs, g, strict=False) if one is not None]
+    wanted = [p for p, need in zip(parts, needs, strict=True) if need]
+    ends, cotangents = zip(*pairs, strict=True)
+    found = iter(grad(ends, wanted, cotangents, create_graph=True, allow_unused=True))
+    return tuple(next(found) if need else None for need in needs)
+
+
+def _lstm_layer_joint(
+    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
+) -> Any:
+    if isinstance(x, TensorBase):
+
+        def run(x: Any, h: Any, c: Any, *weights: Any) -> Any:
+            return _Layer(_lstm_step, *weights).states(x, (h, c), reverse)
+
+        return _recorded(run, (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
+    biased = b_ih is not None
+    return kernels.lstm_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[0], out[1], out[2], reverse, needs, biased)
+
+
+def _gru_layer_joint(
+    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
+) -> Any:
+    if isinstance(x, TensorBase):
+
+        def run(x: Any, h: Any, *weights: Any) -> Any:
+            return _Layer(_gru_step, *weights).states(x, h, reverse)
+
+        return _recorded(run, (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
+    return kernels.gru_backward(g[0], x, h, w_ih, w_hh, out[0], out[1], reverse, needs, b_ih is not None)
+
+
+def _rnn_layer_joint(
+    g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, relu: bool, needs: Any
+) -> Any:
+    if isinstance(x, TensorBase):
+
+        def run(x: Any, h: Any, *weights: Any) -> Any:
+            return _Layer(_relu_step if relu else _tanh_step, *weights).states(x, h, reverse)
+
+        return _recorded(run, (x, h, w_ih, w_hh, b_ih, b_hh), [g], needs)
+    return kernels.rnn_backward(g, x, h, w_ih, w_hh, out, reverse, relu, needs, b_ih is not None)
+
+
+lstm_layer_p = nary(kernels.lstm, inputs=7, joint=_lstm_layer_joint, outputs=True, name="lstm_layer")
+gru_layer_p = nary(kernels.gru, inputs=6, joint=_gru_layer_joint, outputs=True, name="gru_layer")
+rnn_layer_p = nary(kernels.rnn, inputs=6, joint=_rnn_layer_joint, name="rnn_layer")
+
+
+# --- One step at once -------------------------------------------------------------------------------
+
+
+def _lstm_cell(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> tuple[Any, Any, Any]:
+    out, cells, gates = kernels.lstm(x[None], h, c, w_ih, w_hh, b_ih, b_hh, False)
+    return out[0], cells[0], gates
+
+
+def _lstm_cell_joint(
+    g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any
+) -> Any:
+    if isinstance(x, TensorBase):
+
+        def run(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+            return _Layer(_lstm_step, w_ih, w_hh, b_ih, b_hh).advance(linear(x, w_ih, b_ih), (h, c))
+
+        return _recorded(run, (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
+    g_out, g_cell = (None if one is None else one[None] for one in (g[0], g[1]))
+    found = kernels.lstm_backward(
+        g_out, g_cell, x[None], h, c, w_ih, w_hh, out[0][None], out[1][None], out[2], False, needs, b_ih is not None
+    )
+    return (None if found[0] is None else found[0][0], *found[1:])
+
+
+def _gru_cell(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> tuple[Any, Any]:
+    out, gates = kernels.gru(x[None], h, w_ih, w_hh, b_ih, b_hh, False)
+    return out[0], gates
+
+
+def _gru_cell_joint(g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any) -> Any:
+    if isinstance(x, TensorBase):
+
+        def run(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+            return (_Layer(_gru_step, w_ih, w_hh, b_ih, b_hh).advance(linear(x, w_ih, b_ih), h),)
+
+        return _recorded(run, (x, h, w_ih, w_hh, b_ih, b_hh), g, needs)
+    found = kernels.gru_backward(
+        g[0][None], x[None], h, w_ih, w_hh, out[0][None], out[1], False, needs, b_ih is not None
+    )
+    return (None if found[0] is None else found[0][0], *found[1:])
+
+
+lstm_cell_p = nary(_lstm_cell, inputs=7, joint=_lstm_cell_joint, outputs=True)
+gru_cell_p = nary(_gru_cell, inputs=6, joint=_gru_cell_joint, outputs=True)
 
 
 # --- Sequences --------------------------------------------------------------------------------------
@@ -102,12 +233,8 @@ def lstm_cell(
 class _Layer:
     """One direction of one layer: its step, its weights, and (for an LSTM) a projection of the hidden state."""
 
-    def __init__(self, step: Step, weights: Sequence[Tensor], biased: bool, projected: bool) -> None:
-        self.step = step
-        self.w_ih, self.w_hh = weights[0], weights[1]
-        self.b_ih: Any = weights[2] if biased else None
-        self.b_hh: Any = weights[3] if biased else None
-        self.w_hr = weights[-1] if projected else None
+    def __init__(self, step: Step, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any, w_hr: Any = None) -> None:
+        self.step, self.w_ih, self.w_hh, self.b_ih, self.b_hh, self.w_hr = step, w_ih, w_hh, b_ih, b_hh, w_hr
 
     def advance(self, given: Tensor, state: Any) -> Any:
         hidden = state[0] if isinstance(state, tuple) else state
@@ -117,12 +244,35 @@ class _Layer:
         return state
 
     def over(self, x: Tensor, state: Any, backward: bool) -> tuple[Tensor, Any]:
+        """Return the outputs of all steps, and the last state."""
+        parts = state if isinstance(state, tuple) else (state,)
+        weights = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
+        if self.w_hr is None and len(x.array) and _is_plain(x, *parts, *weights):
+            return self._at_once(x, parts, weights, backward)
+        out, *rest = self.states(x, state, backward)
+        last = 0 if backward else -1
+        return out, (out[last], rest[0][last]) if isinstance(state, tuple) else out[last]
+
+    def _at_once(self, x: Tensor, state: Any, weights: Any, backward: bool) -> tuple[Tensor, Any]:
+        last = 0 if backward else -1
+        if self.step is _lstm_step:
+            out, cells, _ = lstm_layer_p(x, *state, *weights, backward)
+            return out, (out[last], cells[last])
+        if self.step is _gru_step:
+            out = gru_layer_p(x, *state, *weights, backward)[0]
+        else:
+            out = rnn_layer_p(x, *state, *weights, backward, self.step is _relu_step)
+        return out, out[last]
+
+    def states(self, x: Tensor, state: Any, backward: bool) -> list[Tensor]:
+        """Return the hidden states of all steps, and for an LSTM the cell states, step by step."""
         given = linear(x, self.w_ih, self.b_ih).unbind(0)
         outs: list[Any] = [None] * len(given)
         for t in reversed(range(len(given))) if backward else range(len(given)):
-            state = self.advance(given[t], state)
-            outs[t] = state[0] if isinstance(state, tuple) else state
-        return stack(outs, 0), state
+            state = outs[t] = self.advance(given[t], state)
+        if isinstance(state, tuple):
+            return [stack([s[i] for s in outs], 0) for i in (0, 1)]
+        return [stack(outs, 0)]
 
     def over_packed(self, x: Tensor, sizes: list[int], state: Any, backward: bool) -> tuple[Tensor, Any]:
         given = linear(x, self.w_ih, self.b_ih).split(sizes)
@@ -177,7 +327,9 @@ def _stacked(
         outs = []
         for direction in range(directions):
             number = layer * directions + direction
-            one = _Layer(step, params[number * each : (number + 1) * each], has_biases, projected)
+            own = params[number * each : (number + 1) * each]
+            b_ih, b_hh = own[2:4] if has_biases else (None, None)
+            one = _Layer(step, own[0], own[1], b_ih, b_hh, own[-1] if projected else None)
             begin = tuple(s[number] for s in state) if two else state[number]
             if sizes is None:
                 out, end = one.over(x, begin, direction == 1)

@@ -1,0 +1,236 @@
+"""Recurrent layers over whole sequences (T, N, E), and backwards through time.
+
+A layer multiplies the inputs of all steps by the weights at once; each step adds what the state before gives.
+Backwards, whatever does not depend on later steps is computed for all steps at once, and the gradients of the
+weights are one product over all steps. `reverse` runs from the last step to the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+
+def _given(x: Array, w_ih: Array, bias: Array | None) -> Array:
+    """Return what the inputs give to the gates, for all steps."""
+    steps, batch, width = x.shape
+    out = x.reshape(steps * batch, width) @ w_ih.T
+    if bias is not None:
+        out += bias
+    return out.reshape(steps, batch, -1)
+
+
+def _order(steps: int, reverse: bool) -> range:
+    return range(steps - 1, -1, -1) if reverse else range(steps)
+
+
+def _before(first: Array, states: Array, reverse: bool) -> Array:
+    """Return the state before each step."""
+    if len(states) == 1:
+        return first[None]
+    return np.concatenate((states[1:], first[None]) if reverse else (first[None], states[:-1]))
+
+
+def _weight_gradients(
+    slopes: Array, by_state: Array, x: Array, before: Array, w_ih: Array, needs: Any, biased: bool
+) -> tuple[Any, ...]:
+    """Return the gradients of x, w_ih, w_hh, b_ih and b_hh from those of the gates at all steps."""
+    flat, flat_state = slopes.reshape(-1, slopes.shape[-1]), by_state.reshape(-1, by_state.shape[-1])
+    of_x, of_w_ih, of_w_hh, of_b_ih, of_b_hh = needs
+    bias = flat.sum(0) if biased and (of_b_ih or of_b_hh) else None
+    return (
+        (flat @ w_ih).reshape(x.shape) if of_x else None,
+        flat.T @ x.reshape(-1, x.shape[-1]) if of_w_ih else None,
+        flat_state.T @ before.reshape(-1, before.shape[-1]) if of_w_hh else None,
+        bias,
+        bias if slopes is by_state or bias is None else flat_state.sum(0),
+    )
+
+
+def _sum(a: Array | None, b: Array | None) -> Array:
+    return b if a is None else a if b is None else a + b
+
+
+# --- LSTM -------------------------------------------------------------------------------------------
+
+_gate_constants: dict[Any, tuple[Array, Array]] = {}
+
+
+def _logistic_by_tanh(width: int, dtype: Any) -> tuple[Array, Array]:
+    """Return scale and offset by which one tanh serves all four gates: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
+    key = (width, dtype)
+    if key not in _gate_constants:
+        scale, offset = np.full(4 * width, 0.5, dtype), np.full(4 * width, 0.5, dtype)
+        scale[2 * width : 3 * width], offset[2 * width : 3 * width] = 1, 0
+        _gate_constants[key] = (scale, offset)
+    return _gate_constants[key]
+
+
+def lstm(
+    x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
+) -> tuple[Array, Array, Array]:
+    """Return hidden states, cell states and gates of all steps."""
+    steps, batch, _ = x.shape
+    width = c.shape[1]
+    gates = _given(x, w_ih, None if b_ih is None else b_ih + b_hh)
+    out, cells = np.empty((2, steps, batch, width), gates.dtype)
+    scale, offset = _logistic_by_tanh(width, gates.dtype)
+    turned = w_hh.T
+    for t in _order(steps, reverse):
+        a = gates[t]
+        a += h @ turned
+        a *= scale
+        np.tanh(a, out=a)
+        a *= scale
+        a += offset
+        enter, forget, new, leave = (
+            a[:, :width],
+            a[:, width : 2 * width],
+            a[:, 2 * width : 3 * width],
+            a[:, 3 * width :],
+        )
+        cell, h = cells[t], out[t]
+        np.multiply(forget, c, out=cell)
+        cell += enter * new
+        np.tanh(cell, out=h)
+        h *= leave
+        c = cell
+    return out, cells, gates
+
+
+def lstm_backward(
+    g_out: Array | None, g_cells: Array | None, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, out: Array,
+    cells: Array, gates: Array, reverse: bool, needs: Any, biased: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the gradients of x, h, c, w_ih, w_hh, b_ih and b_hh."""
+    steps, batch, width = cells.shape
+    four = gates.reshape(steps, batch, 4, width)
+    slopes = gates * (1 - gates)
+    by = slopes.reshape(four.shape)
+    new = four[:, :, 2]
+    np.multiply(new, new, out=by[:, :, 2])
+    np.subtract(1, by[:, :, 2], out=by[:, :, 2])
+    squashed = np.tanh(cells)
+    by[:, :, 0] *= new
+    by[:, :, 1] *= _before(c, cells, reverse)
+    by[:, :, 2] *= four[:, :, 0]
+    by[:, :, 3] *= squashed
+    to_cell = four[:, :, 3] * (1 - squashed * squashed)
+    g_h: Any = None
+    g_c: Any = None
+    for t in reversed(_order(steps, reverse)):
+        g_h = _sum(g_h, None if g_out is None else g_out[t])
+        g_c = _sum(g_c, None if g_cells is None else g_cells[t])
+        if g_h is not None:
+            g_c = _sum(g_c, g_h * to_cell[t])
+            by[t, :, 3] *= g_h
+        else:
+            by[t, :, 3] = 0
+        by[t, :, :3] *= g_c[:, None]
+        g_h = slopes[t] @ w_hh
+        g_c = g_c * four[t, :, 1]
+    rest = _weight_gradients(slopes, slopes, x, _before(h, out, reverse), w_ih, (needs[0], *needs[3:]), biased)
+    return (rest[0], g_h, g_c, *rest[1:])
+
+
+# --- GRU --------------------------------------------------------------------------------------------
+
+
+def gru(
+    x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
+) -> tuple[Array, Array]:
+    """Return hidden states of all steps, and the three gates with what the state gave to the last of them."""
+    steps, batch, _ = x.shape
+    width = h.shape[1]
+    given = _given(x, w_ih, b_ih)
+    out = np.empty((steps, batch, width), given.dtype)
+    gates = np.empty((steps, batch, 4 * width), given.dtype)
+    turned = w_hh.T
+    for t in _order(steps, reverse):
+        by_state = h @ turned
+        if b_hh is not None:
+            by_state += b_hh
+        a, two = gates[t], gates[t, :, : 2 * width]
+        np.add(given[t, :, : 2 * width], by_state[:, : 2 * width], out=two)
+        two *= 0.5  # the logistic function by tanh: one call, and no overflow
+        np.tanh(two, out=two)
+        two *= 0.5
+        two += 0.5
+        reset, update, new = a[:, :width], a[:, width : 2 * width], a[:, 2 * width : 3 * width]
+        a[:, 3 * width :] = by_state[:, 2 * width :]
+        np.multiply(reset, a[:, 3 * width :], out=new)
+        new += given[t, :, 2 * width :]
+        np.tanh(new, out=new)
+        step = out[t]
+        np.subtract(h, new, out=step)
+        step *= update
+        step += new
+        h = step
+    return out, gates
+
+
+def gru_backward(
+    g_out: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, out: Array, gates: Array, reverse: bool, needs: Any,
+    biased: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the gradients of x, h, w_ih, w_hh, b_ih and b_hh."""
+    steps, batch, width = out.shape
+    four = gates.reshape(steps, batch, 4, width)
+    reset, update, new, by_new = four[:, :, 0], four[:, :, 1], four[:, :, 2], four[:, :, 3]
+    before = _before(h, out, reverse)
+    to_new = (1 - update) * (1 - new * new)
+    slopes = np.empty((steps, batch, 3, width), out.dtype)
+    slopes[:, :, 0] = to_new * by_new * reset * (1 - reset)
+    slopes[:, :, 1] = (before - new) * update * (1 - update)
+    slopes[:, :, 2] = to_new
+    by_state = slopes.copy()
+    by_state[:, :, 2] *= reset
+    flat_state = by_state.reshape(steps, batch, 3 * width)
+    g_h: Any = None
+    for t in reversed(_order(steps, reverse)):
+        g_h = _sum(g_h, g_out[t])
+        slopes[t] *= g_h[:, None]
+        by_state[t] *= g_h[:, None]
+        g_h = g_h * update[t]
+        g_h += flat_state[t] @ w_hh
+    flat = slopes.reshape(flat_state.shape)
+    rest = _weight_gradients(flat, flat_state, x, before, w_ih, (needs[0], *needs[2:]), biased)
+    return (rest[0], g_h, *rest[1:])
+
+
+# --- Plain ------------------------------------------------------------------------------------------
+
+
+def rnn(
+    x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool, relu: bool
+) -> Array:
+    """Return hidden states of all steps."""
+    out = _given(x, w_ih, None if b_ih is None else b_ih + b_hh)
+    turned = w_hh.T
+    for t in _order(len(x), reverse):
+        step = out[t]
+        step += h @ turned
+        if relu:
+            np.maximum(step, 0, out=step)
+        else:
+            np.tanh(step, out=step)
+        h = step
+    return out
+
+
+def rnn_backward(
+    g_out: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, out: Array, reverse: bool, relu: bool, needs: Any,
+    biased: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the gradients of x, h, w_ih, w_hh, b_ih and b_hh."""
+    slopes = (out > 0).astype(out.dtype) if relu else 1 - out * out
+    g_h: Any = None
+    for t in reversed(_order(len(x), reverse)):
+        slopes[t] *= _sum(g_h, g_out[t])
+        g_h = slopes[t] @ w_hh
+    before = _before(h, out, reverse)
+    rest = _weight_gradients(slopes, slopes, x, before, w_ih, (needs[0], *needs[2:]), biased)
+    return (rest[0], g_h, *rest[1:])
