@@ -64,11 +64,10 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any
     def work(h: int) -> None:
         for i, j, seen in blocks:
             scores = heads.scores(heads.q[h, i:j] * factor, h, i, seen)
-            top, sums = np.empty(j - i, q.dtype), np.empty(j - i, q.dtype)
+            top, sums = np.maximum.reduce(scores, 1), np.empty(j - i, q.dtype)
             if loops is not None:
                 loops.exp_rows(scores, top, sums)
             else:
-                np.maximum.reduce(scores, 1, out=top)
                 scores -= top[:, None]
                 np.exp(scores, out=scores)
                 np.vecdot(scores, np.ones(seen, q.dtype), out=sums)

@@ -56,20 +56,11 @@ def _exp(x: Any) -> Any:
     return p * _as_float(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
 
 
-@_compiled({"nnan", *_FREE})
-def _largest(row: Any) -> Any:
-    """Return the largest element; beside a NaN, any: what is computed with it will be NaN all the same."""
-    top = row[0]
-    for j in range(row.shape[0]):
-        top = row[j] if row[j] > top else top
-    return top
-
-
 @_compiled(_FREE)
-def softmax_rows(x: Any, out: Any) -> None:
-    """Write the softmax of rows."""
+def softmax_rows(x: Any, tops: Any, out: Any) -> None:
+    """Write the softmax of rows, given their maxima (which NumPy finds faster)."""
     for i in range(x.shape[0]):
-        t, total = _largest(x[i]), np.float32(0)
+        t, total = tops[i], np.float32(0)
         for j in range(x.shape[1]):
             e = _exp(x[i, j] - t)
             out[i, j] = e
@@ -88,18 +79,18 @@ def _sum_exp(row: Any, top: Any) -> Any:
 
 
 @_compiled(_EXACT)
-def logsumexp_rows(x: Any, out: Any) -> None:
-    """Write the logarithms of the sums of exponentials of rows."""
+def logsumexp_rows(x: Any, tops: Any, out: Any) -> None:
+    """Write the logarithms of the sums of exponentials of rows, given their maxima."""
     for i in range(x.shape[0]):
-        t = _largest(x[i])
+        t = tops[i]
         out[i] = np.log(_sum_exp(x[i], t)) + t
 
 
 @_compiled(_EXACT)
-def log_softmax_rows(x: Any, out: Any) -> None:
-    """Write the logarithms of the softmax of rows."""
+def log_softmax_rows(x: Any, tops: Any, out: Any) -> None:
+    """Write the logarithms of the softmax of rows, given their maxima."""
     for i in range(x.shape[0]):
-        t = _largest(x[i])
+        t = tops[i]
         logs = np.log(_sum_exp(x[i], t))
         for j in range(x.shape[1]):
             out[i, j] = (x[i, j] - t) - logs
@@ -263,14 +254,14 @@ def combine_rows(g: Any, x: Any, mean: Any, factor: Any, along: Any, level: Any,
 
 @_compiled(_FREE)
 def exp_rows(x: Any, tops: Any, sums: Any) -> None:
-    """Replace rows by the exponentials of their elements less their maximum; write the maxima and the sums."""
+    """Replace rows by the exponentials of their elements less their maximum; write the sums."""
     for i in range(x.shape[0]):
-        t, total = _largest(x[i]), np.float32(0)
+        t, total = tops[i], np.float32(0)
         for j in range(x.shape[1]):
             e = _exp(x[i, j] - t)
             x[i, j] = e
             total += e
-        tops[i], sums[i] = t, total
+        sums[i] = total
 
 
 @_compiled(_FREE)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .memory import keep_freed
+
 ndarray, f32 = np.ndarray, np.dtype("float32")
 
 NEVER = 1 << 62
@@ -88,3 +90,5 @@ def _without_threads() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_without_threads)
+
+keep_freed()

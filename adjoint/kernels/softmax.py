@@ -12,7 +12,7 @@ from .threads import share
 
 LARGE = 1 << 15  # elements from which on blocks pay
 _BLOCK = 1 << 15  # elements of a block
-_COMPILED_BLOCK = 1 << 40  # loops walk row by row anyway
+_COMPILED_BLOCK = 1 << 16  # loops walk row by row, but NumPy finds the maxima first
 _maximum: Any = np.maximum.reduce
 
 
@@ -69,10 +69,10 @@ def _compiled(loops: Any, log: bool) -> tuple[Any, Any]:
     """Return what does the work on a block of rows, forward and backward, in loops that are compiled."""
 
     def weights(out: Any, x: Any) -> None:
-        loops.softmax_rows(x, out)
+        loops.softmax_rows(x, _maximum(x, 1), out)
 
     def logs(out: Any, x: Any) -> None:
-        loops.log_softmax_rows(x, out)
+        loops.log_softmax_rows(x, _maximum(x, 1), out)
 
     def weights_back(out: Any, g: Any, y: Any) -> None:
         loops.softmax_back_rows(g, y, out)
@@ -119,7 +119,7 @@ def logsumexp(x: Any) -> Any:
 
     def work(out: Any, x: Any) -> None:
         if loops is not None:
-            loops.logsumexp_rows(x, out)
+            loops.logsumexp_rows(x, _maximum(x, 1), out)
             return
         top = _maximum(x, 1, keepdims=True)
         away = x - top
