@@ -1,6 +1,7 @@
 """Programs as lists of primitives: capture one run, read it, run it again, build a compiler on it."""
 
 from .capture import Captured, CaptureError, capture
+from .compiled import Compiled, compile
 from .graph import GUARD, WRITE, Effect, Graph, GuardFailure, Line, Reference, Step, Value
 
 __all__ = [
@@ -8,6 +9,7 @@ __all__ = [
     "WRITE",
     "CaptureError",
     "Captured",
+    "Compiled",
     "Effect",
     "Graph",
     "GuardFailure",
@@ -16,4 +18,5 @@ __all__ = [
     "Step",
     "Value",
     "capture",
+    "compile",
 ]

@@ -343,7 +343,7 @@ class Tracer(Observer):
             now = tensor._grad
             if now is not grad:
                 value = None if now is None else self._returned(now)
-                graph.effects.append(Effect(arguments.get(id(tensor), tensor), value))
+                graph.effects.append(Effect(arguments.get(id(tensor), tensor), value, grad is not None))
         for reference in graph.outside:
             parent = parents.get(id(reference.tensor))
             if parent is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-
 from .expressions import IS_CLASS, is_elementwise, is_reduction, name_of
 from .graph import Graph, Line, Step, Value
 
@@ -140,7 +139,7 @@ class Fusion:
         return sorted({id(r): r for r in (*near, *recent)}.values(), key=lambda r: r.position)
 
     def _fits(self, region: Region, line: Line, shape: tuple[int, ...]) -> bool:
-        if len(region.lines) >= _MOST_LINES or line.op is IS_CLASS and shape != region.space:
+        if len(region.lines) >= _MOST_LINES or (line.op is IS_CLASS and shape != region.space):
             return False
         if shape != region.space and (is_reduction(line) or shape != region.row_shape):
             return False

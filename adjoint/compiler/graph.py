@@ -190,12 +190,15 @@ class Reference:
 
 
 class Effect:
-    """A ``.grad`` that the program left behind: of a tensor or an argument's value; `value` is None or a value."""
+    """A ``.grad`` that the program left behind: of a tensor or an argument's value; `value` is None or a value.
 
-    __slots__ = ("target", "value")
+    `had` says whether there was a gradient before: one that was there is added to, and the program is another.
+    """
 
-    def __init__(self, target: Any, value: Value | None) -> None:
-        self.target, self.value = target, value
+    __slots__ = ("had", "target", "value")
+
+    def __init__(self, target: Any, value: Value | None, had: bool) -> None:
+        self.target, self.value, self.had = target, value, had
 
 
 class Graph:
@@ -316,7 +319,7 @@ class Graph:
         for name, held in vars(self).items():
             setattr(twin, name, list(held) if isinstance(held, list) else held)
         twin.lines = [Line(m.op, m.operands, m.params, m.outputs, m.place, m.backward) for m in self.lines]
-        twin.effects = [Effect(e.target, e.value) for e in self.effects]
+        twin.effects = [Effect(e.target, e.value, e.had) for e in self.effects]
         return twin
 
     def check(self) -> None:

@@ -336,7 +336,7 @@ class Program:
             env[self.names[reference.value]] = tensor.array
             self.bound.append((reference, tensor, tensor.array))
         for name, text in self.prelude:
-            if not name.startswith("b") or name not in env or "." in text and not text.startswith("np.empty"):
+            if not name.startswith("b") or name not in env or ("." in text and not text.startswith("np.empty")):
                 env[name] = eval(text, env)  # noqa: S307 - our own text, made above
         if "program" not in env:
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - the same

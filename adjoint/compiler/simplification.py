@@ -40,7 +40,7 @@ def simplify(graph: Graph) -> None:
             stands[line.outputs[0]] = same
     graph.lines = kept
     graph.outputs = [stands.get(o, o) if isinstance(o, Value) else o for o in graph.outputs]
-    graph.effects = [Effect(e.target, stands.get(e.value, e.value) if e.value else None) for e in graph.effects]
+    graph.effects = [Effect(e.target, stands.get(e.value, e.value) if e.value else None, e.had) for e in graph.effects]
     graph.prune()
 
 

@@ -1,0 +1,156 @@
+"""Guards: what a program found around it when it was captured, and whether that is still so.
+
+Running a program shows which ops it calls, not which Python values made it call them. So everything it can reach is
+noted: variables of enclosing functions, globals its code names, attributes of modules, options of optimizers. A
+`Fact` is one such place and what was there. Tensors are facts by identity; their elements are read on every run.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..core.device import device
+from ..core.dtypes import dtype
+from ..core.tensor import TensorBase, ours
+
+_SIMPLE = (bool, int, float, complex, str, bytes, type(None), dtype, device, type(Ellipsis), slice, range)
+_MISSING = object()
+_MOST = 20_000  # facts: a program that reaches more than this is not looked at further
+_DEPTH = 12
+
+
+class Fact:
+    """A place, and what was there: ``container[key] is value``."""
+
+    __slots__ = ("container", "key", "name", "same", "value")
+
+    def __init__(self, container: Any, key: Any, value: Any, name: str, same: bool) -> None:
+        self.container, self.key, self.value, self.name, self.same = container, key, value, name, same
+
+    def now(self) -> Any:
+        """Return what is there now."""
+        container = self.container
+        if type(container) is types.CellType:
+            try:
+                return container.cell_contents
+            except ValueError:
+                return _MISSING
+        if isinstance(container, dict):
+            return container.get(self.key, _MISSING)
+        if self.key is len:
+            return len(container)
+        return container[self.key] if len(container) > self.key else _MISSING
+
+    def holds(self) -> bool:
+        """Return whether what is there is what was there."""
+        now = self.now()
+        if now is self.value:
+            return True
+        if self.same or type(now) is not type(self.value):
+            return False
+        return bool(now == self.value) or (now != now and self.value != self.value)
+
+
+class Surroundings:
+    """The facts around a function."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Any = ()) -> None:
+        self.facts: list[Fact] = []
+        self.seen: set[int] = set()
+        self._visit(function, getattr(function, "__name__", type(function).__name__), 0)
+        for i, argument in enumerate(arguments):
+            if not isinstance(argument, TensorBase):
+                self._visit(argument, f"argument {i}", 0)
+
+    def broken(self) -> Fact | None:
+        """Return a fact that holds no longer, or None."""
+        for fact in self.facts:
+            if not fact.holds():
+                return fact
+        return None
+
+    # --- looking around ---
+
+    def _note(self, container: Any, key: Any, value: Any, name: str, depth: int) -> None:
+        if len(self.facts) >= _MOST:
+            return
+        simple = isinstance(value, _SIMPLE) or (isinstance(value, tuple) and all(isinstance(v, _SIMPLE) for v in value))
+        self.facts.append(Fact(container, key, value, name, not simple))
+        if not simple:
+            self._visit(value, name, depth)
+
+    def _visit(self, value: Any, name: str, depth: int) -> None:
+        if depth > _DEPTH or id(value) in self.seen or isinstance(value, TensorBase | type | types.ModuleType):
+            return
+        self.seen.add(id(value))
+        if isinstance(value, functools.partial):
+            for part in (value.func, *value.args, *value.keywords.values()):
+                self._visit(part, name, depth + 1)
+        elif isinstance(value, types.MethodType):
+            self._visit(value.__func__, name, depth + 1)
+            self._visit(value.__self__, name.rpartition(".")[0] or name, depth + 1)
+        elif isinstance(value, types.FunctionType):
+            self._visit_function(value, name, depth)
+        elif isinstance(value, dict):
+            self._note_all(value, value.items(), name, depth)
+        elif isinstance(value, list | tuple):
+            if isinstance(value, list):
+                self.facts.append(Fact(value, len, len(value), f"len({name})", False))
+            self._note_all(value, enumerate(value), name, depth)
+        else:
+            self._visit_object(value, name, depth)
+
+    def _note_all(self, container: Any, items: Any, name: str, depth: int) -> None:
+        for key, item in list(items):
+            if isinstance(container, tuple):
+                self._visit(item, f"{name}[{key!r}]", depth + 1)
+            else:
+                shown = f"{name}[{key!r}]" if isinstance(key, str | int) else f"{name}[...]"
+                self._note(container, key, item, shown, depth + 1)
+
+    def _visit_function(self, function: types.FunctionType, name: str, depth: int) -> None:
+        if function.__code__.co_filename in ours:
+            return
+        for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                self._note(cell, None, cell.cell_contents, variable, depth + 1)
+            except ValueError:
+                continue
+        for variable in _names(function.__code__):
+            if variable in function.__globals__:
+                self._note(function.__globals__, variable, function.__globals__[variable], variable, depth + 1)
+        for i, default in enumerate(function.__defaults__ or ()):
+            self._visit(default, f"default {i} of {name}", depth + 1)
+
+    def _visit_object(self, value: Any, name: str, depth: int) -> None:
+        attributes = getattr(value, "__dict__", None)
+        if not isinstance(attributes, dict) or _is_foreign(value):
+            return
+        for key, item in list(attributes.items()):
+            if not _is_bookkeeping(key):
+                self._note(attributes, key, item, f"{name}.{key}", depth + 1)
+        forward = getattr(type(value), "forward", None) or getattr(type(value), "__call__", None)
+        if isinstance(forward, types.FunctionType):
+            self._visit(forward, f"{name}.{forward.__name__}", depth + 1)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that code and the functions inside it look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _is_foreign(value: Any) -> bool:
+    """Return whether an object belongs to a library, whose attributes are its own business."""
+    room = type(value).__module__.partition(".")[0]
+    return room in ("numpy", "builtins", "threading", "logging", "itertools", "collections", "tqdm", "random")
+
+
+def _is_bookkeeping(key: str) -> bool:
+    """Return whether an attribute is a table that changes as a program runs, and never what it computes."""
+    return key in ("state", "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_step_count", "_opt_called")
