@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core import device, modes
+from ..core.anomaly import Trail
 from ..core.inplace import check_writable, rebase
 from ..core.nodes import (
     Cotangents,
@@ -20,7 +21,6 @@ from ..core.nodes import (
     Node,
     Output,
     Special,
-    capture_traceback,
     differentiable,
     extra_of,
     freed_error,
@@ -664,7 +664,7 @@ class _Outputs:
                     values[i] = self._attach_one(v, i)
         self._keep(attributes)
         if modes.unusual and modes.local.anomaly:
-            extra_of(ctx).traceback = capture_traceback()
+            extra_of(ctx).traceback = Trail()
 
     def _check_dirty(self, t: Any, recording: bool) -> None:
         ctx = self.ctx

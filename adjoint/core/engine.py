@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import place
 from . import device, modes, nodes, primitive
+from .anomaly import has_nan
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, wrap
 from .payload import Payload
@@ -556,7 +557,7 @@ def _refuse_nan(node: Any, edges: Any, results: Any) -> None:
         if edges[i] is None or r is None or isinstance(r, nodes.Cotangents):
             continue
         value = r.array if isinstance(r, TensorBase) else r
-        if value.dtype.kind in "fc" and bool(np.isnan(value).any()):
+        if has_nan(value):
             raise RuntimeError(f"Function '{node.op.title}' returned nan values in its {i}th output.")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import FreedGraphError, InPlaceError, place
 from ..hooks import RemovableHandle
 from . import device, modes
-from .tensor import InferenceStorage, Ledger, Storage, TensorBase, ours, tick, written_ledger
+from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
 getframe = sys._getframe
@@ -429,16 +429,6 @@ def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
                     "mode in computation tracked by autograd. To work around this, you can make a clone to get normal "
                     "tensor and use it in autograd, or use `adjoint.no_grad()` instead of `adjoint.inference_mode()`."
                 )
-
-
-def capture_traceback() -> Any:
-    """Return the stack of the program at this moment, without adjoint's own frames."""
-    import traceback
-
-    frame = getframe(1)
-    while frame.f_code.co_filename in ours and frame.f_back is not None:
-        frame = frame.f_back
-    return traceback.StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)
 
 
 def pack(
