@@ -1,0 +1,134 @@
+"""Gradients kept in bounds: by their norm, or one by one."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...autograd.grad_mode import no_grad
+from ...core.nodes import wrap
+from ...core.tensor import TensorBase, note_write
+from ...linalg import vector_norm
+from ...ops.join import stack
+
+Tensor = Any
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, TensorBase) else list(tensors)
+
+
+def _gradients(parameters: Any) -> list[Any]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+def _plain(tensors: list[Any]) -> bool:
+    """Return whether all are NumPy arrays of one real dtype of at least single precision."""
+    first = tensors[0].array.dtype
+    return first.kind == "f" and first.itemsize >= 4 and all(
+        type(t.array) is np.ndarray and t.array.dtype == first and t.node is None for t in tensors
+    )  # fmt: skip
+
+
+@no_grad()
+def get_total_norm(
+    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """Return the norm of all tensors together, as if they were one vector.
+
+    Examples
+    --------
+    >>> adjoint.nn.utils.get_total_norm([adjoint.tensor([3.0]), adjoint.tensor([4.0])])
+    tensor(5.)
+    """
+    tensors, norm_type = _listed(tensors), float(norm_type)
+    if not tensors:
+        return wrap(np.zeros((), np.float32))
+    if norm_type == 2.0 and _plain(tensors):
+        # One pass over each, in BLAS.
+        squares = (float(np.vdot(a, a)) for a in (t.array.ravel(order="K") for t in tensors))
+        dtype = tensors[0].array.dtype
+        total = wrap(np.asarray(math.sqrt(sum(squares)), dtype))
+    else:
+        total = vector_norm(stack([vector_norm(t, norm_type).to(tensors[0].device) for t in tensors]), norm_type)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    return total
+
+
+@no_grad()
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale the gradients of `parameters` by ``max_norm / total_norm`` where that is less than one."""
+    grads = _gradients(parameters)
+    if not grads:
+        return
+    scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    factor = scale.item()
+    if factor == 1.0:  # what is multiplied by one stays as it is
+        return
+    for g in grads:
+        if type(g.array) is np.ndarray and g.node is None and g.array.flags.writeable:
+            np.multiply(g.array, g.array.dtype.type(factor), out=g.array)
+            note_write(g, "clip_grads_with_norm_")
+        else:
+            g.mul_(scale.to(g.device))
+
+
+@no_grad()
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients down together so that their norm is at most `max_norm`; return the norm they had.
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w / 2).sum().backward()
+    >>> adjoint.nn.utils.clip_grad_norm_(w, 1.0)
+    tensor(5.)
+    >>> w.grad
+    tensor([0.6000, 0.8000])
+    """
+    parameters = _listed(parameters)
+    if not parameters:
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Do as `clip_grad_norm_` does, under its old name."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+@no_grad()
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every gradient to [-clip_value, clip_value], in place."""
+    clip_value = float(clip_value)
+    for g in _gradients(parameters):
+        g.clamp_(min=-clip_value, max=clip_value)
