@@ -101,10 +101,20 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset(
-    {"compiler", "distributions", "explanation", "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "serialization", "stand_in", "tree", "viz"}
+    {"amp", "compiler", "cpu", "distributions", "explanation", "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "serialization", "stand_in", "tree", "viz"}
 )  # fmt: skip
 # The name, and the module that has it.
-_NAMES_LATER: dict[str, str] = {"compile": "compiler", "explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
+_NAMES_LATER: dict[str, str] = {"autocast": "amp", "compile": "compiler", "explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
+
+_NAMES_LATER |= dict.fromkeys(
+    (
+        "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype",
+        "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
+        "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
+        "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype",
+    ),
+    "amp",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

@@ -19,7 +19,7 @@ ROOMS = [
     "_version", "_typing", "errors", "hooks", "printing", "kernels", "core", "return_types", "ops", "subclasses",
     "tensor", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
     "autograd", "tree", "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked", "testing",
-    "cuda", "mps", "backends", "amp", "nn", "optim", "distributions", "serialization", "utils", "profiler",
+    "cuda", "cpu", "mps", "backends", "amp", "nn", "optim", "distributions", "serialization", "utils", "profiler",
     "explanation", "viz", "multiprocessing", "distributed", "futures", "jit", "fx", "onnx", "hub", "stand_in", "demo",
     "__main__",
 ]  # fmt: skip

@@ -34,6 +34,8 @@ class _Thread(threading.local):
     subclasses_off: bool = False
     forward_grad: bool = True
     multithreading: bool = True
+    # What autocast, where it is on, makes of the inputs of an op: ``autocast(op, inputs)``.
+    autocast: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
     observer: Any = None  # see observation.py
 
 

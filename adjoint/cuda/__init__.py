@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..typed import gpu as _types
+from . import amp
 from .devices import (
     DeferredCudaCallError,
     OutOfMemoryError,

@@ -382,6 +382,8 @@ def _added(input: Tensor, term: Tensor, beta: Number, alpha: Number, shape: tupl
             fits = False
         if not fits:
             raise _cannot_expand(tuple(input.array.shape), shape)
+    if modes.unusual and modes.local.autocast is not None:
+        (input,) = modes.local.autocast(mm_p.op, (input,))
     alpha, beta = _as_elements(alpha, term), _as_elements(beta, term)
     if alpha != 1:
         term = mul_p(term, alpha)
@@ -577,6 +579,8 @@ def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> 
 
 
 linear_p.op.explain = project_p.op.explain = _explain_linear
+for _p in (mm_p, mv_p, matmul_p, linear_p, project_p):
+    _p.op.sums = True
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
+from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, of
 from ..core.recorders import parametric
@@ -101,6 +102,8 @@ def _floating(x: Tensor, name: str) -> Tensor:
     if of(d).category < 2:
         return cast_p(x, default().np)
     if d.itemsize == 2:
+        if modes.local.autocast is not None:
+            return cast_p(x, np.float32)
         raise RuntimeError(
             f"Unsupported dtype {title_of(d)}: transforms are computed in float32 or float64; convert with .float()"
         )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.payload import Payload
@@ -88,7 +89,7 @@ def check_floating(x: Tensor, name: str, low: bool = False) -> None:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {title_of(d)}; convert with .float()"
         )
-    if d.itemsize == 2 and not low:
+    if d.itemsize == 2 and not low and modes.local.autocast is None:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {title_of(d)}; convert with .float()")
 
 

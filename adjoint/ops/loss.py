@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import modes
 from ..core.dtypes import of
 from ..core.promotion import result_type
 from ..core.recorders import nary
@@ -20,7 +21,7 @@ from ..core.tensor import TensorBase
 from ..kernels import pairs
 from ..kernels.elementwise import LARGE, elementwise
 from .activation import log_sigmoid_p
-from .arguments import require_tensor
+from .arguments import autocast_to_single, require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
 from .piecewise import abs_p, where_p
 from .reduce import _mean, _sum, mean_all_p, mean_p, sum_all_p, sum_p, title_of
@@ -243,6 +244,8 @@ def l1_loss(
     tensor(3.)
     """
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        input, target = autocast_to_single(input, target)
     input, target = _pair(input, target, "l1_loss")
     values = abs_p(sub_p(input, target))
     return reduced(values, code) if weight is None else _with_weight(values, weight, code)
@@ -413,6 +416,8 @@ def kl_div(
     """
     by_batch = reduction == "batchmean"
     code = SUM if by_batch else reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        input, target = autocast_to_single(input, target)
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
@@ -437,6 +442,8 @@ def poisson_nll_loss(
     term that does not depend on `input` is added.
     """
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        input, target = autocast_to_single(input, target)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core import modes
 from ..core.dtypes import of
 from .activation import log_sigmoid_p, relu_p
-from .arguments import beside
+from .arguments import autocast_to_single, beside
 from .gather import gather_p
 from .loss import NONE, reduced, reduction_of
 from .measure import vector_norm_p
@@ -28,6 +29,8 @@ def hinge_embedding_loss(
 ) -> Tensor:  # fmt: skip
     """Average distances where `target` is 1, and how far they are below `margin` where it is -1."""
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        input, target = autocast_to_single(input, target)
     far = where_p(target != 1, clamp_min(margin - input, 0), 0)
     near = where_p(target != -1, input, 0)
     return reduced(far + near, code)
@@ -39,6 +42,8 @@ def margin_ranking_loss(
 ) -> Tensor:  # fmt: skip
     """Average ``max(0, margin - target * (input1 - input2))``: the first should be larger where `target` is 1."""
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        input1, input2, target = autocast_to_single(input1, input2, target)
     ranks = {x.array.ndim for x in (input1, input2, target)}
     if len(ranks) > 1:
         raise RuntimeError(
@@ -57,6 +62,8 @@ def cosine_embedding_loss(
 ) -> Tensor:  # fmt: skip
     """Average ``1 - cos`` of pairs whose `target` is 1, and how far the cosine is above `margin` where it is -1."""
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        input1, input2, target = autocast_to_single(input1, input2, target)
     rank = target.array.ndim
     if rank > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -89,6 +96,8 @@ def multi_margin_loss(
 ) -> Tensor:  # fmt: skip
     """Average, over classes, how far each is from being `margin` below the labelled one, to the power `p`."""
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        (input,) = autocast_to_single(input)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     a, t = input.array, target.array
@@ -130,6 +139,8 @@ def multilabel_margin_loss(
     The labels of a sample end at its first -1.
     """
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        (input,) = autocast_to_single(input)
     a, t = input.array, target.array
     if a.ndim > 2 or (a.size == 0 and (a.ndim < 2 or a.shape[1] == 0)):
         raise RuntimeError(
@@ -193,6 +204,8 @@ def triplet_margin_loss(
     With `swap`, the negative's distance is the smaller of those to the anchor and to the positive.
     """
     code = reduction_of(reduction, size_average, reduce)
+    if modes.unusual:
+        anchor, positive, negative = autocast_to_single(anchor, positive, negative)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     ranks = [x.array.ndim for x in (anchor, positive, negative)]

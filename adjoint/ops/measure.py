@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.recorders import nary, parametric
-from .arguments import dim_in, dims_in, dtype_of, require_tensor
+from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, require_tensor
 from .create import finish, into
 from .elementwise import sub_p
 from .piecewise import abs_p, sgn_p, sign_of, where_p
@@ -300,6 +301,8 @@ def cdist(
     x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
     """Measure the distance of each row of `x1` from each row of `x2`."""
+    if modes.unusual:
+        x1, x2 = autocast_to_single(x1, x2)
     a, b = x1.array, x2.array
     if compute_mode not in (
         None,

@@ -1,0 +1,250 @@
+"""GradScaler: a loss made large, so that half-precision gradients do not vanish, and steps that are skipped."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from ..core import dtypes
+from ..core.device import module_of
+from ..core.tensor import TensorBase, note_write
+from ..cuda.devices import is_available as has_gpu
+from ..ops.create import full
+
+__all__ = ["GradScaler"]
+
+READY, UNSCALED, STEPPED = range(3)
+
+
+class GradScaler:
+    """Scales losses, and unscales gradients before the step; a step with a gradient that is not finite is skipped.
+
+    The scale grows after `growth_interval` good steps and shrinks after a bad one. It never falls below the smallest
+    number that single precision holds exactly as 1: a scale that shrinks for so long means that the gradients
+    themselves are not finite, and `step` then raises and names the parameters.
+
+    Examples
+    --------
+    >>> w = adjoint.ones(2, requires_grad=True)
+    >>> optimizer = adjoint.optim.SGD([w], lr=0.5)
+    >>> scaler = adjoint.amp.GradScaler("cpu")
+    >>> scaler.scale((w**2).sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> w
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    min_scale = 2.0**-24  # the smallest float16 above zero: a scale below that cures no overflow
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        self._enabled = enabled
+        if enabled and device == "cuda" and not has_gpu():
+            warnings.warn(
+                "adjoint.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.",
+                UserWarning,
+                stacklevel=2,
+            )
+            self._enabled = False
+        if not self._enabled:
+            return
+        assert growth_factor > 1.0, "The growth factor must be > 1.0."
+        assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
+        self._init_scale = init_scale
+        self._scale: float | None = None
+        self._growth_factor, self._backoff_factor, self._growth_interval = (
+            growth_factor,
+            backoff_factor,
+            growth_interval,
+        )
+        self._init_growth_tracker = 0
+        self._growth_tracker: int | None = None
+        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_fresh)
+
+    # --- Scaling -----------------------------------------------------------------------------------
+
+    def scale(self, outputs: Any) -> Any:
+        """Return a loss, or every loss of a nest of them, times the scale."""
+        if not self._enabled:
+            return outputs
+        if self._scale is None:
+            self._scale, self._growth_tracker = float(self._init_scale), self._init_growth_tracker
+        if isinstance(outputs, TensorBase):
+            return outputs * full((), self._scale, device=outputs.device, dtype=dtypes.float32)  # type: ignore[attr-defined]
+        if isinstance(outputs, Iterable):
+            scaled = map(self.scale, outputs)
+            return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients of an optimizer's parameters by the scale, and note which are not finite.
+
+        `step` does this by itself; call it to clip gradients before.
+        """
+        if not self._enabled:
+            return
+        scale = self._checked_scale("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] == UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if state["stage"] == STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        # The scale is a power of two as a rule, and its inverse exact.
+        self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
+        state["stage"] = UNSCALED
+
+    def _unscale_grads_(self, optimizer: Any, inverse: float, state: dict[str, Any], allow_fp16: bool) -> None:
+        for number, group in enumerate(optimizer.param_groups):
+            names = group.get("param_names")
+            for i, p in enumerate(group["params"]):
+                if p.grad is None:
+                    continue
+                array = (p.grad.coalesce().values() if p.grad.is_sparse else p.grad).array
+                if array.dtype == dtypes.float16.np and not allow_fp16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                state["checked"] = True
+                module = module_of(array)
+                if not bool(module.isfinite(array).all()):
+                    where = f"{names[i]!r}" if names else f"parameter {i} of group {number}"
+                    state["broken"].append(f"{where}, {list(p.shape)}")
+                array *= array.dtype.type(inverse)
+                note_write(p.grad, "GradScaler.unscale_")
+
+    # --- Stepping ----------------------------------------------------------------------------------
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscale the gradients if that is still to do, and step unless one of them is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        scale = self._checked_scale("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] == STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if state["stage"] == READY:
+            self.unscale_(optimizer)
+        assert state["checked"], "No inf checks were recorded for this optimizer."
+        state["stage"] = STEPPED
+        if not state["broken"]:
+            return optimizer.step(*args, **kwargs)
+        if scale <= self.min_scale:
+            broken = state["broken"]
+            more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+            raise FloatingPointError(
+                f"the gradients are not finite at the smallest loss scale ({scale:g}), so it is not the scale that "
+                f"makes them overflow: first of {'; '.join(broken[:3])}{more}. Look for the op with "
+                "adjoint.autograd.detect_anomaly()."
+            )
+        return None
+
+    def update(self, new_scale: Any = None) -> None:
+        """Let the scale grow or shrink by what the steps since the last update have met, or set it."""
+        if not self._enabled:
+            return
+        scale = self._checked_scale("update")
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        else:
+            states = self._per_optimizer_states.values()
+            assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
+            self._adjust(scale, any(s["broken"] for s in states))
+        self._per_optimizer_states = defaultdict(_fresh)
+
+    def _adjust(self, scale: float, broken: bool) -> None:
+        if broken:
+            self._scale, self._growth_tracker = max(scale * self._backoff_factor, self.min_scale), 0
+            return
+        assert self._growth_tracker is not None
+        self._growth_tracker += 1
+        if self._growth_tracker == self._growth_interval:
+            self._growth_tracker = 0
+            grown = scale * self._growth_factor
+            self._scale = grown if grown < float(dtypes.finfo(dtypes.float32).max) else scale
+
+    def _checked_scale(self, name: str) -> float:
+        assert self._scale is not None, (
+            f"Attempted {name} but _scale is None.  This may indicate your script did not use scaler.scale(loss or "
+            "outputs) earlier in the iteration."
+        )
+        return self._scale
+
+    # --- What it holds -----------------------------------------------------------------------------
+
+    def get_scale(self) -> float:
+        """Return the scale: 1 if this scaler is switched off."""
+        if not self._enabled:
+            return 1.0
+        return float(self._init_scale if self._scale is None else self._scale)
+
+    def get_growth_factor(self) -> float:
+        """Return what the scale is multiplied by to grow."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set what the scale is multiplied by to grow."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """Return what the scale is multiplied by to shrink."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set what the scale is multiplied by to shrink."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """Return how many good steps in a row let the scale grow."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set how many good steps in a row let the scale grow."""
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker
+
+    def is_enabled(self) -> bool:
+        """Return whether this scaler does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the scale and what it depends on."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval, "_growth_tracker": self._get_growth_tracker(),
+        }  # fmt: skip
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None:
+            self._scale, self._growth_tracker = float(self._init_scale), self._init_growth_tracker
+
+
+def _fresh() -> dict[str, Any]:
+    return {"stage": READY, "checked": False, "broken": []}

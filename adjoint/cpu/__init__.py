@@ -1,0 +1,8 @@
+"""The host as a device, for programs that write one line for every device."""
+
+from __future__ import annotations
+
+from . import amp
+from .host import current_device, device_count, is_available, set_device, synchronize
+
+__all__ = ["amp", "current_device", "device_count", "is_available", "set_device", "synchronize"]

@@ -1,0 +1,28 @@
+"""What one may ask a device, answered for the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def is_available() -> bool:
+    """Return True."""
+    return True
+
+
+def device_count() -> int:
+    """Return 1."""
+    return 1
+
+
+def current_device() -> str:
+    """Return ``"cpu"``."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Do nothing: there is one host."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Do nothing: the host computes when it is told to."""
