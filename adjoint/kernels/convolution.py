@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import module_of
+from . import provider
 
 Ints = tuple[int, ...]
 
@@ -104,6 +105,19 @@ def _is_pointwise(x: Any, kernel: Ints, stride: Ints, before: Ints, size: Ints) 
     return (
         max(kernel) == 1 and max(stride) == 1 and not any(before) and tuple(x.shape[2:]) == size
     )  # fmt: skip
+
+
+def convolve(x: Any, w: Any, b: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+    """Return `correlate` of x and w plus a bias, if there is one, per channel."""
+    dnn = provider.onednn("convolution", x)
+    if dnn is not None and w.size and math.prod(size):
+        out = dnn.convolve(x, w, b, stride, before, dilation, groups, size)
+        if out is not None:
+            return out
+    out = correlate(x, w, stride, before, dilation, groups, size)
+    if b is not None:
+        out += b.reshape((-1,) + (1,) * (out.ndim - 2))
+    return out
 
 
 def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
@@ -196,6 +210,11 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
     count, outs, channels = len(g), len(w), w.shape[1] * groups
     if not (g.size and w.size and math.prod(size)):
         return xp.zeros((count, channels, *size), dtype)
+    dnn = provider.onednn("convolution", g)
+    if dnn is not None:
+        out = dnn.convolve_data(g, w, stride, before, dilation, groups, size)
+        if out is not None:
+            return out
     g, w = _working(g, w)
     if max(stride) == 1:
         # Every element of the result has a window of its own.
@@ -235,6 +254,11 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
     outs, each, size = g.shape[1], x.shape[1] // groups, tuple(g.shape[2:])
     if not (x.size and g.size):
         return xp.zeros((outs, each, *kernel), dtype)
+    dnn = provider.onednn("convolution", x)
+    if dnn is not None:
+        out = dnn.convolve_weights(x, g, stride, before, dilation, groups, kernel)
+        if out is not None:
+            return out
     x, g = _working(x, g)
     if each == 1 and outs == groups > 1:
         return _weigh_each(x, g, stride, before, dilation, kernel).astype(dtype, copy=False)
@@ -282,3 +306,11 @@ def folded(columns: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Int
     for k in _taps(kernel):
         full[_tap(k, stride, dilation, size)] += columns[(slice(None), slice(None), *k)]
     return full[(..., *(slice(b, b + n) for b, n in zip(before, shape, strict=True)))]
+
+
+def channel_sums(g: Any) -> Any:
+    """Return the sum over all axes but the second; products with ones add faster than NumPy's sums."""
+    if g.dtype.kind != "f" or g.dtype.itemsize < 4 or not g.flags.c_contiguous or not g.size:
+        return g.sum(axis=(0, *range(2, g.ndim)))
+    rows = g.reshape(len(g), g.shape[1], -1)
+    return np.add.reduce(np.vecdot(rows, np.ones(rows.shape[2], g.dtype)), 0)

@@ -17,7 +17,7 @@ from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels.convolution import correlate, folded, spread, unfolded, weigh
+from ..kernels.convolution import channel_sums, convolve, folded, spread, unfolded, weigh
 from .arguments import require_tensor
 from .contraction import check_dtypes
 from .index import select_p
@@ -41,7 +41,7 @@ def _with_bias(out: Any, b: Any) -> Any:
 
 
 def _conv(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
-    return _with_bias(correlate(x, w, stride, before, dilation, groups, size), b)
+    return convolve(x, w, b, stride, before, dilation, groups, size)
 
 
 def _conv_transpose(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
@@ -69,6 +69,8 @@ def _transpose_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilatio
 
 
 def _bias(g: Any) -> Any:
+    if type(g) is np.ndarray:
+        return channel_sums(g)
     return g.sum(axis=(0, *range(2, g.ndim)))
 
 
@@ -188,6 +190,9 @@ weigh_p = nary(
     holomorphic=True,
     node_name="ConvolutionBackwardBackward0",
 )
+
+for _p in (conv_p, conv_transpose_p, weigh_p):
+    _p.op.sums = True
 
 # --- Arguments --------------------------------------------------------------------------------------
 
