@@ -43,11 +43,19 @@ def _weight_gradients(
     bias = flat.sum(0) if biased and (of_b_ih or of_b_hh) else None
     return (
         (flat @ w_ih).reshape(x.shape) if of_x else None,
-        flat.T @ x.reshape(-1, x.shape[-1]) if of_w_ih else None,
-        flat_state.T @ before.reshape(-1, before.shape[-1]) if of_w_hh else None,
+        _columns_times(flat, x) if of_w_ih else None,
+        _columns_times(flat_state, before) if of_w_hh else None,
         bias,
         bias if slopes is by_state or bias is None else flat_state.sum(0),
     )
+
+
+def _columns_times(slopes: Array, values: Array) -> Array:
+    """Return the product of slopes, turned, and values over all steps and samples."""
+    values = values.reshape(-1, values.shape[-1])
+    if len(values) == 1:  # BLAS is slow at this one
+        return slopes.T * values
+    return slopes.T @ values
 
 
 def _sum(a: Array | None, b: Array | None) -> Array:

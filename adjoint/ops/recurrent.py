@@ -121,7 +121,10 @@ def _is_plain(*tensors: Any) -> bool:
     dtype = tensors[0].array.dtype
     if dtype.kind != "f" or dtype.itemsize < 4:
         return False
-    return all(t is None or (type(t.array) is np.ndarray and t.array.dtype is dtype) for t in tensors)
+    for t in tensors:
+        if t is not None and (type(t.array) is not np.ndarray or t.array.dtype is not dtype):
+            return False
+    return True
 
 
 def _recorded(run: Callable[..., Any], parts: tuple[Any, ...], g: Any, needs: Any) -> tuple[Any, ...]:
