@@ -130,3 +130,9 @@ def top_payload(values: tuple[Any, ...]) -> Payload | None:
         if payload is not None and (top is None or payload.level > top.level):
             top = payload
     return top
+
+
+def broadcasting(rule: Any) -> Any:
+    """Mark a batching rule as one that takes operands whose batch axis has size 1, for all of the batch."""
+    rule.broadcasts = True
+    return rule

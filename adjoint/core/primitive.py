@@ -34,7 +34,7 @@ from .nodes import (
     wrap,
 )
 from .overrides import overridden, plain
-from .payload import Payload, grad_at, inside, top_payload
+from .payload import Payload, grad_at, inside
 from .promotion import promote_all, promote_some
 from .tensor import (
     STALE,
@@ -404,8 +404,15 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         return _run_raw(op, inputs, params)
     if modes.unusual and modes.local.autocast is not None:
         inputs = modes.local.autocast(op, inputs)
-    top = top_payload(inputs) if modes.unusual else None
-    if inside.levels and not any([isinstance(v, TensorBase) for v in inputs]):
+    top: Payload | None = None
+    bare = True
+    for v in inputs:
+        if type(v) is not ndarray:
+            if isinstance(v, TensorBase):
+                bare, v = False, v.array
+            if isinstance(v, Payload) and (top is None or v.level > top.level):
+                top = v
+    if bare and inside.levels:
         return _run_raw(op, inputs, params) if top is None else _on_payloads(op, inputs, params, top)
     if inside.levels and (wanted := grad_at(0 if top is None else top.level)) is not modes.local.grad:
         modes.set_grad(wanted)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, modes
+from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary
 from ..core.tensor import TensorBase
@@ -36,6 +37,8 @@ def multiply(x: Any, y: Any) -> Any:
     d = x.dtype
     if d is not f32 and d is not f64 and d.kind != "c":
         return _odd_product(x, y)
+    if y.ndim > 2 and x.ndim > 1 and x.shape[-1] == 1:
+        return x * y  # a batch of outer products, which BLAS would be called for one by one
     if x.ndim > 2 and y.ndim == 2:
         return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[1]) if x.size else x @ y
     return x @ y
@@ -76,9 +79,14 @@ def _matmul_y(g: Any, x: Any) -> Any:
     return x.swapaxes(-1, -2) @ g
 
 
+@broadcasting
 def _batched_product(x: Any, y: Any) -> Any:
     # Here every operand has a batch axis in front (perhaps of size 1), and its own axes behind.
     vector_x, vector_y = x.ndim == 2, y.ndim == 2
+    if y.ndim == 3 and y.shape[0] == 1 and x.shape[0] != 1:  # one matrix for the whole batch: one product
+        return matmul_p(x, y.reshape(y.shape[1:]))
+    if vector_y and x.ndim == 3 and x.shape[0] == 1 and y.shape[0] != 1:
+        return matmul_p(y, x.reshape(x.shape[1:]).swapaxes(0, 1))
     if vector_x:
         x = x.reshape((x.shape[0], 1, x.shape[1]))
     if vector_y:
@@ -104,7 +112,7 @@ mm_p: Any = binary(
     x=lambda g, y: g @ y.swapaxes(-1, -2),
     y=lambda g, x: x.swapaxes(-1, -2) @ g,
     jvp="bilinear",
-    batch=lambda x, y: matmul_p(x, y),
+    batch=_batched_product,
     saved={"y": "mat2"},
 )
 mv_p: Any = binary(
@@ -543,6 +551,7 @@ def _linear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return total
 
 
+@broadcasting
 def _linear_batch(x: Any, weight: Any, bias: Any) -> Any:
     out = _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)
     return out + with_rank(bias, out.ndim)
@@ -564,7 +573,9 @@ project_p: Any = binary(
     x=_linear_x,
     y=_linear_weight,
     jvp="bilinear",
-    batch=lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight),
+    batch=broadcasting(
+        lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)
+    ),
     node_name="MmBackward0",
     saved={"x": "self", "y": "mat2"},
 )

@@ -32,7 +32,12 @@ class Batched(Speaking):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one element of the batch."""
-        return tuple(self.value.shape[1:])
+        return self.value.shape[1:]  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of one element of the batch."""
+        return len(self.value.shape) - 1
 
     @property
     def dtype(self) -> Any:
@@ -57,7 +62,9 @@ class Batched(Speaking):
             if rule == "same":
                 out = op.call(*(_in_front(v, level, size) for v in values), *params)
             elif callable(rule):
-                out = rule(*(_in_front(v, level, size) for v in values), *params)
+                if hasattr(rule, "broadcasts"):
+                    size = 1
+                out = rule(*[_in_front(v, level, size) for v in values], *params)
             else:
                 out = _by_loop(op, level, values, params, size)
         if isinstance(out, tuple):
@@ -122,7 +129,7 @@ def _aligned(values: tuple[Any, ...], level: int) -> list[Any]:
     if len(values) == 1:
         return [values[0].value]
     rank = max([v.ndim for v in values if hasattr(v, "ndim")])
-    aligned = []
+    aligned: list[Any] = []
     for v in values:
         if not (isinstance(v, Batched) and v.level == level):
             aligned.append(v)
@@ -139,13 +146,14 @@ def _in_front(value: Any, level: int, size: int) -> Any:
     """Return a value with the batch axis in front, repeated along it (without a copy) if it had none."""
     if _mine(value, level):
         inner = value.value
-        return inner if inner.shape[0] == size else expand_p(inner, (size, *inner.shape[1:]))
+        return inner if size == 1 or inner.shape[0] == size else expand_p(inner, (size, *inner.shape[1:]))
     if value is None:  # an operand that was left out
         return None
     if not hasattr(value, "shape"):
         value = np.asarray(value)
     shape = tuple(value.shape)
-    return expand_p(reshape_p(value, (1, *shape)), (size, *shape))
+    whole = reshape_p(value, (1, *shape))
+    return whole if size == 1 else expand_p(whole, (size, *shape))
 
 
 def _by_loop(op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...], size: int) -> Any:

@@ -42,14 +42,20 @@ class Dual(Speaking):
     @classmethod
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` on the primals, and its tangent rule on the tangents."""
-        mine = [isinstance(v, Dual) and v.level == level for v in values]
-        primals = tuple(v.primal if own else v for v, own in zip(values, mine, strict=True))
-        tangents = tuple(v.tangent if own else None for v, own in zip(values, mine, strict=True))
+        primals, tangents, still = [], [], True
+        for v in values:
+            if isinstance(v, Dual) and v.level == level:
+                primals.append(v.primal)
+                tangents.append(v.tangent)
+                still = still and v.tangent is None
+            else:
+                primals.append(v)
+                tangents.append(None)
         out = op.call(*primals, *params)
-        if all(t is None for t in tangents):
+        if still:
             changes: Any = (None,) * len(out) if op.outputs else None
         else:
-            changes = tangent_of(op, tangents, primals, out, params)
+            changes = tangent_of(op, tuple(tangents), tuple(primals), out, params)
         if op.outputs:
             return tuple(
                 cls(o, t if differentiable(_array(o).dtype) else None, level) for o, t in zip(out, changes, strict=True)
