@@ -28,7 +28,7 @@ Ints = tuple[int, ...]
 
 _TRAINING, _BACKWARD, _BACKWARD_DATA = 64, 128, 160
 _SCALE, _SHIFT = 2, 4
-_CONVOLUTION_DIRECT = 1
+_CONVOLUTION_DIRECT, _POOLING_MAX = 1, 0x1FF
 ELTWISE = {"gelu tanh": 0x2B, "silu": 0x2C, "gelu": 0x31, "mish": 0x33}
 _DTYPES = {"float32": 3}
 _EXEC_ARG_MD, _SCRATCHPAD_MD = 255, 136  # queries for the layout of an argument, and of working memory
@@ -36,7 +36,7 @@ _FORMAT_ANY = 1
 
 # Arguments of primitives.
 SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
-MEAN, VARIANCE, SCALE, SHIFT, SCRATCHPAD = 49, 50, 51, 52, 80
+MEAN, VARIANCE, SCALE, SHIFT, WORKSPACE, SCRATCHPAD = 49, 50, 51, 52, 64, 80
 DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS, DIFF_SCALE, DIFF_SHIFT = 129, 145, 161, 169, 255, 256
 
 _LETTERS = {"p": c_void_p, "i": c_int, "f": c_float, "u": c_uint}
@@ -61,6 +61,8 @@ _FUNCTIONS = {  # the types of arguments
     "convolution_forward_primitive_desc_create": "ppiippppppppp",
     "convolution_backward_data_primitive_desc_create": "ppippppppppp",
     "convolution_backward_weights_primitive_desc_create": "ppipppppppppp",
+    "pooling_forward_primitive_desc_create": "ppiipppppppp",
+    "pooling_backward_primitive_desc_create": "ppippppppppp",
     "eltwise_forward_primitive_desc_create": "ppiippffp",
     "eltwise_backward_primitive_desc_create": "ppipppffpp",
     "layer_normalization_forward_primitive_desc_create": "ppipppfup",
@@ -219,6 +221,11 @@ class Plan:
         scratchpad = library.dll.dnnl_primitive_desc_query_md(descriptor, _SCRATCHPAD_MD, 0)
         if scratchpad and library.dll.dnnl_memory_desc_get_size(scratchpad):
             arguments.append((SCRATCHPAD, self._scratch(scratchpad)))
+        self.workspace = library.dll.dnnl_primitive_desc_query_md(descriptor, _EXEC_ARG_MD, WORKSPACE)
+        if self.workspace:  # what goes from the way forth to the way back is the caller's
+            memory = self._memory(self.workspace)
+            self.memories.append(memory)
+            arguments.append((WORKSPACE, memory))
         self.count = len(arguments)
         self.arguments = _packed(arguments)
         self.descriptor = descriptor
@@ -521,3 +528,55 @@ def convolve_weights(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints,
     out = np.empty(shape, x.dtype)
     plan(_contiguous(x), _contiguous(g), out)
     return out
+
+
+# --- Pooling ----------------------------------------------------------------------------------------
+
+
+def _pooling_forward(x: Layout, out: Layout, windows: tuple[Ints, ...]) -> tuple[c_void_p, list[Any]]:
+    kernel, stride, padding, dilation = zip(*windows, strict=True)
+    spatial = zip(x.shape[2:], out.shape[2:], windows, strict=True)
+    after = [(o - 1) * s + (k - 1) * d + 1 - n - p for n, o, (k, s, p, d) in spatial]
+    window = [_dims(stride), _dims(kernel), _dims([d - 1 for d in dilation]), _dims(padding), _dims(after)]
+    return _descriptor("pooling_forward", _TRAINING, _POOLING_MAX, x, out, *window), window
+
+
+@_planned
+def _pool_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> Plan:
+    x, out = rows(shape), rows((*shape[:2], *size))
+    return Plan(_pooling_forward(x, out, windows)[0], {SRC: x, DST: out}, (DST,))
+
+
+@_planned
+def _pool_back_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> Plan:
+    x, out = rows(shape), rows((*shape[:2], *size))
+    forward, window = _pooling_forward(x, out, windows)
+    back = _descriptor("pooling_backward", _POOLING_MAX, x, out, *window, forward)
+    return Plan(back, {DIFF_DST: out, DIFF_SRC: x}, (DIFF_SRC,))
+
+
+def _pooled(x: Any, windows: tuple[Ints, ...], size: Ints) -> tuple[Any, Any]:
+    """Return the maxima of windows, and oneDNN's notes about where they are."""
+    plan = _pool_plan(x.shape, windows, size)
+    if plan is None:
+        return None, None
+    out = np.empty((*x.shape[:2], *size), x.dtype)
+    notes = np.empty(plan.dll.dnnl_memory_desc_get_size(plan.workspace), np.uint8)
+    plan(x, out, notes)
+    return out, notes
+
+
+def max_pool(x: Any, windows: tuple[Ints, ...], size: Ints) -> Any:
+    """Return the maxima of windows (kernel, stride, padding, dilation) of x (N, C, ...), which has no NaN."""
+    return _pooled(x, windows, size)[0]
+
+
+def max_pool_back(g: Any, x: Any, windows: tuple[Ints, ...], size: Ints) -> Any:
+    """Return zeros with `g` added where the maxima of the windows are."""
+    out, notes = _pooled(x, windows, size)
+    plan = _pool_back_plan(x.shape, windows, size)
+    if out is None or plan is None:
+        return None
+    result = np.empty(x.shape, x.dtype)
+    plan(g, result, notes)
+    return result

@@ -25,6 +25,7 @@ ONEDNN = {
     "layer_norm": 1 << 15,
     "eltwise": 1 << 14,
     "convolution": 1 << 12,
+    "pooling": 1 << 16,
     "matmul": 1 << 21,  # products of numbers
     "bmm": 1 << 18,
 }
@@ -33,7 +34,6 @@ NUMBA = {
     "gelu": 1 << 15,  # oneDNN's way back is slow
     "attention": 1 << 15,
     "norm": 1 << 15,
-    "pooling": 1 << 14,
 }
 
 

@@ -7,13 +7,17 @@ windows are linear, and transposing the list gives their gradient; maxima run ov
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..core.device import module_of
+from . import provider
+from .threads import share
 
 ALL = slice(None)
+_PIECE = 1 << 17  # elements of images that are pooled at a time
 
 
 def _span(numbers: Any) -> Any:
@@ -38,7 +42,7 @@ class Taps:
     is divided by `divide_in` first, and the result by `divide_out`; both are vectors or None.
     """
 
-    __slots__ = ("_first", "_table", "_transposed", "divide_in", "divide_out", "n_in", "n_out", "taps")
+    __slots__ = ("_first", "_table", "_transposed", "divide_in", "divide_out", "n_in", "n_out", "taps", "window")
 
     def __init__(self, n_in: int, n_out: int, taps: Any, divide_in: Any = None, divide_out: Any = None) -> None:
         self.n_in, self.n_out, self.divide_in, self.divide_out = n_in, n_out, divide_in, divide_out
@@ -48,6 +52,7 @@ class Taps:
         self._transposed: Taps | None = None
         self._first: Any = None
         self._table: Any = None
+        self.window: tuple[int, ...] | None = None  # kernel, stride, padding, dilation, where that says it all
 
     @classmethod
     def of(cls, n_in: int, index: Any, weights: Any = None, valid: Any = None, divide_out: Any = None) -> Taps:
@@ -106,6 +111,14 @@ class Taps:
     def first(self) -> Any:
         """The first place that each place of the result reads."""
         return self.table[np.arange(self.n_out), self.first_tap] if self.taps else self.first_tap
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether no place of the input is read twice."""
+        counts = np.zeros(self.n_in, np.int64)
+        for _, source, _ in self.taps:
+            counts[source] += 1
+        return bool((counts < 2).all())
 
     def is_full(self, rows: Any) -> bool:
         """Return whether a tap has all places of the result."""
@@ -201,8 +214,51 @@ def _lowest(dtype: Any) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else False if dtype.kind == "b" else -np.inf
 
 
+def _in_pieces(function: Any, dtype: Any, plans: tuple[Taps, ...], x: Any, *more: Any) -> Any:
+    """Return ``function(x, *more)``, computed for a few images at a time, which threads share."""
+    rank = len(plans)
+    arrays = [a.reshape(-1, *a.shape[a.ndim - rank :]) for a in (x, *more)]
+    size = tuple(x.shape[-rank:]) if more else tuple(p.n_out for p in plans)
+    out = np.empty((len(arrays[0]), *size), dtype)
+    step = max(_PIECE * len(arrays[0]) // x.size, 1)
+
+    def part(start: int, stop: int) -> None:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            out[i:j] = function(*(a[i:j] for a in arrays))
+
+    share(part, len(out), step)
+    return out.reshape(*x.shape[:-rank], *size)
+
+
+def _is_large(x: Any, plans: tuple[Taps, ...]) -> bool:
+    return type(x) is np.ndarray and x.size >= 2 * _PIECE and x.ndim > len(plans)
+
+
+def _pooled(x: Any, plans: tuple[Taps, ...], g: Any = None) -> Any:
+    """Return what oneDNN makes of plain windows: their maxima, or the gradient of `x`; None if it cannot."""
+    dnn = provider.onednn("pooling", x) if all(p.window for p in plans) else None
+    if dnn is None or np.isnan(x.max()):  # oneDNN passes over NaNs
+        return None
+    windows, rank = tuple(p.window for p in plans), len(plans)
+    images = np.ascontiguousarray(x).reshape(1, -1, *x.shape[-rank:])
+    size = tuple(p.n_out for p in plans)
+    if g is None:
+        out = dnn.max_pool(images, windows, size)
+        return None if out is None else out.reshape(*x.shape[:-rank], *size)
+    out = dnn.max_pool_back(np.ascontiguousarray(g).reshape(1, -1, *size), images, windows, size)
+    return None if out is None else out.reshape(x.shape)
+
+
 def largest(x: Any, plans: tuple[Taps, ...]) -> Any:
     """Return the largest element of each window; a NaN is larger than everything."""
+    if _is_large(x, plans):
+        out = _pooled(x, plans)
+        return _in_pieces(lambda part: _largest(part, plans), x.dtype, plans, x) if out is None else out
+    return _largest(x, plans)
+
+
+def _largest(x: Any, plans: tuple[Taps, ...]) -> Any:
     xp = module_of(x)
     for axis in range(-1, -len(plans) - 1, -1):
         taps = plans[axis]
@@ -228,6 +284,12 @@ def where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
     Every axis remembers the number of the tap that won, in a byte if that is enough; numbers become places at
     the end.
     """
+    if _is_large(x, plans):
+        return _in_pieces(lambda part: _where_largest(part, plans), np.int64, plans, x)
+    return _where_largest(x, plans)
+
+
+def _where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
     xp = module_of(x)
     size = x.shape[-len(plans) :]
     has_nan = x.dtype.kind not in "biu" and bool(xp.isnan(x).any())
@@ -240,6 +302,28 @@ def where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
         rows = xp.arange(taps.n_out).reshape((-1,) + (1,) * (-axis - 1)) * len(taps.taps)
         place = place * size[axis] + xp.asarray(taps.table).take(winner + rows)
     return place
+
+
+def put_back(g: Any, x: Any, plans: tuple[Taps, ...]) -> Any:
+    """Return zeros of the shape of `x`, with `g` added where the largest elements of windows are."""
+    if _is_large(x, plans):
+        out = _pooled(x, plans, g)
+        if out is not None:
+            return out
+    apart = all(p.is_apart for p in plans)
+
+    def work(x: Any, g: Any) -> Any:
+        size = math.prod(x.shape[1:])
+        place = _where_largest(x, plans).reshape(len(x), -1)
+        place += np.arange(len(x))[:, None] * size
+        out = np.zeros(x.size, g.dtype)
+        if apart:
+            out[place.reshape(-1)] = g.reshape(-1)
+        else:
+            np.add.at(out, place.reshape(-1), g.reshape(-1))
+        return out.reshape(x.shape)
+
+    return _in_pieces(work, g.dtype, plans, x, g)
 
 
 def _contest(x: Any, taps: Taps, axis: int, winners: list[Any], has_nan: bool) -> tuple[Any, list[Any]]:

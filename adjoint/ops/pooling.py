@@ -19,7 +19,7 @@ from ..core.dtypes import of
 from ..core.failures import not_implemented
 from ..core.nodes import wrap
 from ..core.recorders import nary, parametric
-from ..kernels.taps import Taps, largest, mix, where_largest
+from ..kernels.taps import Taps, largest, mix, put_back, where_largest
 from . import random
 from .activation import relu
 from .arguments import require_tensor
@@ -90,6 +90,8 @@ def _put_back(g: Any, index: Any, shape: Any, rank: int) -> Any:
 
 
 def _largest_x(g: Any, x: Any, x_shape: Any, plans: Any) -> Any:
+    if type(g) is np.ndarray and type(x) is np.ndarray and g.size and x.ndim > len(plans):
+        return put_back(g, x, plans)
     return _put_back(g, where_largest_p(x, plans), x_shape, len(plans))
 
 
@@ -110,7 +112,9 @@ _ADAPTIVE_MAXIMA = {n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n
 @functools.lru_cache(1024)
 def _windows(n: int, kernel: int, stride: int, padding: int, dilation: int, size: int) -> Taps:
     index = np.arange(size)[:, None] * stride + np.arange(kernel) * dilation - padding
-    return Taps.of(n, index, valid=(index >= 0) & (index < n))
+    taps = Taps.of(n, index, valid=(index >= 0) & (index < n))
+    taps.window = (kernel, stride, padding, dilation)
+    return taps
 
 
 @functools.lru_cache(1024)
