@@ -139,6 +139,7 @@ _HOOKS = frozenset({
     "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 })  # fmt: skip
+_CALL_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 
 
@@ -516,6 +517,7 @@ class Module:
         """Call the module with its hooks."""
         if self._compiled_call_impl is not None and not _COMPILING & {id(self)}:
             return self._run_compiled(*args, **kwargs)
+        self._look_for_hooks()
         called: set[int] = set()
         try:
             return self._run_hooked(args, kwargs, called)
@@ -523,6 +525,14 @@ class Module:
             self._call_remaining_hooks(args, kwargs, called)
             say_where(error, self)
             raise
+
+    def _look_for_hooks(self) -> None:
+        """Forget that there were hooks when none are left: later calls need not look again."""
+        if not _has_any_global_hook():
+            _everywhere.hooked = False
+        own = self.__dict__
+        if self._compiled_call_impl is None and not any(own.get(name) for name in _CALL_HOOKS):
+            own["_hooked"] = False
 
     def _run_compiled(self, *args: Any, **kwargs: Any) -> Any:
         _COMPILING.add(id(self))

@@ -58,10 +58,10 @@ def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bo
 
     load(root, state, "")
     if strict:
-        if missing:
-            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if unexpected:
             errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+        if missing:
+            errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
     if errors:
         listed = "\n\t".join(errors)
         raise RuntimeError(f"Error(s) in loading state_dict for {type(root).__name__}:\n\t{listed}")
