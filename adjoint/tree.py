@@ -1,7 +1,8 @@
 """Trees of containers: taken apart into leaves and a structure, and put together again.
 
 Tuples, lists, dicts, named tuples, deques and every class that was registered here are nodes, and so is
-every class that the program has registered with optree; anything else, None included, is a leaf.
+every class that the program has registered with optree, for all or in the namespace "adjoint"; anything else,
+None included, is a leaf.
 """
 
 from __future__ import annotations
@@ -168,14 +169,14 @@ def _node_of(value: Any) -> NodeDef | None:
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return _NAMED
     optree: Any = sys.modules.get("optree")  # only a program that has imported it can have registered a class
-    if optree is None or optree.tree_is_leaf(value, none_is_leaf=True):
+    if optree is None or optree.tree_is_leaf(value, none_is_leaf=True, namespace="adjoint"):
         return None
     return NodeDef(_flattened_by_optree, lambda children, entry: entry(children))
 
 
 def _flattened_by_optree(value: Any) -> tuple[Any, Any]:
     optree: Any = sys.modules["optree"]
-    children, spec = optree.tree_flatten(value, lambda x: x is not value, none_is_leaf=True)
+    children, spec = optree.tree_flatten(value, lambda x: x is not value, none_is_leaf=True, namespace="adjoint")
     return children, spec.unflatten
 
 
