@@ -7,9 +7,9 @@ from typing import Any as _Any
 
 from . import hooks
 
-__all__ = ["data", "dlpack", "hooks"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks"]
 
-_ROOMS_LATER = frozenset({"data", "dlpack"})
+_ROOMS_LATER = frozenset({"checkpoint", "data", "dlpack"})
 
 
 def __getattr__(name: str) -> _Any:
