@@ -106,6 +106,7 @@ _ROOMS_LATER: frozenset[str] = frozenset(
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {"autocast": "amp", "compile": "compiler", "explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
 
+_NAMES_LATER |= dict.fromkeys(("is_anomaly_check_nan_enabled", "is_anomaly_enabled"), "autograd.anomaly_mode")
 _NAMES_LATER |= dict.fromkeys(
     (
         "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype",

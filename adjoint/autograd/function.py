@@ -663,8 +663,8 @@ class _Outputs:
                 else:
                     values[i] = self._attach_one(v, i)
         self._keep(attributes)
-        if modes.unusual and modes.local.anomaly:
-            extra_of(ctx).traceback = Trail()
+        if modes.unusual and modes.local.anomaly_stack:
+            extra_of(ctx).traceback = Trail.now()
 
     def _check_dirty(self, t: Any, recording: bool) -> None:
         ctx = self.ctx

@@ -1,7 +1,13 @@
-"""What anomaly detection needs at every op, made cheap: the stack as it is, and a quick look for a NaN."""
+"""What anomaly detection needs, made cheap: the processor's own flag, the stack as it is, a quick look for a NaN.
+
+Where a NaN is made out of numbers, the processor raises a flag, and NumPy looks at it after every ufunc. So forward
+ops need not be checked at all: NumPy calls `_invalid`, which stops the kernel with a warning; the recorder runs it
+again, quietly, as it does wherever a program makes errors of warnings; and then the result is looked at.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -15,19 +21,24 @@ _FAST = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
 class Trail:
-    """The stack of the program at one moment, as code and instruction; lines are looked up when it is shown."""
+    """The stack of the program, innermost first, as code and instruction; lines are looked up when it is shown."""
 
     __slots__ = ("steps",)
 
-    def __init__(self) -> None:
+    def __init__(self, steps: list[tuple[Any, int]]) -> None:
+        self.steps = steps
+
+    @classmethod
+    def now(cls) -> Trail:
+        """Return the stack at this moment, without adjoint's own frames at its end."""
         frame: Any = sys._getframe(1)
         while frame.f_code.co_filename in ours and frame.f_back is not None:
             frame = frame.f_back
-        self.steps: list[tuple[Any, int]] = []
-        add = self.steps.append
+        steps = []
         while frame is not None:
-            add((frame.f_code, frame.f_lasti))
+            steps.append((frame.f_code, frame.f_lasti))
             frame = frame.f_back
+        return cls(steps)
 
     def format(self) -> list[str]:
         """Return the lines of a traceback, outermost call first."""
@@ -50,3 +61,34 @@ def has_nan(value: Any) -> bool:
         square = vdot(value, value)
         return bool(square != square)
     return bool(isnan(value).any())
+
+
+class NaNMade(RuntimeWarning):
+    """An operation of a kernel was invalid: it may have made a NaN."""
+
+
+_here = os.path.dirname(__file__)
+_catchers = frozenset(os.path.join(_here, f"{name}.py") for name in ("recorders", "primitive", "inplace", "engine"))
+_numpy = os.path.dirname(np.__file__)
+
+
+def _invalid(error: str, flag: int) -> None:
+    """Stop a kernel or rule that did something invalid; leave the program's own NumPy code alone."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_numpy):
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename in ours:
+        if frame.f_code.co_filename in _catchers:
+            raise NaNMade(error)
+        frame = frame.f_back
+
+
+def watch_flags() -> tuple[Any, Any]:
+    """Let NumPy tell of invalid operations; return what `ignore_flags` needs to undo it."""
+    return np.seterr(invalid="call"), np.seterrcall(_invalid)
+
+
+def ignore_flags(before: tuple[Any, Any]) -> None:
+    """Undo `watch_flags`."""
+    np.seterr(**before[0])
+    np.seterrcall(before[1])

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import place
 from . import device, modes, nodes, primitive
-from .anomaly import has_nan
+from .anomaly import Trail, has_nan
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, wrap
 from .payload import Payload
@@ -398,7 +398,7 @@ def _quietly(op: Any, node: Any, g: Any, edges: Any, saved: Any) -> Any:
     """Run a node again where the program turns NumPy's warnings into errors: a NaN is a value here."""
     if op.wants_undefined:  # a custom function's own warning is its own business
         raise
-    return primitive.quietly(op.run, node, g, edges, saved)
+    return primitive.unchecked(op.run, node, g, edges, saved)
 
 
 def _add(total: Any, g: Any) -> Any:
@@ -573,7 +573,8 @@ def _explain(error: Exception, node: Any) -> None:
         error.add_note(note)
     extra = node.extra
     if modes.local.anomaly:
-        _warn_of_anomaly(node, None if extra is None else extra.traceback)
+        trail = None if extra is None else extra.traceback
+        _warn_of_anomaly(node, trail or (None if node.code is None else Trail([(node.code, node.lasti)])))
 
 
 def _warn_of_anomaly(node: Any, traceback: Any) -> None:

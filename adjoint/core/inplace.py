@@ -19,7 +19,7 @@ from .failures import broadcast_error
 from .nodes import Node, Special, differentiable, extra_of, registry, verify_kept, wrap
 from .overrides import plain
 from .payload import Payload, top_payload
-from .primitive import Op, build_node, explained, quietly
+from .primitive import Op, build_node, explained, quietly, refuse_new_nan
 from .promotion import convert, float32_constants, float64_constants, result_type
 from .tensor import STALE, InferenceStorage, TensorBase, View, ledger_of, note_write, owner_of, storage_of, tick
 from .views import edge_of, refused_view, replayed
@@ -48,6 +48,8 @@ def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if not (ufunc and isinstance(error, RuntimeWarning)):  # which comes after the last element is written
                 return write(op, x, args[: arity - 1], args[arity - 1 :])
+            if modes.local.anomaly_forward:
+                refuse_new_nan(name, values[1:], a)
         note_write(x, name)
         return x
 
@@ -183,6 +185,8 @@ def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[A
         c = op.kernel(*values, *params)
     except RuntimeWarning:  # NumPy warns after the last element, so what a ufunc had to write is written
         if isinstance(op.kernel, np.ufunc):
+            if modes.local.anomaly_forward:
+                refuse_new_nan(f"{op.name}_", values[1:], a)
             return
         c = quietly(op.kernel, *values, *params)
     except Exception as error:

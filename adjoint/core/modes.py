@@ -29,6 +29,7 @@ class _Thread(threading.local):
     anomaly: bool = False
     anomaly_nan: bool = True
     anomaly_forward: bool = False
+    anomaly_stack: bool = False
     pack_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     pack_refusal: str | None = None
     subclasses_off: bool = False

@@ -444,7 +444,7 @@ def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Pay
             raise explained(op, error, (*inputs, *params)) from error.__cause__
         c = recovered(op, error, (*inputs, *params), values, params)
     if modes.unusual and modes.local.anomaly_forward and top is None:
-        _refuse_new_nan(op, values, c, inputs)
+        refuse_new_nan(op.name, values, c)
     if not any(mine):
         return c
     return _record_outputs(op, inputs, mine, values, params, c)
@@ -469,20 +469,20 @@ def _run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     try:
         return op.kernel(*inputs, *params)
     except RuntimeWarning:
-        return quietly(op.kernel, *inputs, *params)
+        return unchecked(op.kernel, *inputs, *params)
     except Exception as error:
         raise explained(op, error, (*inputs, *params)) from error.__cause__
 
 
-def _refuse_new_nan(op: Op, values: tuple[Any, ...], c: Any, inputs: tuple[Any, ...]) -> None:
+def refuse_new_nan(name: str, inputs: Sequence[Any], c: Any) -> None:
     """Raise if an op made a NaN out of inputs that have none."""
-    results = c if op.outputs else (c,)
-    if not any(has_nan(r) for r in results) or any(has_nan(v) for v in values):
+    results = c if isinstance(c, tuple) else (c,)
+    if not any(map(has_nan, results)) or any(map(has_nan, inputs)):
         return
     shown_inputs = ", ".join(describe(v) for v in inputs)
     code, lasti = caller()
     raise RuntimeError(
-        f"Function '{op.name}' returned nan values in its forward: {op.name}({shown_inputs}) made a NaN out of inputs "
+        f"Function '{name}' returned nan values in its forward: {name}({shown_inputs}) made a NaN out of inputs "
         f"that have none, at {place(code, lasti)}. It was found by anomaly detection; detect_anomaly(forward=False) "
         "checks gradients only."
     )
@@ -587,8 +587,8 @@ def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:
 
 def _note_unusual_node(node: Node) -> None:
     local = modes.local
-    if local.anomaly:
-        extra_of(node).traceback = Trail()
+    if local.anomaly_stack:
+        extra_of(node).traceback = Trail.now()
     if local.pack_hooks and node.saved is not None:
         pack(node, *local.pack_hooks[-1])
     if node.saved is not None and local.pack_refusal is not None:
@@ -606,6 +606,15 @@ def as_floating(value: Any) -> Any:
 
 def quietly(kernel: Callable[..., Any], *args: Any) -> Any:
     """Call a kernel that has warned of a NaN or an infinity, which are values like any other."""
+    c = unchecked(kernel, *args)
+    if modes.local.anomaly_forward:
+        op = next((op for op in registry.values() if op.kernel is kernel), kernel)
+        refuse_new_nan(getattr(op, "name", getattr(kernel, "__name__", "an op")), args, c)
+    return c
+
+
+def unchecked(kernel: Callable[..., Any], *args: Any) -> Any:
+    """Call a kernel or a rule without NumPy's warnings, NaN or not."""
     with np.errstate(all="ignore"):
         return kernel(*args)
 
