@@ -322,6 +322,7 @@ class Tracer(Observer):
         for memory in self.memories:
             if memory.written and memory.origin is not None:
                 graph.add(Line(WRITE, (memory.origin, memory.current)))
+        self._note_state(leaves)
         self._note_escapes(leaves)
         graph.prune()
         graph.check()
@@ -354,6 +355,15 @@ class Tracer(Observer):
         found = ((homes.get(layout_of(t.array)), t) for t, _ in self.before.values() if hasattr(t.array, "strides"))
         return [(v, t) for v, t in found if v is not None]
 
+    def _note_state(self, returned: list[Any]) -> None:
+        """Note memory that the program made, wrote to and kept: state, as an optimizer makes on its first step."""
+        tensors = [*returned, *(t._grad for t, _ in self.before.values())]
+        known = {id(self.memories.find(t.array)) for t in tensors if isinstance(t, TensorBase)}
+        for memory in self.memories:
+            if memory.written and memory.origin is None and memory.constant and id(memory) not in known:
+                if sys.getrefcount(memory.owner) > _ONLY_HERE:
+                    self.graph.escapes.append("state that was made and written in the same run")
+
     def _note_escapes(self, returned: list[Any]) -> None:
         """Note tensors that outlive the run and that it did not return: the program keeps them somewhere."""
         allowed = {id(t) for t in returned} | {id(t._grad) for t, _ in self.before.values()}
@@ -364,6 +374,7 @@ class Tracer(Observer):
         self.made.clear()
 
 
+_ONLY_HERE = 2  # references to an array that nobody but a `Memory` holds, the question itself among them
 _running_rule = engine._run_watched.__code__
 
 

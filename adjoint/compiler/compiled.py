@@ -16,8 +16,9 @@ from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
 from . import kernels
 from .capture import CaptureError, Tracer
-from .graph import Graph, GuardFailure, Step, Value
+from .graph import GUARD, Graph, GuardFailure, Step, Value
 from .guards import Surroundings
+from .joint import JointTrace, Recording
 from .program import Program, note_writes
 
 __all__ = ["Compiled", "compile"]
@@ -157,7 +158,7 @@ class Compiled:
         functools.update_wrapper(self, function)
         self.function = function
         self.fullgraph = fullgraph
-        self.traces: list[Trace] = []
+        self.traces: list[Any] = []
         self.reasons: list[str] = []  # why a program was captured anew
         self.refused: str = ""  # why the function is not compiled
         self.differentiable = False
@@ -193,6 +194,8 @@ class Compiled:
             if refusals:
                 self.reasons.append(refusals[-1])
             signature = Signature(leaves, spec)
+            if self.differentiable and signature.grad:
+                return self._capture_joint(args, kwargs, signature)
             tracer = Tracer(args, kwargs)
             try:
                 with tracer:
@@ -201,15 +204,26 @@ class Compiled:
                 self._refuse(str(error))
                 raise
             found, _ = tree_flatten(result)
-            if any(isinstance(t, TensorBase) and t.node is not None and t not in leaves for t in found):
-                self._refuse("its result requires grad; compile the whole step, with backward inside")
+            given = set(map(id, leaves))
+            if any(isinstance(t, TensorBase) and t.node is not None and id(t) not in given for t in found):
+                self.differentiable = True  # the next call is captured together with its backward pass
                 return result
             graph = tracer.finish(result)
             if not graph.escapes:  # else: state made on first use; the next call will find it there
                 self._add(Trace(signature, Surroundings(self.function, leaves), graph))
             return result
 
-    def _add(self, trace: Trace) -> None:
+    def _capture_joint(self, args: Any, kwargs: Any, signature: Signature) -> Any:
+        recording = Recording(self.function, args, kwargs)
+        if not recording.outputs:
+            return tree_unflatten(recording.found, recording.spec)
+        if any(m.op is GUARD for m in recording.graph.lines):
+            self._refuse("it looks at values while its result requires grad; compile the step with backward inside")
+        elif not recording.graph.escapes:
+            self._add(JointTrace(signature, Surroundings(self.function, recording.leaves), recording))
+        return recording.connected()
+
+    def _add(self, trace: Any) -> None:
         self.traces.insert(0, trace)
 
     def _refuse(self, why: str) -> None:

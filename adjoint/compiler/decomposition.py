@@ -67,6 +67,15 @@ def _linear(s: Scribe, x: Value, weight: Value, bias: Any = None) -> Value | Non
     return s.reshape(out, (*x.shape[:-1], columns))
 
 
+def _bmm(s: Scribe, x: Value, y: Any) -> Value | None:
+    """Write products of many matrices with the same one as one product."""
+    if not isinstance(y, Value) or len(y.shape) != 2 or len(x.shape) < 3 or x.dtype != y.dtype or not x.size:
+        return None
+    rows = math.prod(x.shape[:-1])
+    out = s.write("mm", (s.reshape(x, (rows, x.shape[-1])), y), (rows, y.shape[1]), x.dtype)
+    return s.reshape(out, (*x.shape[:-1], y.shape[1]))
+
+
 def _softmax(s: Scribe, x: Value, axis: int) -> Value:
     axes = _axes(axis, len(x.shape))
     e = s.unary("exp", s.binary("sub", x, s.reduce("amax", x, axes)))
@@ -212,7 +221,7 @@ RULES: dict[str, Callable[..., Value | None]] = {
     "mean": _mean, "mean_all": _mean, "sum_all": _sum_all, "sum_to": _sum_to, "var": _var, "layer_norm": _norm,
     "rms_norm": _norm, "batch_norm": _norm, "group_norm": _norm, "power": _power, "cross_entropy": _cross_entropy,
     "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
-    "amin": _reduced("amin"), "addcmul": _addcmul,
+    "amin": _reduced("amin"), "addcmul": _addcmul, "bmm": _bmm,
 }  # fmt: skip
 _FLOATS_ONLY = frozenset(RULES) - {"power"}
 

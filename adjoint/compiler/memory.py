@@ -53,12 +53,13 @@ class View(NamedTuple):
 class Memory:
     """A stretch of memory as a program knows it: `current` is its value, in the layout `home`."""
 
-    __slots__ = ("current", "home", "origin", "owner", "span", "version", "views", "written")
+    __slots__ = ("constant", "current", "home", "origin", "owner", "span", "version", "views", "written")
 
     def __init__(self, array: Any, value: Value, origin: Value | None) -> None:
         self.owner, self.home = array, layout_of(array)  # held: while it lives, no other array has its address
         self.span = _span(self.home)
         self.current, self.origin = value, origin
+        self.constant = value.kind == "constant"
         self.version, self.written = 0, False
         self.views: dict[Layout, View] = {}
 

@@ -17,6 +17,7 @@ from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import threads
 from .decomposition import decompose
+from .expressions import name_of
 from .fusion import Fusion, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value
 from .loops import Nest, function_text
@@ -37,9 +38,11 @@ class Program:
         simplify(graph)
         self.fusion = Fusion(graph)
         self.env: dict[str, Any] = {"np": np, "share": threads.share, "empty": np.empty}
-        self.prelude: list[tuple[str, str]] = []  # made once: name and text
+        self.buffers: list[tuple[str, Value]] = []  # made once
+        self.prelude: list[tuple[str, str]] = []  # views of what is there once: name and text
         self.body: list[str] = []
         self.names: dict[Value, str] = {}
+        self.samples: dict[Value, Any] = {}  # arrays laid out as those of each run
         self.strides: dict[Value, tuple[int, ...]] = {}
         self.fixed: set[Value] = set()  # values whose array is the same object in every run
         self.sources: list[str] = []
@@ -140,19 +143,25 @@ class Program:
         if v in self.names:
             return self.names[v]
         line = self.fusion.views[v]
-        source = self._array(line.operands[0])
+        operand = line.operands[0]
+        source = self._array(operand)
         text = _view_text(line, source, self._object(line.op.kernel, line.op.name), self._params(line))
         name = f"v{v.number}"
-        if line.operands[0] in self.fixed:
+        before = self._sample(operand)
+        after = self.samples[v] = np.asarray(line.op.kernel(before, *line.params))
+        if operand in self.fixed and np.may_share_memory(before, after):
             self.prelude.append((name, text))
             self.fixed.add(v)
-        else:
+        else:  # of an argument, or a reshape that must copy
             self.body.append(f"{name} = {text}")
-        self.names[v] = name
-        self.strides[v] = v.strides if line.operands[0] not in self.buffers else _strides_after(line, self.strides)
+        self.names[v], self.strides[v] = name, after.strides
         return name
 
-    buffers: set[Value] = set()
+    def _sample(self, v: Value) -> Any:
+        """Return an array laid out as that of a value."""
+        if v not in self.samples:
+            self.samples[v] = _laid_out(v.shape, v.dtype, self.strides[v])
+        return self.samples[v]
 
     def _object(self, thing: Any, hint: str) -> str:
         """Return the name under which a program finds an object."""
@@ -167,7 +176,7 @@ class Program:
         return [_literal(p) or self._object(p, "p") for p in line.params]
 
     def _buffer(self, v: Value) -> str:
-        """Give a value an array: its own for ever, the memory it is written to, or a new one if it leaves the program."""
+        """Give a value an array: one for ever, the memory it is written to, or a new one if it leaves the program."""
         if v in self.names:
             return self.names[v]
         strides = _row_major(v.shape, v.dtype.itemsize)
@@ -181,8 +190,7 @@ class Program:
         if v in self.results:
             self.body.append(f"{name} = empty({v.shape}, {self._object(v.dtype, v.dtype.name)})")
         else:
-            self.prelude.append((name, f"np.empty({v.shape}, np.dtype({v.dtype.str!r}))"))
-            self.buffers = self.buffers | {v}
+            self.buffers.append((name, v))
         return name
 
     # --- lines that are library calls ---
@@ -201,6 +209,11 @@ class Program:
             name = self._buffer(out)
             self.body.append(f"{self._object(np.matmul, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
             return
+        if _is_plain_ufunc(line):
+            name = self._buffer(out)
+            call = self._object(line.op.kernel, line.op.name)
+            self.body.append(f"{call}({', '.join((*self._constants(line, operands), name))})")
+            return
         if isinstance(line.op, Step):
             call = self._object(line.op.function, line.op.name.replace(".", "_"))
         else:
@@ -212,6 +225,14 @@ class Program:
         else:
             self.body.append(f"{made[0]} = asarray({text}){note}")
             self.env["asarray"] = np.asarray
+
+    def _constants(self, line: Line, operands: list[str]) -> list[str]:
+        """Return operands with numbers as arrays of the dtype that the line computes in."""
+        dtype = next(o.dtype for o in line.operands if isinstance(o, Value))
+        return [
+            text if isinstance(o, Value) else self._object(np.array(o, dtype), "c")
+            for o, text in zip(line.operands, operands, strict=True)
+        ]
 
     # --- fused loops ---
 
@@ -225,7 +246,7 @@ class Program:
         if self.kernels is None:
             self._emit_without_loops(region)
         else:
-            self._emit_kernel([region], not region.late)
+            self._emit_kernel([region], True)
 
     def _emit_kernel(self, regions: list[Region], threaded: bool) -> None:
         arrays: dict[Any, str] = {}
@@ -252,7 +273,7 @@ class Program:
                 region,
                 self.strides,
                 named,
-                threaded and not region.late,
+                threaded,
                 "abcdefghijklmnop"[i % 16] + str(i // 16 or ""),
             )
             for v in nest.scratch:
@@ -262,14 +283,22 @@ class Program:
         self.sources.append(source)
         kernel = self._object(self.kernels.load(source), "loop")
         operands = [self._shaped(v, shape) for v, shape in given]
-        if threaded and nests[0].sizes and nests[0].sizes[0] > 1:
-            inner = math.prod(nests[0].sizes[1:]) if len(nests[0].sizes) > 1 else 1
-            least = max(1, THREADED // 2 // inner)
-            call = f"lambda start, stop: {kernel}({', '.join((*operands, 'start', 'stop'))})"
-            self.body.append(f"share({call}, {nests[0].sizes[0]}, {least})")
+        if threaded:
+            self._share(kernel, operands, given, nests[0])
         else:
-            more = ("0", "1" if not nests[0].sizes else str(nests[0].sizes[0])) if threaded else ()
-            self.body.append(f"{kernel}({', '.join((*operands, *more))})")
+            self.body.append(f"{kernel}({', '.join(operands)})")
+
+    def _share(self, kernel: str, operands: list[str], given: list[Any], nest: Nest) -> None:
+        """Write a call of one nest whose first loop threads share."""
+        size = nest.sizes[0] if nest.sizes else 1
+        least = max(1, THREADED // 2 // max(math.prod(nest.sizes[1:]), 1))
+        late = {i: _COMBINED[name_of(nest.region.made[v])] for i, (v, _) in enumerate(given) if v in nest.region.late}
+        if late:
+            call = self._object(Pieces(self.env[kernel], late, [shape for _, shape in given], size, least), "pieces")
+            self.body.append(f"{call}({', '.join(operands)})")
+        else:
+            call = f"lambda start, stop: {kernel}({', '.join((*operands, 'start', 'stop'))})"
+            self.body.append(f"share({call}, {size}, {least})")
 
     def _shaped(self, v: Value, shape: tuple[int, ...]) -> str:
         """Return the text of a value's array, in the shape in which a loop sees it."""
@@ -322,7 +351,8 @@ class Program:
 
     def code(self) -> str:
         """Return the source: what is made once, the program, and its loops."""
-        once = "\n".join(f"{name} = {text}" for name, text in self.prelude)
+        made = [f"{name} = np.empty({v.shape}, {v.dtype.str!r})" for name, v in self.buffers]
+        once = "\n".join((*made, *(f"{name} = {text}" for name, text in self.prelude)))
         return "\n\n".join([f"# made once\n{once}", self.source, *dict.fromkeys(self.sources)])
 
     # --- running ---
@@ -335,11 +365,11 @@ class Program:
             tensor = reference.current
             env[self.names[reference.value]] = tensor.array
             self.bound.append((reference, tensor, tensor.array))
-        for name, text in self.prelude:
-            if not name.startswith("b") or name not in env or ("." in text and not text.startswith("np.empty")):
-                env[name] = eval(text, env)  # noqa: S307 - our own text, made above
         if "program" not in env:
-            exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - the same
+            env.update({name: np.empty(v.shape, v.dtype) for name, v in self.buffers})
+            exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
+        for name, text in self.prelude:
+            env[name] = eval(text, env)  # noqa: S307 - the same
         self.run: Callable[..., Any] = env["program"]
 
     def is_bound(self) -> bool:
@@ -351,6 +381,36 @@ class Program:
             if tensor.array is not array:
                 return False
         return True
+
+
+class Pieces:
+    """Runs a loop in pieces that each reduce into arrays of their own, which are then put together."""
+
+    def __init__(self, kernel: Any, late: dict[int, Any], shapes: list[Any], size: int, least: int) -> None:
+        self.kernel, self.late = kernel, late
+        count = max(1, min(threads.count, size // least))
+        self.bounds = [size * i // count for i in range(count + 1)]
+        self.shapes = shapes
+        self.parts: dict[int, Any] = {}
+
+    def __call__(self, *arrays: Any) -> None:
+        """Run the loop on arrays, some of which are reduced into."""
+        bounds, late, kernel = self.bounds, self.late, self.kernel
+        count = len(bounds) - 1
+        if not self.parts:
+            self.parts = {i: np.empty((count, *arrays[i].shape), arrays[i].dtype) for i in late}
+
+        def run(first: int, last: int) -> None:
+            for piece in range(first, last):
+                given = [self.parts[i][piece, ...] if i in late else a for i, a in enumerate(arrays)]
+                kernel(*given, bounds[piece], bounds[piece + 1])
+
+        threads.share(run, count)
+        for i, ufunc in late.items():
+            ufunc.reduce(self.parts[i], 0, None, arrays[i])
+
+
+_COMBINED = {"sum": np.add, "amax": np.maximum, "amin": np.minimum}
 
 
 class _Guard:
@@ -393,6 +453,16 @@ def _multiplies(line: Line) -> bool:
     )  # fmt: skip
 
 
+def _is_plain_ufunc(line: Line) -> bool:
+    """Return whether NumPy's own function computes a line as it is, into a buffer."""
+    if isinstance(line.op, Step) or not isinstance(line.op.kernel, np.ufunc) or line.params or len(line.outputs) != 1:
+        return False
+    dtypes = {o.dtype for o in line.operands if isinstance(o, Value)}
+    numbers = all(isinstance(o, Value) or type(o) in (int, float) for o in line.operands)
+    out = line.outputs[0]
+    return numbers and len(dtypes) == 1 and dtypes.pop().kind == "f" and out.dtype.kind in "fb" and out.device == "cpu"
+
+
 def _dense(v: Value) -> bool:
     return v.strides == _row_major(v.shape, v.dtype.itemsize)
 
@@ -405,11 +475,14 @@ def _row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _strides_after(line: Line, strides: dict[Value, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the strides of a view of an array that does not exist yet."""
-    source = line.operands[0]
-    dummy = np.lib.stride_tricks.as_strided(np.empty(1, source.dtype), source.shape, strides[source], writeable=False)
-    return tuple(np.asarray(line.op.kernel(dummy, *line.params)).strides)
+def _laid_out(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> Any:
+    """Return an array of some elements with the given strides."""
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    low = -sum(r for r in reach if r < 0)
+    block = np.empty(low + sum(r for r in reach if r > 0) + dtype.itemsize, np.uint8)
+    return np.ndarray(shape, dtype, block, low, strides)
 
 
 def _view_text(line: Line, source: str, kernel: str, params: list[str]) -> str:
