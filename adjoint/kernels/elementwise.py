@@ -15,9 +15,12 @@ import numpy as np
 
 from .threads import share
 
-LARGE = 65536  # elements from which pieces pay for themselves (measured: benchmarks/README.md)
-_PIECE = 16384  # elements of a piece: a handful of float32 temporaries of this size lie in a core's own cache
-_SHARE = 32768  # elements below which a thread is not worth waking
+# Measured: waking a worker and passing the interpreter's lock to it costs some 50 µs (benchmarks/README.md).
+LARGE = 1 << 16  # elements from which pieces pay for themselves where each is worth ten passes or more
+MANY = 1 << 18  # elements from which they do where each is worth one pass or a few
+_PIECE = (
+    1 << 16
+)  # elements of a piece: a few float32 temporaries lie in a core's own cache; smaller pieces meet at the lock
 
 ndarray = np.ndarray
 
@@ -70,7 +73,7 @@ def _fill(function: Any, plan: _Plan, out: Any) -> None:
                 else:
                     out[i:j] = function(*plan.pieces(i, j))
 
-    share(work, n, max(_SHARE // width, 1))
+    share(work, n, max(_PIECE // width, 1))
 
 
 def _plan(operands: tuple[Any, ...]) -> _Plan | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import elementwise
+from .elementwise import LARGE, elementwise
 
 _FEW = 2048  # elements below which the calls cost more than the numbers
 _EXACT = 2.0**29  # a quotient below this times a float32 is exact in float64
@@ -24,9 +24,14 @@ def _many(x: Any, y: Any, *dtypes: Any) -> bool:
     return getattr(y, "dtype", None) == x.dtype and (type(y) is ndarray or isinstance(y, np.generic))
 
 
+def _by_size(function: Any, x: Any, y: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return elementwise(function, x, y) if x.size >= LARGE else function(x, y)
+
+
 def logaddexp(x: Any, y: Any) -> Any:
     """Return ``log(exp(x) + exp(y))``."""
-    return elementwise(_logaddexp, x, y) if _many(x, y, _f32, _f64) else np.logaddexp(x, y)
+    return _by_size(_logaddexp, x, y) if _many(x, y, _f32, _f64) else np.logaddexp(x, y)
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
@@ -42,7 +47,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
 
 def hypot(x: Any, y: Any) -> Any:
     """Return the length of the hypotenuse over legs `x` and `y`."""
-    return elementwise(_hypot, x, y) if _many(x, y, _f32) else np.hypot(x, y)
+    return _by_size(_hypot, x, y) if _many(x, y, _f32) else np.hypot(x, y)
 
 
 def _hypot(x: Any, y: Any) -> Any:
@@ -55,7 +60,7 @@ def _hypot(x: Any, y: Any) -> Any:
 
 def remainder(x: Any, y: Any) -> Any:
     """Return the rest of the division that rounds down."""
-    return elementwise(_remainder, x, y) if _many(x, y, _f32) else np.remainder(x, y)
+    return _by_size(_remainder, x, y) if _many(x, y, _f32) else np.remainder(x, y)
 
 
 def _remainder(x: Any, y: Any) -> Any:

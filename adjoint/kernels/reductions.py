@@ -13,7 +13,8 @@ import numpy as np
 from .threads import share
 
 _WIDTH = 512  # numbers that are added in one dot product
-_SHARE = 32768  # elements below which a thread is not worth waking
+_SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
+_SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
 
@@ -70,9 +71,13 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
                 for i in range(1, len(source_of)):
                     row = np.add(row, source_of[i, start:stop], out=target_of[i, start:stop])
 
-        share(by_rows, trail, 4 * _WIDTH)
+        share(by_rows, trail, _SHARE_RUNNING)
     elif lead > 1:
-        share(lambda i, j: np.add.accumulate(source[i:j], 1, None, target[i:j]), lead, _SHARE // max(x[0].size, 1) or 1)
+
+        def one_by_one(start: int, stop: int) -> None:
+            np.add.accumulate(source[start:stop], 1, None, target[start:stop])
+
+        share(one_by_one, lead, max(_SHARE_RUNNING // max(x[0].size, 1), 1))
     else:
         np.add.accumulate(source, 1, None, target)
     return out

@@ -19,7 +19,7 @@ from ..core.promotion import result_type
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
 from ..kernels import pairs
-from ..kernels.elementwise import LARGE, elementwise
+from ..kernels.elementwise import MANY, elementwise
 from .activation import log_sigmoid_p
 from .arguments import autocast_to_single, require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
@@ -79,7 +79,7 @@ def elementwise_loss(
     """
 
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
-        if type(x) is ndarray and x.size > LARGE:
+        if type(x) is ndarray and x.size > MANY:
             out = elementwise(lambda x, y: value(x, y, option), x, y)
         else:
             out = value(x, y, option)
@@ -90,7 +90,7 @@ def elementwise_loss(
         gx: Any = None
         gy: Any = None
         if needs[0] or target_slope is None:
-            if type(x) is ndarray and type(g) is ndarray and x.size > LARGE:
+            if type(x) is ndarray and type(g) is ndarray and x.size > MANY:
                 gx = elementwise(lambda x, y, g: slope(x, y, option) * g, x, y, g)
             else:
                 gx = slope(x, y, option) * g
