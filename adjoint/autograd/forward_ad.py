@@ -8,6 +8,7 @@ from ..core import modes
 from ..core.nodes import wrap
 from ..core.payload import Level
 from ..core.tensor import TensorBase
+from ..core.views import edge_of
 from ..payloads.dual import Dual
 
 __all__ = [
@@ -90,6 +91,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """Return the value and the tangent of a tensor."""
     if not _levels:
         return UnpackedDualTensor(tensor, None)
+    edge_of(tensor)  # a view of what was written since becomes up to date
     array = tensor.array
     if isinstance(array, Dual) and array.level == _levels[-1][1]:
         tangent = array.tangent

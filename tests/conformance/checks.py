@@ -372,7 +372,25 @@ def forward_ad(case: Case) -> None:
             if case.is_random():
                 raise NotApplicable("random: the streams differ") from None
             raise
-        _compare_grads([a[1]], [b[1]], f"tangent of output {i}", 10 * case.loose)
+        try:
+            _compare_grads([a[1]], [b[1]], f"tangent of output {i}", 10 * case.loose)
+        except Mismatch:
+            if not _torch_is_wrong(case, i, a[1], b[1]):
+                raise
+
+
+def _torch_is_wrong(case: Case, output: int, ours: Any, theirs: Any) -> bool:
+    """Return whether finite differences of torch's own values agree with our tangent and not with torch's."""
+    needs = [isinstance(t, torch.Tensor) and t.requires_grad for t in flatten(case.theirs(grad=True))]
+    ends = []
+    for step in (1e-6, -1e-6):
+        base = case.theirs()
+        leaves = [t for t, n in zip(flatten(base), needs) if n]
+        moved = {id(t): t + step * d for t, d in zip(leaves, _cotangents(leaves, 3))}
+        ends.append(flatten(case.run_theirs(substitute(base, moved), True))[output])
+    slope = to_numpy((ends[0] - ends[1]) / 2e-6)
+    off = [np.abs(v - slope).max() / max(1.0, np.abs(slope).max()) for v in (array_of(ours), to_numpy(theirs))]
+    return bool(off[0] < 1e-5 < 1e-3 < off[1])
 
 
 def vmap(case: Case) -> None:
