@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..core.device import module_of
-from . import provider
+from . import blas, provider, threads
 
 Ints = tuple[int, ...]
 
@@ -107,6 +107,23 @@ def _is_pointwise(x: Any, kernel: Ints, stride: Ints, before: Ints, size: Ints) 
     )  # fmt: skip
 
 
+_SHARED = 1 << 16  # elements of an input from which on threads share its samples
+
+
+def _is_shared(x: Any) -> bool:
+    return type(x) is np.ndarray and x.size >= _SHARED and len(x) > 1 and threads.count > 1 and blas.is_known()
+
+
+def _share(work: Callable[[int, int], object], count: int) -> None:
+    """Call ``work(start, stop)`` on parts of the samples, side by side; each multiplies matrices by itself."""
+    with blas.alone:
+        threads.share(work, count)
+
+
+def _put(out: Any, start: int, stop: int, part: Any) -> None:
+    out[start:stop] = part
+
+
 def convolve(x: Any, w: Any, b: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
     """Return `correlate` of x and w plus a bias, if there is one, per channel."""
     dnn = provider.onednn("convolution", x)
@@ -122,10 +139,19 @@ def convolve(x: Any, w: Any, b: Any, stride: Ints, before: Ints, dilation: Ints,
 
 def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
     """Return (N, O, *size) from x (N, C, ...) and w (O, C / groups, ...)."""
-    xp, dtype, kernel = module_of(x), x.dtype, tuple(w.shape[2:])
-    count, outs = len(x), len(w)
+    xp, dtype, count, outs = module_of(x), x.dtype, len(x), len(w)
     if not (x.size and w.size and math.prod(size)):
         return xp.zeros((count, outs, *size), dtype)
+    if _is_shared(x):
+        out = xp.empty((count, outs, *size), dtype)
+        _share(lambda i, j: _put(out, i, j, _correlate(x[i:j], w, stride, before, dilation, groups, size)), count)
+        return out
+    return _correlate(x, w, stride, before, dilation, groups, size)
+
+
+def _correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+    xp, dtype, kernel = module_of(x), x.dtype, tuple(w.shape[2:])
+    count, outs = len(x), len(w)
     x, w = _working(x, w)
     if w.shape[1] == 1 and outs == groups > 1:
         return _correlate_each(x, w, stride, before, dilation, size).astype(dtype, copy=False)
@@ -206,8 +232,7 @@ def _planes(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, si
 
 def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
     """Return (N, C, *size) from g (N, O, ...) and w (O, C / groups, ...): `correlate`, transposed."""
-    xp, dtype, kernel = module_of(g), g.dtype, tuple(w.shape[2:])
-    count, outs, channels = len(g), len(w), w.shape[1] * groups
+    xp, dtype, count, channels = module_of(g), g.dtype, len(g), w.shape[1] * groups
     if not (g.size and w.size and math.prod(size)):
         return xp.zeros((count, channels, *size), dtype)
     dnn = provider.onednn("convolution", g)
@@ -215,13 +240,23 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
         out = dnn.convolve_data(g, w, stride, before, dilation, groups, size)
         if out is not None:
             return out
+    if _is_shared(g):
+        out = xp.empty((count, channels, *size), dtype)
+        _share(lambda i, j: _put(out, i, j, _spread(g[i:j], w, stride, before, dilation, groups, size)), count)
+        return out
+    return _spread(g, w, stride, before, dilation, groups, size)
+
+
+def _spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
+    xp, dtype, kernel = module_of(g), g.dtype, tuple(w.shape[2:])
+    count, outs, channels = len(g), len(w), w.shape[1] * groups
     g, w = _working(g, w)
     if max(stride) == 1:
         # Every element of the result has a window of its own.
         turned = w.reshape(groups, outs // groups, w.shape[1], *kernel).swapaxes(1, 2)
         turned = turned[(..., *(slice(None, None, -1),) * len(kernel))].reshape(channels, outs // groups, *kernel)
         around = tuple((k - 1) * d - b for k, d, b in zip(kernel, dilation, before, strict=True))
-        return correlate(g, turned, stride, around, dilation, groups, size).astype(dtype, copy=False)
+        return _correlate(g, turned, stride, around, dilation, groups, size).astype(dtype, copy=False)
     counts = tuple(g.shape[2:])
     extent = tuple(
         max(e, b + n) for e, b, n in zip(_extent(counts, kernel, stride, dilation), before, size, strict=True)
@@ -250,8 +285,7 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
 
 def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
     """Return the (O, C / groups, *kernel) that x (N, C, ...) and g (N, O, ...) give."""
-    xp, dtype = module_of(x), x.dtype
-    outs, each, size = g.shape[1], x.shape[1] // groups, tuple(g.shape[2:])
+    xp, dtype, outs, each = module_of(x), x.dtype, g.shape[1], x.shape[1] // groups
     if not (x.size and g.size):
         return xp.zeros((outs, each, *kernel), dtype)
     dnn = provider.onednn("convolution", x)
@@ -259,6 +293,17 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
         out = dnn.convolve_weights(x, g, stride, before, dilation, groups, kernel)
         if out is not None:
             return out
+    if _is_shared(x):
+        parts: dict[int, Any] = {}
+        _share(lambda i, j: parts.update({i: _weigh(x[i:j], g[i:j], stride, before, dilation, groups, kernel)}), len(x))
+        first, *others = (parts[i] for i in sorted(parts))
+        return sum(others, first)
+    return _weigh(x, g, stride, before, dilation, groups, kernel)
+
+
+def _weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
+    xp, dtype = module_of(x), x.dtype
+    outs, each, size = g.shape[1], x.shape[1] // groups, tuple(g.shape[2:])
     x, g = _working(x, g)
     if each == 1 and outs == groups > 1:
         return _weigh_each(x, g, stride, before, dilation, kernel).astype(dtype, copy=False)

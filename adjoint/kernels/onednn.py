@@ -221,8 +221,9 @@ class Plan:
         scratchpad = library.dll.dnnl_primitive_desc_query_md(descriptor, _SCRATCHPAD_MD, 0)
         if scratchpad and library.dll.dnnl_memory_desc_get_size(scratchpad):
             arguments.append((SCRATCHPAD, self._scratch(scratchpad)))
+        # What goes from the way forth to the way back is the caller's.
         self.workspace = library.dll.dnnl_primitive_desc_query_md(descriptor, _EXEC_ARG_MD, WORKSPACE)
-        if self.workspace:  # what goes from the way forth to the way back is the caller's
+        if self.workspace and library.dll.dnnl_memory_desc_get_size(self.workspace):
             memory = self._memory(self.workspace)
             self.memories.append(memory)
             arguments.append((WORKSPACE, memory))

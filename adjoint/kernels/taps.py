@@ -189,6 +189,12 @@ def _mix_integers(x: Any, axes: list[tuple[Taps, int]]) -> Any:
 
 def mix(x: Any, plans: tuple[Taps | None, ...]) -> Any:
     """Return the weighted sums that the plans of the last axes describe (None: an axis stays as it is)."""
+    if None not in plans and _is_large(x, plans) and x.dtype.kind == "f":  # type: ignore[arg-type]
+        return _in_pieces(lambda part: _mixed(part, plans), x.dtype, plans, x)  # type: ignore[arg-type]
+    return _mixed(x, plans)
+
+
+def _mixed(x: Any, plans: tuple[Taps | None, ...]) -> Any:
     dtype = x.dtype
     scales = any(p is not None and p.scales for p in plans)
     if dtype.itemsize <= 2 and dtype.kind not in "biu":

@@ -14,6 +14,7 @@ from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary
 from ..core.tensor import TensorBase
+from ..kernels.products import multiply_batches
 from .arguments import dim_in, require_tensor
 from .create import into
 from .elementwise import add_p, mul_p
@@ -27,7 +28,9 @@ __all__ = [
     "kron", "matmul", "mm", "mv", "outer", "vdot",
 ]  # fmt: skip
 
+ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
+_MANY = 1 << 13  # elements from which on a batch may be worth sharing
 
 # --- Products of two ----------------------------------------------------------------------------------
 
@@ -41,6 +44,13 @@ def multiply(x: Any, y: Any) -> Any:
         return x * y  # a batch of outer products, which BLAS would be called for one by one
     if x.ndim > 2 and y.ndim == 2:
         return (x.reshape(-1, x.shape[-1]) @ y).reshape(*x.shape[:-1], y.shape[1]) if x.size else x @ y
+    return _times(x, y)
+
+
+def _times(x: Any, y: Any) -> Any:
+    """Return ``x @ y``; large batches of arrays are shared out."""
+    if x.ndim > 2 and x.ndim == y.ndim and type(x) is ndarray and x.size >= _MANY and x.dtype.kind == "f":
+        return multiply_batches(x, y)
     return x @ y
 
 
@@ -68,7 +78,7 @@ def _matmul_x(g: Any, y: Any) -> Any:
         return g.reshape((*g.shape, 1)) * y if g.ndim else g * y
     if g.ndim < y.ndim:
         return (y @ g.reshape((*g.shape, 1))).reshape(y.shape[:-1])
-    return g @ y.swapaxes(-1, -2)
+    return _times(g, y.swapaxes(-1, -2))
 
 
 def _matmul_y(g: Any, x: Any) -> Any:
@@ -76,7 +86,7 @@ def _matmul_y(g: Any, x: Any) -> Any:
         return g * x if g.ndim == 0 else x.reshape((-1, 1)) * g.reshape((*g.shape[:-1], 1, g.shape[-1]))
     if g.ndim < x.ndim:
         return (x.swapaxes(-1, -2) @ g.reshape((*g.shape, 1))).reshape((*x.shape[:-2], x.shape[-1]))
-    return x.swapaxes(-1, -2) @ g
+    return _times(x.swapaxes(-1, -2), g)
 
 
 @broadcasting
