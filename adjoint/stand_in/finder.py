@@ -12,10 +12,10 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import ops, version
+from .. import _C, ops, version
 from ..core import dtypes
 from .absent import AbsentModule, operators
-from .harmless import MODULES, offered
+from .harmless import C_NAMES, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
 
@@ -139,6 +139,8 @@ def install() -> None:
     dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     sys.meta_path.append(_LastFinder())
     ops.__dict__["__getattr__"] = _operator
+    for name, value in C_NAMES.items():
+        _C.__dict__.setdefault(name, value)
     for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):
         _answer_absent(importlib.import_module(package))
 

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MODULES", "offered"]
+__all__ = ["C_NAMES", "MODULES", "offered"]
 
 
 def same(value: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -42,11 +42,28 @@ def answer(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
+def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, *args: Any, **kwargs: Any) -> Any:
+    """Map a function over a dimension, as `adjoint.func.vmap` does."""
+    return importlib.import_module("adjoint.func").vmap(func, in_dims, out_dims)
+
+
 class Library:
     """Where a program registers ops of its own; their Python functions are called directly here."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.impl = self.define = decorator
+
+
+class _Keys:
+    """A set of dispatch keys: here nothing is dispatched by them."""
+
+    def __init__(self, *keys: Any) -> None:
+        self.keys = keys
+
+    def __or__(self, other: Any) -> _Keys:
+        return self
+
+    __and__ = __sub__ = add = remove = __or__
 
 
 class _Config:
@@ -77,7 +94,7 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     "_functorch": {}, "_higher_order_ops": {}, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
     "_ops": {}, "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
-    "_vmap_internals": {}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
+    "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
     "_jit_internal": {
         "Final": Any, "boolean_dispatch": nothing, "_overload": decorator, "_overload_method": decorator,
         "ignore": decorator, "export": decorator, "unused": decorator, "is_scripting": no,
@@ -94,6 +111,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "barrier": nothing, "destroy_process_group": nothing,
     },
     "export": {"register_dataclass": nothing}, "fx": {"wrap": same}, "fx.experimental": {},
+    "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.frontend": {},
     "library": {
         "custom_op": decorator, "register_fake": decorator, "register_kernel": decorator, "impl": decorator,
         "impl_abstract": decorator, "register_autograd": nothing, "register_vmap": decorator, "define": decorator,
@@ -123,7 +141,8 @@ MODULES: dict[str, dict[str, Any]] = {
         "empty_cache": nothing, "current_device_index": answer(0),
     },
     "nn.parallel.scatter_gather": {}, "nn.parallel.distributed": {}, "nn.parallel.parallel_apply": {},
-    "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {}, "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
+    "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {},
+    "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
     "optim._functional": {}, "utils._sympy": {}, "utils._triton": {"has_triton": no, "has_triton_package": no},
     "utils._python_dispatch": {}, "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
     "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
@@ -134,6 +153,15 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils.show_pickle": {}, "utils.tensorboard": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
     "utils.data.datapipes": {}, "utils.data.graph": {}, "testing._internal": {}, "windows": {}, "_numpy": {},
     "_strobelight": {}, "_streambase": {}, "distributed.tensor": {},
+}  # fmt: skip
+
+
+# Names of torch's C++ module that programs touch while they are imported.
+C_NAMES: dict[str, Any] = {
+    "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
+    "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_jit_set_profiling_executor": nothing,
+    "_jit_override_can_fuse_on_cpu": nothing, "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False,
+    "_cuda_isCurrentStreamCapturing": no, "_functorch": _Config(), "_is_tracing": no,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn, TypeVar
 
-from .nn import Module
+from ..nn import Module
 
 __all__ = [
     "Attribute", "Final", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion",
@@ -125,7 +125,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
 
 script_if_tracing = export = unused = interface = script_method = _same
 optimize_for_inference = freeze
-_overload = _overload_method = _same
+_overload = _overload_method = _script_if_tracing = _same
 
 
 class ScriptModule(Module):
