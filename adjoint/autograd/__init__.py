@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .debugging import debug_mode
 from .differentiate import backward, grad
 from .function import Function, NestedIOFunction
 from .grad_mode import (
@@ -23,6 +24,7 @@ __all__ = [
     "Variable",
     "anomaly_mode",
     "backward",
+    "debug_mode",
     "detect_anomaly",
     "enable_grad",
     "forward_ad",

@@ -472,10 +472,15 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
-        if modes.unusual and top_payload(args) is not None:
-            from ..payloads.functions import apply_function
+        if modes.unusual:
+            if top_payload(args) is not None:
+                from ..payloads.functions import apply_function
 
-            return apply_function(cls, args, kwargs)
+                return apply_function(cls, args, kwargs)
+            if modes.local.checked_functions is not None:
+                from .debugging import check_function
+
+                check_function(cls, args, kwargs)
         return _apply(cls, args, kwargs)
 
 

@@ -38,6 +38,7 @@ class _Thread(threading.local):
     # What autocast, where it is on, makes of the inputs of an op: ``autocast(op, inputs)``.
     autocast: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
     observer: Any = None  # see observation.py
+    checked_functions: set[Any] | None = None  # custom functions that debug mode has checked; None: it is off
 
 
 local = _Thread()
