@@ -604,7 +604,7 @@ for _p in (mm_p, mv_p, matmul_p, linear_p, project_p):
     _p.op.sums = True
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Any = None) -> Tensor:
     """Multiply by the transpose of `weight` and add `bias`: what ``nn.Linear`` computes.
 
     Examples
@@ -613,6 +613,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     tensor([[4., 4., 4., 4.],
             [4., 4., 4., 4.]])
     """
+    if out is not None:
+        return into(out, linear(input, weight, bias))
     a, w = input.array, weight.array
     if a.dtype is not w.dtype:
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")

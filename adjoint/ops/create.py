@@ -13,6 +13,7 @@ from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
 from ..core.engine import AccumulateGrad
+from ..core.inplace import overlaps_itself
 from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.tensor import InferenceStorage, Storage, TensorBase
@@ -429,6 +430,22 @@ def empty_permuted(
 
 # Names that parameters of the factories hide.
 _check_layout, _order_of, _strided = layout.check_layout, layout.order_of, layout.empty_strided
+
+
+def apart(out: Any, *inputs: Any) -> None:
+    """Raise if memory that is about to be written as ``out=`` overlaps itself or what is read."""
+    if out is None or not isinstance(out.array, np.ndarray):
+        return
+    if overlaps_itself(out.array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if any(isinstance(x.array, np.ndarray) and np.may_share_memory(out.array, x.array) for x in inputs):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
 
 
 def into(out: Any, result: Tensor) -> Tensor:

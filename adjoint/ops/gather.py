@@ -18,7 +18,7 @@ from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
-from .create import into
+from .create import apart, into
 from .index import add_rows, beside, index_p, place_p, slice_p, unindex_p
 from .looping import looped_for
 from .piecewise import where_p
@@ -212,6 +212,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             [4]])
     """
     check_index(index, "gather")
+    if out is not None:
+        apart(out, input, index)
+        if out.array.dtype != input.array.dtype:
+            raise RuntimeError(
+                f"Expected out tensor to have dtype {of(input.array.dtype).name}, but got "
+                f"{of(out.array.dtype).name} instead"
+            )
     axis = dim_in(dim, input.array.ndim)
     if index.array.size:
         _check_gather(input, index, axis, "gather")
@@ -683,6 +690,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
             [5, 3]])
     """
     _slice_index(index, "index_select")
+    apart(out, input, index)
     if index.array.ndim == 0:
         index = reshape(index, 1)
     result = index_select_p(input, index, dim_in(dim, input.array.ndim))
@@ -840,6 +848,7 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     tensor([1, 4])
     """
     check_index(index, "take")
+    apart(out, input, index)
     return into(out, take_p(input, index))
 
 
@@ -901,6 +910,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
     tensor([2, 3])
     """
     _check_bool(mask, "masked_select")
+    apart(out, input, mask)
     if input.array.shape != mask.array.shape:
         input, mask = broadcast_tensors(input, mask)
     return into(out, masked_select_p(input, mask))

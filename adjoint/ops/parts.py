@@ -79,6 +79,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Any = None) -> Tensor:
     """Copy `length` places along `dim`, from `start` on."""
+    if dim >= input.array.ndim:
+        raise RuntimeError(f"Expected dim < {input.array.ndim} to be true: narrow_copy() along dim {dim}")
     return into(out, narrow(input, dim, start, length).clone())
 
 

@@ -437,6 +437,8 @@ def multinomial(
     """
     if modes.unusual and top_payload((input,)) is not None:
         return into(out, drawn_below(lambda x: multinomial(x, num_samples, replacement, generator=generator), input))
+    if out is not None and out.array.dtype != np.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {dtypes.of(out.array.dtype).title}")
     weights = _host(input)
     if dtypes.of(weights.dtype).category != 2:
         raise RuntimeError(

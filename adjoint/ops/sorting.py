@@ -17,7 +17,7 @@ from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .convert import host
-from .create import into
+from .create import apart, into
 from .gather import gather_p, gathering
 from .looping import looped
 from .shape import cast_p, reshape, squeeze_p
@@ -148,6 +148,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     >>> adjoint.kthvalue(adjoint.tensor([3, 1, 2]), 2).values
     tensor(2)
     """
+    if out is not None:
+        apart(out[0], input)
     rank = input.array.ndim
     axis = dim_in(dim, rank)
     length = input.array.shape[axis] if rank else 1

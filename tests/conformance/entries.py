@@ -73,6 +73,9 @@ def method_of(op: Any, variant: Any, name: str) -> Any:
     if isinstance(variant, types.FunctionType) and variant.__module__.startswith("torch.testing._internal"):
         return rebind(variant)
     own = getattr(variant, "__name__", name)
+    if name.startswith("nn.functional.") and name.endswith("_"):
+        function = lookup(name[:-1])
+        return lambda *args, **kwargs: function(*args, **(kwargs | {"inplace": True}))
     if own == "<lambda>" or not hasattr(torch.Tensor, own):
         own = name
     return tensor_method(own)
@@ -86,3 +89,9 @@ def dtypes_of(op: Any, wanted: list[str]) -> list[torch.dtype]:
         plain = ("float64", "int64", "bool", "float32", "complex128", "int32", "complex64")
         found = [getattr(torch, n) for n in plain if getattr(torch, n) in supported][:1]
     return found
+
+
+def taken_of(op: Any, names: tuple[str, ...]) -> list[torch.dtype]:
+    """Return those of the named dtypes that the entry takes."""
+    supported = op.supported_dtypes("cpu")
+    return [getattr(torch, n) for n in names if getattr(torch, n) in supported]

@@ -107,8 +107,9 @@ def run_op(
     samples: int | None,
     budget: float,
     reference: bool = False,
+    more: tuple[str, ...] = (),
 ) -> Record:
-    """Return the record of one operator: a status for every check and dtype."""
+    """Return the record of one operator: a status for every check and dtype; of dtypes in `more`, for values only."""
     op = entries.ENTRIES[name]
     record: Record = {"name": name, "checks": {}}
     try:
@@ -121,6 +122,8 @@ def run_op(
             _run_dtype(record, op, function, dtype, wanted, samples, reference)
             if "missing" in record:
                 return record
+        for dtype in entries.taken_of(op, more):
+            _run_dtype(record, op, function, dtype, ["forward"], samples, reference, extra=True)
         if "errors" in wanted and op.error_inputs_func is not None and not name.startswith("__"):
             told = checking.errors(op, function)
             bad = [text for fine, text in told if not fine]
@@ -145,6 +148,7 @@ def _run_dtype(
     wanted: list[str],
     samples: int | None,
     reference: bool,
+    extra: bool = False,
 ) -> None:
     floating = dtype.is_floating_point or dtype.is_complex
     backward = op.supports_autograd and floating and dtype in op.supported_backward_dtypes("cpu")
@@ -159,14 +163,18 @@ def _run_dtype(
         if check == "errors" or (checking.is_differentiating(check) and not backward):
             continue
         found = run_check(check, cases)
-        if check == "forward" and found["status"] == "missing" and not found["passed"]:
+        if check == "forward" and found["status"] == "missing" and not found["passed"] and not extra:
             record["missing"] = found["why"]
             return
         story = found["why"].partition(" (sample")[0]
         if story and story in told:
             found["why"] = "as above"
         told.add(story)
-        record["checks"][f"{check}:{label}"] = found
+        record["checks"][f"{_in(label) if extra else check}:{label}"] = found
+
+
+def _in(dtype: str) -> str:
+    return f"forward in {dtype}"
 
 
 # --- The pool ---------------------------------------------------------------------------------------
@@ -185,7 +193,7 @@ def _work(pipe: Any, options: Any) -> None:
     while (name := pipe.recv()) is not None:
         try:
             keys = ("checks", "dtypes", "samples", "timeout", "reference")
-            pipe.send(run_op(name, *(options[k] for k in keys)))
+            pipe.send(run_op(name, *(options[k] for k in keys), options.get("more", ())))
         except BaseException as error:
             pipe.send(_crash(name, f"{type(error).__name__}: {error}"[:300]))
 
@@ -311,15 +319,17 @@ def totals(records: list[Record], checks: list[str]) -> list[str]:
 _MARKS = {"pass": "yes", "fail": "**no**", "missing": "missing", "crash": "**crash**", "n/a": ""}
 
 
-def markdown(records: list[Record], skipped: dict[str, str], checks: list[str], dtypes: list[str]) -> str:
+def markdown(
+    records: list[Record], skipped: dict[str, str], checks: list[str], dtypes: list[str], more: tuple[str, ...] = ()
+) -> str:
     """Return the page of coverage."""
     version = torch.__version__.partition("+")[0]
     lines = [
         "# Operator coverage", "",
         f"Every entry of torch {version}'s operator table, run through adjoint and "
         f"compared with torch on torch's own sample inputs ({', '.join(dtypes)}). Written by "
-        "`python -m tests.conformance.runner --markdown docs/coverage.md`.", "",
-        *(f"- {' '.join(line.split())}" for line in totals(records, checks)), "",
+        "`python -m tests.conformance.runner --more all --markdown docs/coverage.md`.", "",
+        *(f"- {' '.join(line.split())}" for line in totals(records, [*checks, *map(_in, more)])), "",
         "| operator | " + " | ".join(checks) + " |",
         "|---|" + "---|" * len(checks),
     ]  # fmt: skip
@@ -360,6 +370,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--ops", help="regular expression searched for in entries' names (^add$: exactly one)")
     parser.add_argument("--checks", default=",".join(checking.CHECKS), help="comma-separated; default: all")
     parser.add_argument("--dtypes", default="float64", help="comma-separated, or 'all'")
+    parser.add_argument("--more", default="", help="dtypes in which only values are compared, or 'all'")
     parser.add_argument("--samples", type=int, default=30, help="samples per operator and dtype; 0 for all")
     parser.add_argument("--reference", action="store_true", help="torch's larger set of samples, where it has one")
     parser.add_argument("--timeout", type=float, default=30, help="processor seconds per operator")
@@ -374,10 +385,12 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"no such check: {', '.join(unknown)}; there are {', '.join(checking.CHECKS)}")
     everything = "float64,float32,complex128,int64,bool"
     dtypes = (everything if args.dtypes == "all" else args.dtypes).split(",")
+    others = "float32,complex128,int64,bool" if args.more == "all" else args.more
+    more = tuple(filter(None, others.split(",")))
     names, skipped = select(args.ops)
     options = {
         "checks": wanted, "dtypes": dtypes, "samples": args.samples or None, "timeout": args.timeout,
-        "reference": args.reference,
+        "reference": args.reference, "more": more,
     }  # fmt: skip
     started = time.monotonic()
 
@@ -397,7 +410,7 @@ def main(argv: list[str] | None = None) -> int:
     if missing and not args.quiet:
         print("\nmissing:", ", ".join(missing))
     print(f"\n{len(records)} entries, {len(skipped)} not driven, {time.monotonic() - started:.0f} s")
-    print("\n".join(totals(records, wanted)))
+    print("\n".join(totals(records, [*wanted, *map(_in, more)])))
     if args.markdown:
         page = markdown(records, skipped, wanted, dtypes)
         written = args.markdown.read_text() if args.markdown.exists() else ""
