@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-from ..ops.create import empty
+from ..ops.create import empty, empty_like
 from ..ops.decomposition import qr as _qr
 from ..ops.random import randperm
 from ..ops.ranges import eye as _identity
@@ -95,9 +95,35 @@ def trunc_normal_(
             stacklevel=2,
         )
     low, high = (math.erf((edge - mean) / std / math.sqrt(2.0)) for edge in (a, b))
+    inside = (high - low) / 2  # the share of the whole distribution
     with no_grad():
-        tensor.uniform_(low, high, generator=generator)
-        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+        if inside >= 0.3:
+            _draw_until(tensor, lambda x: x.normal_(mean, std, generator=generator), lambda x: (x >= a) & (x <= b))
+        else:
+            _draw_thinned(tensor, mean, std, a, b, generator)
+    return tensor
+
+
+def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable[[Tensor], Tensor]) -> None:
+    """Fill a tensor; elements that do not fit are drawn again, with all others, until none is left."""
+    draw(tensor)
+    left = ~fits(tensor)
+    while bool(left.any()):
+        again = draw(empty_like(tensor))
+        tensor.copy_(again.where(left, tensor))
+        left &= ~fits(again)
+
+
+def _draw_thinned(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> None:
+    """Fill a tensor from a narrow part of a normal distribution: drawn evenly, kept by density."""
+    top = min(max(mean, a), b)
+    edges = max(a, top - 40 * std), min(b, top + 40 * std)  # beyond that nothing is ever kept
+
+    def fits(x: Tensor) -> Tensor:
+        density = (((top - mean) ** 2 - (x - mean) ** 2) / (2 * std * std)).exp()
+        return empty_like(x).uniform_(generator=generator) <= density
+
+    _draw_until(tensor, lambda x: x.uniform_(*edges, generator=generator), fits)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -199,7 +225,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         q = q * r.diag(0).sign()
         if rows < columns:
             q = q.t()
-        return tensor.view_as(q).copy_(q).mul_(gain).view_as(tensor)
+        tensor.view_as(q).copy_(q).mul_(gain)
+    return tensor
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
