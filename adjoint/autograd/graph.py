@@ -14,6 +14,7 @@ from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..hooks import RemovableHandle
 from .differentiate import GradientEdge
+from .holdings import saved
 
 __all__ = [
     "GradientEdge",
@@ -24,6 +25,7 @@ __all__ = [
     "increment_version",
     "register_multi_grad_hook",
     "save_on_cpu",
+    "saved",
     "saved_tensors_hooks",
 ]
 
