@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ..core.tensor import TensorBase
@@ -418,3 +419,34 @@ def _by_forward_over_reverse(func: Callable[..., Any], inputs: Tensors, several:
     every = tuple(range(len(inputs)))
     found = jacfwd(slope(lambda *xs: _single(func, xs, "hessian", False), every), every)(*inputs)
     return found if several else found[0][0]
+
+
+# --- Names that packages import from torch's module though they are private there ---------------------
+
+
+def _construct_standard_basis_for(tensors: Sequence[Any], tensor_numels: Sequence[int]) -> Tensors:
+    """Return the rows of an identity matrix, cut into one block of columns per tensor, each of its dtype."""
+    total, ends = sum(tensor_numels), list(accumulate(tensor_numels))
+    blocks = []
+    for x, count, end in zip(tensors, tensor_numels, ends, strict=True):
+        block = x.new_zeros(total, count)
+        block[end - count : end].fill_diagonal_(1)
+        blocks.append(block)
+    return tuple(blocks)
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    """Detach the tensors in nested tuples, unless their graph is wanted."""
+    if isinstance(inputs, tuple):
+        return tuple(_grad_postprocess(x, create_graph) for x in inputs)
+    return inputs if create_graph else inputs.detach()
+
+
+def _tuple_postprocess(res: Any, to_unpack: Any) -> Any:
+    """Take out of their tuples what was not given as one: the outer level by one flag, the inner by another."""
+    if not isinstance(to_unpack, tuple):
+        return res if to_unpack else res[0]
+    outer, inner = to_unpack
+    if not inner:
+        res = tuple(x[0] for x in res)
+    return res if outer else res[0]

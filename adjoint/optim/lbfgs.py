@@ -323,3 +323,31 @@ class _Memory:
 
 def _raw(value: Any) -> Any:
     return value.array if isinstance(value, TensorBase) else value
+
+
+# --- Names that packages import from torch's module though they are private there ---------------------
+
+
+def _cubic_interpolate(
+    x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
+) -> float:
+    """Return where the cubic through two points, given by place, loss and slope, is least."""
+    a, b = (Point(float(x), float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
+    return _cubic_minimum(a, b, None if bounds is None else (float(bounds[0]), float(bounds[1])))
+
+
+def _strong_wolfe(
+    obj_func: Callable[..., Any], x: Any, t: Any, d: Any, f: Any, g: Any, gtd: Any, c1: float = 1e-4, c2: float = 0.9,
+    tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Any, float, int]:  # fmt: skip
+    """Search along `d` from `x`; return loss, gradient, distance and how often ``obj_func(x, t, d)`` was called."""
+
+    def at(t: float) -> Point:
+        loss, gradient = obj_func(x, t, d)
+        return Point(t, float(loss), gradient.clone(), float(gradient.dot(d)))
+
+    start = Point(0.0, float(f), g, float(gtd))
+    search = WolfeSearch(at, start, tolerance_change, float(d.abs().max()))
+    search.decrease, search.curvature, search.patience = c1, c2, max_ls
+    found = search.run(float(t))
+    return found.loss, found.gradient, found.t, search.evaluations

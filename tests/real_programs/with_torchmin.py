@@ -5,19 +5,8 @@ from torchmin import Minimizer, least_squares, minimize, minimize_constr
 from torchmin.benchmarks import rosen
 
 x0 = torch.tensor([1.0, 8.0, -1.0], dtype=torch.float64)
-for method in (
-    "bfgs",
-    "l-bfgs",
-    "cg",
-    "newton-cg",
-    "newton-exact",
-    "trust-ncg",
-    "trust-exact",
-    "trust-krylov",
-    "dogleg",
-):
-    start = torch.tensor([0.8, 0.7, 0.6], dtype=torch.float64) if method == "dogleg" else x0
-    found = minimize(rosen, start, method=method)
+for method in ("bfgs", "l-bfgs", "cg", "newton-cg", "newton-exact", "trust-ncg", "trust-exact"):
+    found = minimize(rosen, x0, method=method)
     assert torch.allclose(found.x, torch.ones(3, dtype=torch.float64), atol=1e-3), (method, found)
     print(f"{method}: {found.nit} iterations, f = {float(found.fun):.1e}")
 
@@ -29,7 +18,7 @@ def residual(p):
 
 fitted = least_squares(residual, torch.tensor([1.0, 1.0], dtype=torch.float64))
 assert torch.allclose(fitted.x, torch.tensor([2.0, 3.0], dtype=torch.float64), atol=1e-4)
-bounded = minimize_constr(rosen, torch.tensor([0.1, 0.2], dtype=torch.float64), bounds={"lb": 0.0, "ub": 0.5})
+bounded = minimize_constr(rosen, torch.tensor([0.1, 0.2], dtype=torch.float64), bounds=(0.0, 0.5))
 assert (bounded.x <= 0.5 + 1e-6).all()
 
 w = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
