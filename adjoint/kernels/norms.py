@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from . import provider
+from . import blas, provider
 from .threads import share
 
 Ints = tuple[int, ...]
 
-_BLOCK = 1 << 15  # elements of a block of rows
+_BLOCK = 1 << 17  # elements of a block of rows
 _COMPILED_BLOCK = 1 << 19  # loops walk row by row, and stop only to keep sums of scales' gradients short
 
 
@@ -33,7 +33,8 @@ def _blocks(work: Any, loops: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
             j = min(i + step, stop)
             work([None if o is None else o[i:j] for o in outs], [None if a is None else a[i:j] for a in arrays])
 
-    share(part, count, max(_BLOCK // max(width, 1), 1))
+    with blas.alone:
+        share(part, count, max(_BLOCK // max(width, 1) // 2, 1))
 
 
 def _flat(x: Any, width: int) -> Any:
@@ -65,10 +66,14 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
         v /= width
         np.multiply(block, (1 / np.sqrt(v + eps))[:, None], out=o)
         if scale is not None:
-            o *= scale
+            o *= scales[: len(o)]
         if shift is not None:
-            o += shift
+            o += shifts[: len(o)]
 
+    # A row repeated is multiplied faster than one that NumPy has to repeat.
+    scales, shifts = (
+        None if a is None or loops is not None else np.tile(a, (max(_BLOCK // width, 1), 1)) for a in (scale, shift)
+    )
     _blocks(plain if loops is None else compiled, loops, (out, mean, var), flat)
     return out.reshape(x.shape), mean if centered else None, var
 
@@ -82,30 +87,36 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
     lock, ones = threading.Lock(), np.ones(width, x.dtype)
     rstd, scale = rstd.reshape(-1), None if scale is None else np.ascontiguousarray(scale).reshape(width)
     mean = np.zeros(len(flat), x.dtype) if mean is None else mean.reshape(-1)
+    weight = ones if scale is None else scale
+    tiled = np.tile(weight, (max(_BLOCK // width, 1), 1)) if loops is None and scale is not None else None
+
+    def ones_of(count: int) -> Any:
+        return np.ones(count, x.dtype)
 
     def compiled(outs: Any, arrays: Any) -> None:
         part, block, m, r = arrays
         scales, shifts = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
-        weight = ones if scale is None else scale
         loops.norm_back_rows(part, block, weight, m, r, centered, outs[0], scales, shifts)
         add(scales, shifts)
 
     def plain(outs: Any, arrays: Any) -> None:
+        # Sums are products with vectors, which BLAS takes; a pass with a number per row costs two plain ones.
         part, block, m, r = arrays
-        away = block - m[:, None] if centered else block
-        shifts = np.add.reduce(part, 0) if needs[2] else 0
-        o = np.multiply(part, r[:, None], out=outs[0])
-        scales = np.einsum("ij,ij->j", o, away) if needs[1] else 0
+        product = part * block
+        along, level = (product @ weight, part @ weight) if centered else (product @ weight, 0 * m)
+        along -= m * level
+        add(r @ product - (r * m) @ part if needs[1] else 0, ones_of(len(part)) @ part if needs[2] else 0)
         if needs[0]:
-            if scale is not None:
-                o *= scale
-            along = np.vecdot(o, away)
-            along *= r * r / width
-            level = np.vecdot(o, ones) / width if centered else None
-            o -= np.multiply(away, along[:, None], out=away if centered else None)
-            if level is not None:
-                o -= level[:, None]
-        add(scales, shifts)
+            along *= -(r**3) / width
+            o = outs[0]
+            if scale is None:
+                np.multiply(part, r[:, None], out=o)
+            else:
+                np.multiply(part, tiled[: len(part)], out=o)
+                o *= r[:, None]
+            o += np.multiply(block, along[:, None], out=product)
+            if centered:
+                o -= (along * m + r * level / width)[:, None]
 
     def add(scales: Any, shifts: Any) -> None:
         nonlocal gw, gb

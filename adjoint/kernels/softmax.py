@@ -11,8 +11,9 @@ from . import provider
 from .threads import share
 
 LARGE = 1 << 15  # elements from which on blocks pay
-_BLOCK = 1 << 15  # elements of a block
+_BLOCK = 1 << 16  # elements of a block
 _COMPILED_BLOCK = 1 << 16  # loops walk row by row, but NumPy finds the maxima first
+_FAR = 1e-8  # a sum of exponentials below which rounding would show
 _maximum: Any = np.maximum.reduce
 
 
@@ -39,18 +40,33 @@ def _in_blocks(work: Any, block: int, out: Any, *arrays: Any) -> None:
             j = min(i + step, stop)
             work(out[i:j], *(a[i:j] for a in arrays))
 
-    share(part, len(out), max(_BLOCK // width, 1))
+    share(part, len(out), max(_BLOCK // width // 2, 1))
+
+
+def _exponentials(x: Any, away: Any, out: Any) -> tuple[Any, Any]:
+    """Write `x` less a level into `away`, and exponentials of that into `out`; return their sums and the level.
+
+    One level for the whole block takes half the time of one per row, and does where no row lies far below it.
+    """
+    if x.ndim == 2:
+        level = x.max()
+        np.exp(np.subtract(x, level, out=away), out=out)
+        sums = _sums(out)
+        if sums.min() > _FAR:  # False beside a NaN
+            return sums, level
+    level = _maximum(x, 1, keepdims=True)
+    np.exp(np.subtract(x, level, out=away), out=out)
+    return _sums(out), level
 
 
 def _weights(out: Any, x: Any) -> None:
-    np.subtract(x, _maximum(x, 1, keepdims=True), out=out)
-    np.exp(out, out=out)
-    out /= _sums(out)
+    sums, _ = _exponentials(x, out, out)
+    out *= 1 / sums
 
 
 def _logs(out: Any, x: Any) -> None:
-    np.subtract(x, _maximum(x, 1, keepdims=True), out=out)
-    out -= np.log(_sums(np.exp(out)))
+    sums, _ = _exponentials(x, out, np.empty_like(out))
+    out -= np.log(sums)
 
 
 def _weights_back(out: Any, g: Any, y: Any) -> None:
@@ -121,11 +137,10 @@ def logsumexp(x: Any) -> Any:
         if loops is not None:
             loops.logsumexp_rows(x, _maximum(x, 1), out)
             return
-        top = _maximum(x, 1, keepdims=True)
-        away = x - top
-        np.exp(away, out=away)
-        np.log(_sums(away)[:, 0], out=out)
-        out += top[:, 0]
+        away = np.empty_like(x)
+        sums, level = _exponentials(x, away, away)
+        np.log(sums[:, 0], out=out)
+        out += level if level.ndim == 0 else level[:, 0]
 
     _in_blocks(work, _BLOCK if loops is None else _COMPILED_BLOCK, out, x)
     return out
