@@ -28,10 +28,10 @@ def _read(path: Path) -> dict[str, list[str]]:
 
 CENSUS = _read(Path(__file__).with_name("census.txt"))
 
-# Not there yet, of the names in use: sparse tensors, saving, compiling, mixed precision, transforms.
+# Not there yet, of the names in use: sparse tensors, and models over several processes.
 MISSING = {
-    "torch": "autocast compile is_autocast_cpu_enabled is_autocast_enabled load save sparse_coo_tensor "
-    "sparse_csr_tensor spmm vmap",
+    "torch": "sparse_coo_tensor sparse_csr_tensor spmm",
+    "nn.parallel": "DistributedDataParallel",
     # `index` and `resize` are counted on objects that are no tensors.
     "Tensor": "coalesce index indices resize solve sparse_mask to_sparse values",
 }
@@ -49,6 +49,8 @@ LEFT_OUT = {
     "handle_torch_function has_torch_function has_torch_function_unary "
     "has_torch_function_variadic reproducibility_notes scaled_grouped_mm scaled_mm "
     "sparse_support_notes tf32_notes",
+    "nn": "",
+    "nn.Module": "ipu mtia xpu",
     "linalg": "common_notes",
     "fft": "Tensor common_args factory_common_args",
     "special": "Tensor common_args multi_dim_common",
