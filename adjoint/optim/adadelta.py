@@ -26,6 +26,7 @@ class Adadelta(Elementwise):
     """Adadelta (Zeiler 2012)."""
 
     update = staticmethod(_update)
+    compilable = (_update,)
 
     def __init__(
         self,

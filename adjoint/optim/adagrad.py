@@ -22,6 +22,7 @@ class Adagrad(Elementwise):
     """Adaptive subgradients (Duchi, Hazan & Singer 2011)."""
 
     update = staticmethod(_update)
+    compilable = (_update,)
 
     def __init__(
         self,

@@ -39,10 +39,6 @@ def _amsgrad(
     return p, mean, square, largest
 
 
-def _update(p: Any, g: Any, *rest: Any) -> Any:
-    return _adam(p, g, *rest) if len(rest) == 8 else _amsgrad(p, g, *rest)
-
-
 class Adam(Elementwise):
     """Adaptive moments (Kingma & Ba 2015); with ``decoupled_weight_decay`` it is AdamW.
 
@@ -56,7 +52,7 @@ class Adam(Elementwise):
     tensor([0.9000, 1.9000], requires_grad=True)
     """
 
-    update = staticmethod(_update)
+    compilable = (_adam,)
 
     def __init__(
         self,
@@ -96,6 +92,9 @@ class Adam(Elementwise):
                 group.setdefault(name, False)
             group.setdefault("foreach", None)
             group.setdefault("fused", None)
+
+    def _update_for(self, group: dict[str, Any]) -> Any:
+        return _amsgrad if group["amsgrad"] else _adam
 
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
         names = ("exp_avg", "exp_avg_sq")

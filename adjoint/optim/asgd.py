@@ -22,6 +22,7 @@ class ASGD(Elementwise):
     """Averaged gradient descent (Polyak & Juditsky 1992); the average is in ``state[p]["ax"]``."""
 
     update = staticmethod(_update)
+    compilable = (_update,)
 
     def __init__(
         self,

@@ -19,10 +19,12 @@ import numpy as np
 from ..autograd.grad_mode import set_grad_enabled
 from ..core import modes
 from ..core.device import module_of
-from ..core.observation import lifting
+from ..core.observation import lifting, number
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
+from ..kernels import threads
 from ..ops.kinds import view_as_complex, view_as_real
+from . import compiled
 from .optimizer import Closure, Optimizer, note_written
 
 ndarray = np.ndarray
@@ -36,6 +38,11 @@ class Elementwise(Optimizer):
     """An optimizer that gives `update`, and says what a parameter's state and numbers are."""
 
     update: Callable[..., Any]
+    compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
+
+    def _update_for(self, group: dict[str, Any]) -> Callable[..., Any]:
+        """Return the update that the options of a group call for."""
+        return type(self).update
 
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
         """Return the names of the tensors in a parameter's state that `update` takes after the gradient."""
@@ -58,13 +65,13 @@ class Elementwise(Optimizer):
         loss = self._loss_of(closure)
         for group in self.param_groups:
             params = [p for p in group["params"] if p._grad is not None]
-            if any(p._grad.is_sparse for p in params):
+            if any([p._grad.is_sparse for p in params]):
                 params = self._step_sparse(params, group)
             if not params:
                 continue
             if group["differentiable"] or (modes.unusual and _seen_through(params)):
                 with set_grad_enabled(group["differentiable"]):
-                    self._step_tensors(params, group)
+                    self._step_tensors(params, {**group, "lr": number(group, "lr")})
             else:
                 self._step_arrays(params, group)
         return loss
@@ -85,7 +92,7 @@ class Elementwise(Optimizer):
             if p.is_complex():
                 values = [view_as_real(v) for v in values]
             g, *kept = values
-            changed = self.update(
+            changed = self._update_for(group)(
                 kept[0], _adjusted(kept[0], g, group["maximize"], self._pull(group)), *kept[1:], *numbers
             )
             results = changed if isinstance(changed, tuple) else (changed,)
@@ -99,24 +106,27 @@ class Elementwise(Optimizer):
                     state[name].copy_(value)
 
     def _step_arrays(self, params: list[Any], group: dict[str, Any]) -> None:
-        names = self._remembers(group)
+        names, states, advance = self._remembers(group), self.state, self._advance
         piles: dict[Any, list[Row]] = {}
+        stage = None
         for p in params:
+            array = p.array
             if names:
-                state = self.state[p]
-                stage = self._advance(state, p, group)
-                row = (p.array, p._grad.array, *[state[name].array for name in names])
+                state = states[p]
+                stage = advance(state, p, group)
+                row = (array, p._grad.array, *[state[name].array for name in names])
             else:
-                stage, row = None, (p.array, p._grad.array)
-            key = (row[0].dtype, stage, type(row[0]) is ndarray or p.device)
-            if key in piles:
-                piles[key].append(row)
-            else:
+                row = (array, p._grad.array)
+            key = (array.dtype, stage, type(array) is ndarray or p.device)
+            pile = piles.get(key)
+            if pile is None:
                 piles[key] = [row]
+            else:
+                pile.append(row)
         plain = without_tensors(group)
-        maximize, pull = plain["maximize"], self._pull(plain)
+        update, maximize, pull = self._update_for(plain), plain["maximize"], self._pull(plain)
         for (_, stage, _), rows in piles.items():
-            Pass(type(self).update, self._numbers(plain, stage), maximize, pull).run(rows)
+            Pass(update, self._numbers(plain, stage), maximize, pull, update in self.compilable).run(rows)
         note_written(params, f"{type(self).__name__}.step")
 
 
@@ -127,7 +137,10 @@ def _seen_through(params: list[Any]) -> bool:
 
 def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a group with numbers in place of tensors of one element."""
-    found = {k: _number(v) for k, v in group.items() if isinstance(v, TensorBase | tuple)}
+    found = {}
+    for name, value in group.items():
+        if isinstance(value, TensorBase) or (type(value) is tuple and any([isinstance(v, TensorBase) for v in value])):
+            found[name] = _number(value)
     return {**group, **found} if found else group
 
 
@@ -149,25 +162,33 @@ def _adjusted(p: Any, g: Any, maximize: bool, pull: Any) -> Any:
 class Pass:
     """One application of an update to the arrays of parameters that take the same numbers."""
 
-    __slots__ = ("maximize", "numbers", "pull", "update")
+    __slots__ = ("compilable", "maximize", "numbers", "pull", "update")
 
-    def __init__(self, update: Any, numbers: tuple[Any, ...], maximize: bool, pull: Any) -> None:
+    def __init__(self, update: Any, numbers: tuple[Any, ...], maximize: bool, pull: Any, compilable: bool) -> None:
         self.update, self.numbers, self.maximize, self.pull = update, numbers, maximize, pull
+        self.compilable = compilable
 
     def run(self, rows: list[Row]) -> None:
         """Update the arrays of each row in place."""
         first = rows[0][0]
-        if type(first) is ndarray and first.dtype.kind == "f":
+        usual = type(first) is ndarray and first.dtype.kind == "f" and first.dtype.itemsize > 2
+        if usual:
             # A ufunc takes an array of its own dtype with no question asked, a Python number with several.
-            numbers = [np.array(n, first.dtype) if type(n) is float else n for n in self.numbers]
-            self.numbers = tuple(numbers)
-        remembering = len(rows[0]) > 2
-        small = [row for row in rows if row[0].size <= SMALL] if remembering and len(rows) > 1 else []
-        if len(small) > 1:
-            self.pack(small)
-            rows = [row for row in rows if row[0].size > SMALL]
-        for row in rows:
-            self.apply(row)
+            self.numbers = tuple([np.array(n, first.dtype) if type(n) is float else n for n in self.numbers])
+        if len(rows[0]) > 2 and len(rows) > 1:  # with nothing remembered, packing costs what it saves
+            small = [row for row in rows if row[0].size <= SMALL]
+            if len(small) > 1:
+                self.pack(small)
+                rows = [row for row in rows if row[0].size > SMALL]
+        if usual and not self.maximize and not self.pull:
+            for row in rows:
+                if row[0].size <= BLOCK:
+                    self.update(*row, *self.numbers)
+                else:
+                    self.apply(row)
+        else:
+            for row in rows:
+                self.apply(row)
 
     def pack(self, rows: list[Row]) -> None:
         """Update small parameters as if they were one."""
@@ -184,16 +205,23 @@ class Pass:
 
     def apply(self, row: Row) -> None:
         """Update one parameter in place, block by block where it is large."""
-        if row[0].dtype.kind not in "f" or row[0].dtype.itemsize < 4:
+        if row[0].dtype.kind != "f" or row[0].dtype.itemsize < 4:
             self.apply_converted(row)
         elif type(row[0]) is not ndarray or row[0].size <= BLOCK:
             self.apply_whole(row)
         elif all(array.flags.c_contiguous for array in (row[0], *row[2:])):
-            flat = [array.reshape(-1) for array in row]  # a gradient that is not contiguous is copied here
-            for start in range(0, row[0].size, BLOCK):
-                self.apply_whole([array[start : start + BLOCK] for array in flat])
+            flat = tuple([array.reshape(-1) for array in row])  # a gradient that is not contiguous is copied here
+            adjusted = self.maximize or self.pull
+            if not self.compilable or adjusted or not compiled.run(self.update, flat, self.numbers):
+                threads.share(lambda start, stop: self.apply_blocks(flat, start, stop), flat[0].size, 2 * BLOCK)
         else:
             self.apply_whole(row)
+
+    def apply_blocks(self, row: Row, start: int, stop: int) -> None:
+        """Update a part of flat arrays block by block."""
+        for at in range(start, stop, BLOCK):
+            end = min(at + BLOCK, stop)
+            self.apply_whole([array[at:end] for array in row])
 
     def apply_whole(self, row: Any) -> None:
         """Update one parameter, or a block of it, in as many passes over it as the update has operations."""

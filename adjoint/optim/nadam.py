@@ -29,6 +29,7 @@ class NAdam(Elementwise):
     """Adam with Nesterov momentum (Dozat 2016)."""
 
     update = staticmethod(_update)
+    compilable = (_update,)
 
     def __init__(
         self,

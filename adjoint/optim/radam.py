@@ -41,6 +41,7 @@ class RAdam(Elementwise):
     """Rectified Adam (Liu et al. 2020)."""
 
     update = staticmethod(_update)
+    compilable = (_update,)
 
     def __init__(
         self,

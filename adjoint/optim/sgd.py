@@ -25,10 +25,6 @@ def _momentum(p: Any, g: Any, buffer: Any, lr: Any, momentum: float, fresh_share
     return p, buffer
 
 
-def _update(p: Any, g: Any, *rest: Any) -> Any:
-    return _sgd(p, g, *rest) if len(rest) == 1 else _momentum(p, g, *rest)
-
-
 class SGD(Elementwise):
     """Gradient descent with momentum, Nesterov's as well.
 
@@ -42,7 +38,7 @@ class SGD(Elementwise):
     tensor([0.8000, 1.6000], requires_grad=True)
     """
 
-    update = staticmethod(_update)
+    compilable = (_sgd, _momentum)
 
     def __init__(
         self,
@@ -77,6 +73,9 @@ class SGD(Elementwise):
                 ("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)
             ):  # fmt: skip
                 group.setdefault(name, value)
+
+    def _update_for(self, group: dict[str, Any]) -> Any:
+        return _sgd if group["momentum"] == 0 else _momentum
 
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] != 0 else ()

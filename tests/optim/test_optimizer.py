@@ -342,3 +342,28 @@ def test_many_small_parameters_and_a_late_one() -> None:
             single.step()
     assert ps[3].tolist() == alone.tolist()
     assert [float(o.state[p]["step"]) for p in ps] == [6, 6, 6, 4]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adagrad", "Adadelta", "ASGD"])
+def test_compiled_updates_are_the_same(name: str, dtype: str) -> None:
+    """What Numba makes of an update agrees with NumPy to rounding, in every element of every block."""
+    pytest.importorskip("numba", reason="compiled updates need adjoint[fast]")
+    from adjoint.kernels import provider
+
+    rng = np.random.default_rng(0)
+    start, grads = rng.normal(size=(300, 250)), rng.normal(size=(3, 300, 250))
+    results = []
+    for fast in (True, False):
+        before = provider.allow(fast)
+        try:
+            p = adjoint.tensor(start, dtype=getattr(adjoint, dtype), requires_grad=True)
+            options = {"momentum": 0.9, "nesterov": True} if name == "SGD" else {}
+            o = getattr(adjoint.optim, name)([p], **options)
+            for g in grads:
+                p.grad = adjoint.tensor(g, dtype=p.dtype)
+                o.step()
+            results.append(p.detach().numpy())
+        finally:
+            provider.allow(before)
+    np.testing.assert_allclose(*results, rtol=2e-6 if dtype == "float32" else 1e-13, atol=1e-7)
