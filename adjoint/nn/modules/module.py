@@ -9,15 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ...autograd.grad_mode import no_grad
-from ...core import device as devices
 from ...core.tensor import TensorBase
 from ...hooks import RemovableHandle
-from ...ops.create import empty_like
-from ..parameter import Buffer, Parameter, is_lazy
+from ..parameter import Buffer, Parameter
 from .backward import BackwardHook, warn_non_full_hook
+from .conversion import Convertible
 from .members import REGISTRIES, Hooks, Members, hooks_of
-from .speech import parse_to, say_where, typename
+from .speech import say_where, typename
 from .state import IncompatibleKeys, load_own, load_tree
 
 __all__ = [
@@ -153,7 +151,7 @@ def _addindent(s_: str, numSpaces: int) -> str:
     return "\n".join([first, *(numSpaces * " " + line for line in rest)])
 
 
-class Module:
+class Module(Convertible):
     """Base class of all layers and models: what is assigned to its attributes is registered.
 
     Parameters, buffers and child modules are found by `parameters`, moved by `to`, saved by `state_dict`.
@@ -786,28 +784,7 @@ class Module:
         """
         return load_tree(self, state_dict, strict, assign)
 
-    # --- Converting ---
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for param in self._parameters.values():
-            if param is None:
-                continue
-            with no_grad():
-                applied = fn(param)
-                grad = None if param.grad is None else fn(param.grad)
-            if is_lazy(param):
-                param.become_like(applied)  # type: ignore[attr-defined]
-            elif applied is not param:
-                param.data = applied
-            if grad is not None and grad is not param.grad:
-                param.grad = grad.requires_grad_(param.grad.requires_grad)
-        for name, buffer in list(self._buffers.items()):
-            if buffer is not None:
-                self._members("_buffers")[name] = fn(buffer)
-        return self
+    # --- Training ---
 
     def apply(self: T, fn: Callable[[Module], None]) -> T:
         """Call `fn` on every module below, then on this one."""
@@ -815,73 +792,6 @@ class Module:
             module.apply(fn)
         fn(self)
         return self
-
-    def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Move to a device, convert floating point members to a dtype, or order memory, in place.
-
-        Examples
-        --------
-        >>> adjoint.nn.Linear(2, 1).to(adjoint.float64).weight.dtype
-        adjoint.float64
-        """
-        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
-        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
-            )
-        if dtype is not None and dtype.is_complex:
-            warnings.warn(
-                "Complex modules are a new feature under active development whose design may change, and some "
-                "modules might not work as expected when using complex tensors as parameters or buffers.",
-                stacklevel=2,
-            )
-
-        def convert(t: Tensor) -> Tensor:
-            wanted = dtype if t.is_floating_point() or t.is_complex() else None
-            if memory_format is not None and t.dim() in (4, 5):
-                return t.to(device, wanted, non_blocking, memory_format=memory_format)
-            return t.to(device, wanted, non_blocking)
-
-        return self._apply(convert)
-
-    def cuda(self: T, device: Any = None) -> T:
-        """Move to a GPU."""
-        return self._apply(lambda t: t.cuda(device))  # type: ignore[no-any-return]
-
-    def cpu(self: T) -> T:
-        """Move to the host's memory."""
-        return self._apply(lambda t: t.cpu())  # type: ignore[no-any-return]
-
-    def type(self: T, dst_type: Any) -> T:
-        """Convert all members to a type."""
-        return self._apply(lambda t: t.type(dst_type))  # type: ignore[no-any-return]
-
-    def float(self: T) -> T:
-        """Convert floating point members to float32."""
-        return self._apply(lambda t: t.float() if t.is_floating_point() else t)  # type: ignore[no-any-return]
-
-    def double(self: T) -> T:
-        """Convert floating point members to float64."""
-        return self._apply(lambda t: t.double() if t.is_floating_point() else t)  # type: ignore[no-any-return]
-
-    def half(self: T) -> T:
-        """Convert floating point members to float16."""
-        return self._apply(lambda t: t.half() if t.is_floating_point() else t)  # type: ignore[no-any-return]
-
-    def bfloat16(self: T) -> T:
-        """Convert floating point members to bfloat16."""
-        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)  # type: ignore[no-any-return]
-
-    def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
-        """Move to a device without the values: members there are unset."""
-        place = devices.as_device(device)
-        return self._apply(lambda t: empty_like(t, device=place), recurse)  # type: ignore[no-any-return]
-
-    def share_memory(self: T) -> T:
-        """Put the members in memory that other processes see."""
-        return self._apply(lambda t: t.share_memory_())  # type: ignore[no-any-return]
-
-    # --- Training ---
 
     def train(self: T, mode: bool = True) -> T:
         """Set training mode here and below: dropout drops, batch norm uses the batch."""

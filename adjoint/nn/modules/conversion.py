@@ -1,0 +1,111 @@
+"""Moving a module's members to a device, or converting them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from ...autograd.grad_mode import no_grad
+from ...core import device as devices
+from ...ops.create import empty_like
+from ..parameter import is_lazy
+from .speech import parse_to
+
+Tensor = Any
+T = TypeVar("T", bound="Convertible")
+
+
+class Convertible:
+    """The methods of `Module` that change all members in place; a parameter stays the same object."""
+
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _members: Callable[..., Any]
+    children: Callable[..., Iterator[Any]]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for param in self._parameters.values():
+            if param is None:
+                continue
+            with no_grad():
+                applied = fn(param)
+                grad = None if param.grad is None else fn(param.grad)
+            if is_lazy(param):
+                param.become_like(applied)  # type: ignore[attr-defined]
+            elif applied is not param:
+                param.data = applied
+            if grad is not None and grad is not param.grad:
+                param.grad = grad.requires_grad_(param.grad.requires_grad)
+        for name, buffer in list(self._buffers.items()):
+            if buffer is not None:
+                self._members("_buffers")[name] = fn(buffer)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Move to a device, convert floating point members to a dtype, or order memory, in place.
+
+        Examples
+        --------
+        >>> adjoint.nn.Linear(2, 1).to(adjoint.float64).weight.dtype
+        adjoint.float64
+        """
+        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some "
+                "modules might not work as expected when using complex tensors as parameters or buffers.",
+                stacklevel=2,
+            )
+
+        def convert(t: Tensor) -> Tensor:
+            wanted = dtype if t.is_floating_point() or t.is_complex() else None
+            if memory_format is not None and t.dim() in (4, 5):
+                return t.to(device, wanted, non_blocking, memory_format=memory_format)
+            return t.to(device, wanted, non_blocking)
+
+        return self._apply(convert)
+
+    def cuda(self: T, device: Any = None) -> T:
+        """Move to a GPU."""
+        return self._apply(lambda t: t.cuda(device))  # type: ignore[no-any-return]
+
+    def cpu(self: T) -> T:
+        """Move to the host's memory."""
+        return self._apply(lambda t: t.cpu())  # type: ignore[no-any-return]
+
+    def type(self: T, dst_type: Any) -> T:
+        """Convert all members to a type."""
+        return self._apply(lambda t: t.type(dst_type))  # type: ignore[no-any-return]
+
+    def float(self: T) -> T:
+        """Convert floating point members to float32."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def double(self: T) -> T:
+        """Convert floating point members to float64."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def half(self: T) -> T:
+        """Convert floating point members to float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def bfloat16(self: T) -> T:
+        """Convert floating point members to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)  # type: ignore[no-any-return]
+
+    def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
+        """Move to a device without the values: members there are unset."""
+        place = devices.as_device(device)
+        return self._apply(lambda t: empty_like(t, device=place), recurse)  # type: ignore[no-any-return]
+
+    def share_memory(self: T) -> T:
+        """Put the members in memory that other processes see."""
+        return self._apply(lambda t: t.share_memory_())  # type: ignore[no-any-return]
