@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core import engine, modes
-from ..core.nodes import Node
+from ..core.nodes import Node, wrap
 from ..core.observation import Observer, run_opaque
 from ..core.overrides import is_subclass
 from ..core.payload import top_payload
@@ -196,6 +196,17 @@ class Tracer(Observer):
         step = Step(name, function, outputs=several, random=name.startswith("random."), dynamic=True)
         self.record(step, operands, (), result if several else (result,), ())
         return result
+
+    def number(self, container: Any, key: Any) -> Any:
+        """Return a number of the program's as a tensor, which is read anew on every run."""
+        found = container[key]
+        if self.depth or type(found) is not float:
+            return found
+        tensor = wrap(np.array(found))
+        value = self.graph.value(tensor.array, "outside")
+        self.graph.outside.append(Reference(value, (container, key), "number"))
+        self.memories.add(tensor.array, value, origin=value)
+        return tensor
 
     # --- writing lines ---
 

@@ -75,9 +75,9 @@ def _shown(part: Any) -> str:
 class Trace:
     """One way through a function: a program, and when it is the right one."""
 
-    def __init__(self, signature: Signature, surroundings: Surroundings, graph: Graph) -> None:
+    def __init__(self, signature: Signature, surroundings: Surroundings, graph: Graph, loops: Any) -> None:
         self.signature, self.surroundings, self.graph = signature, surroundings, graph
-        self.program = Program(graph, kernels.loops if kernels.available() else None)
+        self.program = Program(graph, loops)
         self.program.bind()
         self.calls = 0
         self.lock = threading.Lock()
@@ -154,10 +154,11 @@ class Trace:
 class Compiled:
     """A function that runs as compiled programs, one for each way it has gone."""
 
-    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, dynamic: Any = None) -> None:
+    def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, backend: Any = None) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.fullgraph = fullgraph
+        self.loops = kernels.loops if backend != "numpy" and kernels.available() else None
         self.traces: list[Any] = []
         self.reasons: list[str] = []  # why a program was captured anew
         self.refused: str = ""  # why the function is not compiled
@@ -210,7 +211,7 @@ class Compiled:
                 return result
             graph = tracer.finish(result)
             if not graph.escapes:  # else: state made on first use; the next call will find it there
-                self._add(Trace(signature, Surroundings(self.function, leaves), graph))
+                self._add(Trace(signature, Surroundings(self.function, leaves, _numbers(graph)), graph, self.loops))
             return result
 
     def _capture_joint(self, args: Any, kwargs: Any, signature: Signature) -> Any:
@@ -220,7 +221,8 @@ class Compiled:
         if any(m.op is GUARD for m in recording.graph.lines):
             self._refuse("it looks at values while its result requires grad; compile the step with backward inside")
         elif not recording.graph.escapes:
-            self._add(JointTrace(signature, Surroundings(self.function, recording.leaves), recording))
+            surroundings = Surroundings(self.function, recording.leaves, _numbers(recording.graph))
+            self._add(JointTrace(signature, surroundings, recording, self.loops))
         return recording.connected()
 
     def _add(self, trace: Any) -> None:
@@ -237,6 +239,11 @@ class Compiled:
         return "\n\n".join(f"# program {i}\n{t.program.code()}" for i, t in enumerate(self.traces))
 
 
+def _numbers(graph: Graph) -> set[tuple[int, Any]]:
+    """Return the places whose numbers a program reads on every run."""
+    return {(id(r.tensor[0]), r.tensor[1]) for r in graph.outside if r.attribute == "number"}
+
+
 def compile(
     model: Callable[..., Any] | None = None,
     *,
@@ -251,7 +258,8 @@ def compile(
 
     The first call runs the function and writes down every primitive it calls, backward passes and optimizer
     steps included; later calls run that list, fused. Where the function would go another way (other shapes,
-    another branch), it is captured again.
+    another branch), it is captured again. Loops are compiled by Numba where it is installed
+    (``adjoint[compile]``) unless ``backend="numpy"``; `mode`, `dynamic` and `options` are accepted and change nothing.
 
     Examples
     --------
@@ -267,4 +275,4 @@ def compile(
         )
     if disable:
         return model
-    return Compiled(model, fullgraph=fullgraph, dynamic=dynamic)
+    return Compiled(model, fullgraph=fullgraph, backend=backend)

@@ -26,16 +26,16 @@ ARITHMETIC = {
 # The same, for floats only.
 FLOATING = {
     "div": "{0} / {1}", "reciprocal": "{one} / {0}", "sqrt": "sqrt{w}({0})", "rsqrt": "{one} / sqrt{w}({0})",
-    "exp": "exp{w}({0})", "log": "log{w}({0})", "tanh": "tanh{w}({0})", "sigmoid": "sigmoid{w}({0})", "erf": "erf{w}({0})",
-    "sin": "sin{w}({0})", "cos": "cos{w}({0})", "log1p": "log1p{w}({0})", "expm1": "expm1{w}({0})", "log2": "log2{w}({0})",
-    "floor": "floor{w}({0})", "ceil": "ceil{w}({0})", "trunc": "trunc{w}({0})", "atan": "atan{w}({0})", "sinh": "sinh{w}({0})",
-    "cosh": "cosh{w}({0})", "tan": "tan{w}({0})", "asin": "asin{w}({0})", "acos": "acos{w}({0})",
-    "relu": "{zero} if {0} <= {zero} else {0}", "silu": "{0} * sigmoid{w}({0})",
-    "silu_slope": "silu_slope{w}({0})", "lerp": "{0} + {2} * ({1} - {0})",
+    "exp": "exp{w}({0})", "log": "log{w}({0})", "tanh": "tanh{w}({0})", "sigmoid": "sigmoid{w}({0})",
+    "erf": "erf{w}({0})", "sin": "sin{w}({0})", "cos": "cos{w}({0})", "log1p": "log1p{w}({0})",
+    "expm1": "expm1{w}({0})", "log2": "log2{w}({0})", "floor": "floor{w}({0})", "ceil": "ceil{w}({0})",
+    "trunc": "trunc{w}({0})", "atan": "atan{w}({0})", "sinh": "sinh{w}({0})", "cosh": "cosh{w}({0})",
+    "tan": "tan{w}({0})", "asin": "asin{w}({0})", "acos": "acos{w}({0})", "relu": "{zero} if {0} <= {zero} else {0}",
+    "silu": "{0} * sigmoid{w}({0})", "silu_slope": "silu_slope{w}({0})", "lerp": "{0} + {2} * ({1} - {0})",
     "sign": "({one} if {0} > {zero} else {zero}) - ({one} if {0} < {zero} else {zero})",
-    "leaky_relu": "{0} if {0} > {zero} else {0} * {negative_slope}",
-    "gelu": "gelu_{approximate}{w}({0})", "gelu_slope": "gelu_slope_{approximate}{w}({0})",
-    "softplus": "softplus{w}({0}, {beta}, {threshold})", "power": "power{w}({0}, {exponent})", "pow": "power{w}({0}, {1})",
+    "leaky_relu": "{0} if {0} > {zero} else {0} * {negative_slope}", "gelu": "gelu_{approximate}{w}({0})",
+    "gelu_slope": "gelu_slope_{approximate}{w}({0})", "softplus": "softplus{w}({0}, {beta}, {threshold})",
+    "power": "power{w}({0}, {exponent})", "pow": "power{w}({0}, {1})",
 }  # fmt: skip
 # Computed in the common dtype of the operands; the result is a truth.
 COMPARISONS = {

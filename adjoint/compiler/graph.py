@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
+from ..core.nodes import wrap
 from ..core.primitive import Op
 from ..tree import TreeSpec
 
@@ -171,7 +172,11 @@ def _short(value: Any) -> str:
 
 
 class Reference:
-    """A tensor outside the program, read afresh on each run; with ``attribute="grad"``, the gradient of one."""
+    """A tensor outside the program, read afresh on each run.
+
+    With ``attribute="grad"`` it is the gradient of `tensor`; with ``"number"``, `tensor` is a pair of a container and
+    a key, and the number there is read.
+    """
 
     __slots__ = ("attribute", "tensor", "value")
 
@@ -183,6 +188,9 @@ class Reference:
         """The tensor as it is now."""
         if not self.attribute:
             return self.tensor
+        if self.attribute == "number":
+            container, key = self.tensor
+            return wrap(np.array(container[key], np.float64))
         found = self.tensor._grad
         if found is None:
             raise GuardFailure(f"{self.value} is the .grad of a tensor, which had one when the program was captured")
@@ -342,7 +350,7 @@ class Graph:
     def __str__(self) -> str:
         heads = [f"argument {v}: {v.described}" for v in self.arguments]
         for r in self.outside:
-            heads.append(f"outside {r.value}: {r.value.described}{' (.grad)' if r.attribute else ''}")
+            heads.append(f"outside {r.value}: {r.value.described}{f' (.{r.attribute})' if r.attribute else ''}")
         heads += [f"constant {v}: {v.described}" for v in self.constants]
         tails = ["return " + ", ".join(map(_short, self.outputs))] if self.outputs else []
         tails += [f"grad of {_named(e.target, self.outside)} = {e.value}" for e in self.effects]

@@ -57,9 +57,10 @@ class Fact:
 class Surroundings:
     """The facts around a function."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Any = ()) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Any, read: set[tuple[int, Any]]) -> None:
         self.facts: list[Fact] = []
         self.seen: set[int] = set()
+        self.read = read  # places whose number is read on every run
         self._visit(function, getattr(function, "__name__", type(function).__name__), 0)
         for i, argument in enumerate(arguments):
             if not isinstance(argument, TensorBase):
@@ -75,7 +76,7 @@ class Surroundings:
     # --- looking around ---
 
     def _note(self, container: Any, key: Any, value: Any, name: str, depth: int) -> None:
-        if len(self.facts) >= _MOST:
+        if len(self.facts) >= _MOST or (id(container), key) in self.read:
             return
         simple = isinstance(value, _SIMPLE) or (isinstance(value, tuple) and all(isinstance(v, _SIMPLE) for v in value))
         self.facts.append(Fact(container, key, value, name, not simple))
@@ -132,7 +133,7 @@ class Surroundings:
         for key, item in list(attributes.items()):
             if not _is_bookkeeping(key):
                 self._note(attributes, key, item, f"{name}.{key}", depth + 1)
-        forward = getattr(type(value), "forward", None) or getattr(type(value), "__call__", None)
+        forward = getattr(type(value), "forward", None) or type(value).__dict__.get("__call__")
         if isinstance(forward, types.FunctionType):
             self._visit(forward, f"{name}.{forward.__name__}", depth + 1)
 

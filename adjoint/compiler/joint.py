@@ -20,7 +20,6 @@ from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
 from ..tree import tree_flatten, tree_unflatten
-from . import kernels
 from .capture import Tracer
 from .graph import WRITE, Graph, Value
 from .program import Program, note_writes
@@ -124,7 +123,7 @@ class _Compiled(Function):
 class JointTrace:
     """A forward and a backward program, and when they are the right ones."""
 
-    def __init__(self, signature: Any, surroundings: Any, recording: Recording) -> None:
+    def __init__(self, signature: Any, surroundings: Any, recording: Recording, loops: Any) -> None:
         self.signature, self.surroundings = signature, surroundings
         self.lock = threading.Lock()
         graph = recording.graph
@@ -146,9 +145,9 @@ class JointTrace:
         needed = {v for m in behind for v in m.inputs} | {v for v in gradients if isinstance(v, Value)}
         self.kept = [v for v in made if v in needed]
         arguments = [v for v in graph.arguments if v not in seeds]
-        self.ahead = _part(graph, ahead, arguments, [*(outputs[i] for i in self.tensors), *self.kept])
+        self.ahead = _part(graph, ahead, arguments, [*(outputs[i] for i in self.tensors), *self.kept], loops)
         used = [v for v in arguments if v in needed]
-        self.behind = _part(graph, behind, [*self.kept, *used, *recording.seeds], gradients)
+        self.behind = _part(graph, behind, [*self.kept, *used, *recording.seeds], gradients, loops)
         self.leaves = [leaf_of[v] for v in self.ahead.graph.arguments]
         self.backward_leaves = [leaf_of[v] for v in used]
         self.gradients = gradients
@@ -218,13 +217,13 @@ def _dependents(graph: Graph, roots: set[Value]) -> set[Value]:
     return found
 
 
-def _part(graph: Graph, lines: list[Any], arguments: list[Value], outputs: list[Any]) -> Program:
+def _part(graph: Graph, lines: list[Any], arguments: list[Value], outputs: list[Any], loops: Any) -> Program:
     """Return some lines of a graph as a program of its own."""
     part = graph.copy()
     mine = set(map(id, lines))
     part.lines = [twin for twin, line in zip(part.lines, graph.lines, strict=True) if id(line) in mine]
     part.arguments, part.outputs, part.effects = arguments, outputs, []
     part.prune()
-    program = Program(part, kernels.loops if kernels.available() else None)
+    program = Program(part, loops)
     program.bind()
     return program

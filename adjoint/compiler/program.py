@@ -375,6 +375,11 @@ class Program:
     def is_bound(self) -> bool:
         """Return whether the outside tensors still hold the arrays that the program works on."""
         for reference, tensor, array in self.bound:
+            if reference.attribute == "number":
+                container, key = reference.tensor
+                if array[()] != container[key]:
+                    array[...] = container[key]
+                continue
             if reference.attribute:
                 if reference.tensor._grad is not tensor:
                     return False

@@ -65,6 +65,10 @@ class Observer:
         if self.inner is not None:
             self.inner.lent(x)
 
+    def number(self, container: Any, key: Any) -> Any:
+        """Return a number that a program keeps somewhere and may change, such as a learning rate."""
+        return container[key] if self.inner is None else self.inner.number(container, key)
+
     def cut(self, x: TensorBase, out: Any, how: str) -> None:
         """Hear that `out` has the value of `x` but not its history, by `detach()` say."""
         if self.inner is not None:
@@ -90,6 +94,12 @@ def lifting(create_graph: bool) -> Any:
             return "quiet"
         watching = watching.inner
     return False
+
+
+def number(container: Any, key: Any) -> Any:
+    """Return ``container[key]``; where a program is captured, a tensor that has its value on every run."""
+    watching = modes.local.observer if modes.unusual else None
+    return container[key] if watching is None else watching.number(container, key)
 
 
 def opaque(name: str, function: Callable[..., Any], *args: Any) -> Any:

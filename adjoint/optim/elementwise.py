@@ -65,7 +65,7 @@ class Elementwise(Optimizer):
         loss = self._loss_of(closure)
         for group in self.param_groups:
             params = [p for p in group["params"] if p._grad is not None]
-            if any([p._grad.is_sparse for p in params]):
+            if any(p._grad.is_sparse for p in params):
                 params = self._step_sparse(params, group)
             if not params:
                 continue
@@ -139,7 +139,7 @@ def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a group with numbers in place of tensors of one element."""
     found = {}
     for name, value in group.items():
-        if isinstance(value, TensorBase) or (type(value) is tuple and any([isinstance(v, TensorBase) for v in value])):
+        if isinstance(value, TensorBase) or (type(value) is tuple and any(isinstance(v, TensorBase) for v in value)):
             found[name] = _number(value)
     return {**group, **found} if found else group
 
