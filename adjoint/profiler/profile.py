@@ -129,6 +129,7 @@ class profile:
         self.step_num = 0
         self.current_action = self._planned()
         self.metadata: dict[str, Any] = {}
+        self.recorder: Recorder | None = None  # of the last recording
         self._recorder: Recorder | None = None
         self._events: list[Any] = []
 
@@ -171,6 +172,7 @@ class profile:
         if recording and self._recorder is None:
             self._recorder = Recorder(self.record_shapes, self.profile_memory, self.with_stack, self.with_modules)
             self._recorder.__enter__()
+            self.recorder = self._recorder
         elif not recording:
             self._close()
 

@@ -30,6 +30,7 @@ class Recorder(Observer):
         self.modules: list[str] = []
         self.names: dict[int, str] = {}
         self.modules_of: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self.times_of: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
         self.handles: list[Any] = []
 
     def __enter__(self) -> Recorder:
@@ -138,6 +139,7 @@ class Recorder(Observer):
         def after(given: Any, grads: Any) -> None:
             event = running.pop()
             self.end(event)
+            self.times_of[node] = self.times_of.get(node, 0.0) + event.cpu_time_total
             if self.memory:
                 fresh = {
                     id(owner_of(g.array)): g.array.nbytes for g in given if g is not None and hasattr(g.array, "nbytes")
@@ -149,11 +151,10 @@ class Recorder(Observer):
     # --- modules ---
 
     def _enter_module(self, module: Any, args: Any) -> None:
-        if not self.modules:
-            self.names.update({id(m): name for name, m in module.named_modules()})
-        name = self.names.get(id(module), "")
         title = type(module).__name__
-        self.modules.append(f"{name}({title})" if name else title)
+        if not self.modules:  # the outermost: paths start from it
+            self.names.update({id(m): f"{title}.{name}" if name else title for name, m in module.named_modules()})
+        self.modules.append(self.names.get(id(module), title))
         self.begin(f"nn.Module: {title}", "module").module = self.modules[-1]
 
     def _leave_module(self, module: Any, args: Any, result: Any) -> None:

@@ -1,0 +1,136 @@
+"""Pictures of graphs: what they contain, and that a browser shows them, ten thousand nodes included."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adjoint
+from adjoint import nn
+
+
+class Block(nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(size, size), nn.Linear(size, size)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.b(adjoint.relu(self.a(x)))
+
+
+def profiled(blocks: int) -> tuple[Any, Any, Any]:
+    net = nn.Sequential(*[Block(4) for _ in range(blocks)])
+    with adjoint.profiler.profile(with_modules=True) as prof:
+        loss = net(adjoint.randn(2, 4)).sum()
+        loss.backward(retain_graph=True)
+    return net, loss, prof
+
+
+def data_of(page: str) -> Any:
+    text = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)
+    assert text is not None
+    return json.loads(text.group(1))
+
+
+def test_nodes_edges_bytes_groups_and_lines() -> None:
+    x = adjoint.ones(2, 3, requires_grad=True)
+    y = (x * 2).sin()
+    page = adjoint.viz.graph((y * y).sum(), params={"x": x})
+    data = data_of(page)
+    names = [n[0] for n in data["nodes"]]
+    assert names == ["SumBackward0", "MulBackward0", "SinBackward0", "MulBackward0", "x [2, 3]"]
+    assert [n[6] for n in data["nodes"]] == [[1], [2], [3], [4], []]
+    assert [n[2] for n in data["nodes"]] == [0, 1, 2, 3, 4]
+    kept = {n[0]: n[3] for n in data["nodes"][1:3]}
+    assert kept == {"MulBackward0": 24, "SinBackward0": 24}
+    assert data["groups"] == ["test_nodes_edges_bytes_groups_and_lines", "leaves"]
+    assert all("test_drawing.py" in n[5] for n in data["nodes"][:4])
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # needs nothing from elsewhere
+
+
+def test_a_profile_gives_modules_times_and_the_hot_path() -> None:
+    net, loss, prof = profiled(2)
+    data = data_of(adjoint.viz.graph(loss, params=net, profile=prof))
+    assert {"Sequential.0.a", "Sequential.1.b", "leaves"} <= set(data["groups"])
+    hot = sorted((n for n in data["nodes"] if n[7]), key=lambda n: n[7])
+    assert hot[0][0] == "SumBackward0" and [n[7] for n in hot] == list(range(1, len(hot) + 1))
+    assert sum(n[4] for n in data["nodes"]) > 0
+    assert any(n[0] == "1.a.weight [4, 4]" for n in data["nodes"])
+
+
+def test_dot() -> None:
+    x = adjoint.ones(2, requires_grad=True)
+    text = adjoint.viz.dot((x * 2).sum(), params=[('a "name"', x)])
+    assert text.startswith("digraph backward {") and text.endswith("}\n")
+    assert "n0 -> n1;" in text and "MulBackward0" in text and 'a \\"name\\" [2]' in text
+    assert text.count("{") == text.count("}")
+
+
+def test_several_outputs_leaves_and_no_graph() -> None:
+    x = adjoint.ones(4, requires_grad=True)
+    a, b = x.split(2)
+    names = [n[0] for n in data_of(adjoint.viz.graph((a * b).sum()))["nodes"]]
+    assert names.count("SplitBackward0") == 1 or any("Split" in n for n in names)
+    assert [n[0] for n in data_of(adjoint.viz.graph(x))["nodes"]] == ["leaf [4]"]
+    assert data_of(adjoint.viz.graph(x.detach()))["nodes"] == []
+
+
+def test_text_from_the_program_cannot_leave_the_data() -> None:
+    x = adjoint.ones(2, requires_grad=True)
+    page = adjoint.viz.graph((x * 2).sum(), params={"</script><b>": x}, title="<i>")
+    assert "</script><b>" not in page and "<i>" not in page
+    assert data_of(page)["nodes"][-1][0] == "</script><b> [2]"
+
+
+# --- In a browser -----------------------------------------------------------------------------------
+
+_browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+in_browser = pytest.mark.skipif(_browser is None, reason="no Chromium here to look at the page with")
+
+
+def seen(path: Path, link: str = "") -> str:
+    """Return the page as the browser has it after its script ran."""
+    run = subprocess.run(
+        [
+            str(_browser), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom",
+            f"{path.as_uri()}{link}",
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return run.stdout
+
+
+def attribute(dom: str, name: str) -> int:
+    value = re.search(rf'<body[^>]*data-{name}="(\d+)"', dom)
+    assert value is not None, "the page's script did not run to its end"
+    return int(value.group(1))
+
+
+@in_browser
+def test_the_page_in_chromium(tmp_path: Path) -> None:
+    x = adjoint.ones(2, requires_grad=True)
+    path = tmp_path / "page.html"
+    adjoint.viz.graph(((x * 2).sin() * x).sum(), path, params={"x": x})
+    dom = seen(path)
+    assert attribute(dom, "boxes") == 5 and dom.count("<rect") == 5
+    assert ">SinBackward0<" in dom and ">x [2]<" in dom and "5 nodes, 2 groups, 20 B kept" in dom
+
+
+@in_browser
+def test_ten_thousand_nodes_in_chromium(tmp_path: Path) -> None:
+    net, loss, prof = profiled(1250)
+    path = tmp_path / "page.html"
+    page = adjoint.viz.graph(loss, path, params=net, profile=prof)
+    assert len(data_of(page)["nodes"]) > 10_000 and len(page) < 2_000_000
+    closed = seen(path)
+    assert attribute(closed, "boxes") <= 60 and attribute(closed, "ready") < 3000
+    opened = seen(path, "#open=all&search=Sequential.600.b")
+    assert attribute(opened, "boxes") > 10_000 and attribute(opened, "ready") < 5000
+    assert 0 < attribute(opened, "visible") < 200  # only what is on the screen becomes elements
+    assert "1 found" in opened and 'class="node hot found"' in opened.replace('"node found hot"', '"node hot found"')
