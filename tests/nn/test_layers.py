@@ -321,6 +321,73 @@ def test_second_derivatives_of_recurrent_layers(name: str, reverse: bool) -> Non
     same(program, 1e-8)
 
 
+def attention(m: Any) -> Any:
+    m.manual_seed(0)
+    layer, x = m.nn.MultiheadAttention(8, 2, batch_first=True), m.randn(2, 5, 8)
+    mask = m.nn.Transformer.generate_square_subsequent_mask(5)
+    padding = m.tensor([[False] * 4 + [True], [False] * 5])
+    return [
+        layer(x, x, x, attn_mask=mask, average_attn_weights=False),
+        layer(x, x, x, attn_mask=mask, is_causal=True, need_weights=False)[0],
+        layer(x, x, x, key_padding_mask=padding),
+    ]
+
+
+def padded_encoder(m: Any) -> Any:
+    m.manual_seed(0)
+    net = m.nn.TransformerEncoder(m.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2).eval()
+    x, padding = m.randn(2, 5, 8), m.tensor([[False] * 3 + [True] * 2, [False] * 5])
+    with m.no_grad():
+        without = net(x, src_key_padding_mask=padding), net(x)
+    return net(x, src_key_padding_mask=padding), without
+
+
+def moving_average(m: Any) -> Any:
+    norm = m.nn.BatchNorm1d(3, momentum=None)
+    for i in range(3):
+        norm(m.arange(12.0).reshape(4, 3) * i)
+    return norm.eval()(m.ones(2, 3)), dict(norm.state_dict())
+
+
+def bags(m: Any) -> Any:
+    m.manual_seed(0)
+    layer = m.nn.EmbeddingBag(5, 3, mode="sum")
+    out = layer(m.tensor([1, 2, 3, 4]), m.tensor([0, 2]))
+    out.sum().backward()
+    return out, layer.weight.grad, m.nn.Embedding.from_pretrained(m.ones(2, 2)).weight.requires_grad
+
+
+def responses(m: Any) -> Any:
+    x = m.arange(72.0).reshape(1, 6, 3, 4)
+    return [m.nn.CrossMapLRN2d(size)(x) for size in (2, 3, 5)], m.nn.LocalResponseNorm(3)(x)
+
+
+def unpooling(m: Any) -> Any:
+    pooled, places = m.nn.MaxPool2d(2, return_indices=True)(m.arange(16.0).reshape(1, 1, 4, 4))
+    return m.nn.MaxUnpool2d(2)(pooled, places)
+
+
+def projected(m: Any) -> Any:
+    m.manual_seed(0)
+    out, (hidden, cell) = m.nn.LSTM(3, 4, proj_size=2, num_layers=2)(m.randn(5, 3))
+    return out, hidden, cell
+
+
+def whole_transformer(m: Any) -> Any:
+    m.manual_seed(0)
+    net = m.nn.Transformer(8, 2, 1, 1, 16, 0.0, batch_first=True)
+    return net(m.randn(2, 4, 8), m.randn(2, 3, 8), tgt_mask=net.generate_square_subsequent_mask(3))
+
+
+CALLED = [attention, padded_encoder, moving_average, bags, responses, unpooling, projected, whole_transformer]
+
+
+@needs_torch
+@pytest.mark.parametrize("program", CALLED, ids=lambda f: f.__name__)
+def test_calls(program: Any) -> None:
+    same(program, 1e-5)
+
+
 def test_frozen_numbers() -> None:
     """A few of torch's numbers, for where torch is not installed."""
     adjoint.manual_seed(0)

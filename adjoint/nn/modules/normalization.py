@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ops.create import empty
+from ...ops.create import empty, tensor
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
@@ -33,8 +33,23 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
+def _lua_windows(channels: int, size: int) -> list[list[float]]:
+    """Return which channels each one is divided by: a running sum that drops a channel one step late."""
+    reach = int((size - 1) / 2 + 1)
+    weights = [1.0 if other < reach else 0.0 for other in range(channels)]
+    rows = [weights]
+    for channel in range(1, channels):
+        weights = list(weights)
+        if channel < channels - reach + 1:
+            weights[channel + reach - 1] += 1
+        if channel > reach:
+            weights[channel - reach] -= 1
+        rows.append(weights)
+    return rows
+
+
 class CrossMapLRN2d(Module):
-    """`LocalResponseNorm` of images, as Lua Torch had it."""
+    """`LocalResponseNorm` of images, with the windows that Lua Torch had."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
@@ -44,7 +59,10 @@ class CrossMapLRN2d(Module):
         """Return `input`, normalised."""
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        count = input.shape[1]
+        windows = tensor(_lua_windows(count, self.size), dtype=input.dtype, device=input.device)
+        sums = (windows @ (input * input).flatten(2)).reshape(input.shape)
+        return input * (self.k + self.alpha / self.size * sums) ** -self.beta
 
     def extra_repr(self) -> str:
         """Return the numbers."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core import dtypes
+from ...core.modes import is_grad_enabled
 from ...ops.arrange import triu
 from ...ops.create import full
 from .. import functional as F
@@ -263,8 +264,20 @@ class TransformerDecoderLayer(_Layer):
         return self.dropout3(self._inner(x))
 
 
+def _can_drop_padding(layer: Any) -> bool:
+    if not isinstance(layer, TransformerEncoderLayer) or layer.norm_first or layer.norm1.eps != layer.norm2.eps:
+        return False
+    attention = layer.self_attn
+    fits = attention.batch_first and attention._qkv_same_embed_dim and attention.num_heads % 2 == 0
+    return fits and attention.in_proj_bias is not None and layer.activation in (F.relu, F.gelu)
+
+
 class TransformerEncoder(Module):
-    """Encoder layers one above the other."""
+    """Encoder layers one above the other.
+
+    In evaluation without gradients, padding at the end of sequences gives zeros, as in torch, unless
+    `enable_nested_tensor` is off.
+    """
 
     __constants__ = ["norm"]
 
@@ -279,8 +292,8 @@ class TransformerEncoder(Module):
         super().__init__()
         self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
-        # Torch computes without the padding in evaluation when asked to; there is nothing to gain here.
-        self.enable_nested_tensor, self.use_nested_tensor, self.mask_check = enable_nested_tensor, False, mask_check
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = enable_nested_tensor and _can_drop_padding(encoder_layer)
 
     def forward(
         self,
@@ -290,6 +303,7 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Tensor:
         """Return what the layers make of `src`."""
+        dropped = self._drops(src, mask, src_key_padding_mask)
         padding, mask = _float_masks(src, src_key_padding_mask, mask)
         first = self.layers[0]
         length = _get_seq_len(src, first.self_attn.batch_first if hasattr(first, "self_attn") else False)
@@ -297,7 +311,18 @@ class TransformerEncoder(Module):
         out = src
         for layer in self.layers:
             out = layer(out, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        if dropped:
+            out = out.masked_fill(src_key_padding_mask.unsqueeze(-1), 0.0)  # type: ignore[union-attr]
         return out if self.norm is None else self.norm(out)
+
+    def _drops(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> bool:
+        """Return whether torch would leave the padding out here, and so return zeros in its place."""
+        if not self.use_nested_tensor or self.layers[0].training or mask is not None or padding is None:
+            return False
+        if src.dim() != 3 or padding.dtype != dtypes.bool_ or is_grad_enabled():
+            return False
+        ends = padding.sort(dim=1, stable=True)[0] == padding  # padding comes last
+        return bool(ends.all()) or not self.mask_check
 
 
 class TransformerDecoder(Module):
