@@ -2,6 +2,7 @@
 
 from .capture import Captured, CaptureError, capture
 from .compiled import Compiled, compile
+from .explaining import Explanation, explain
 from .graph import GUARD, WRITE, Effect, Graph, GuardFailure, Line, Reference, Step, Value
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Captured",
     "Compiled",
     "Effect",
+    "Explanation",
     "Graph",
     "GuardFailure",
     "Line",
@@ -19,4 +21,5 @@ __all__ = [
     "Value",
     "capture",
     "compile",
+    "explain",
 ]
