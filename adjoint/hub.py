@@ -6,9 +6,9 @@ import hashlib
 import os
 import re
 import sys
-import urllib.parse
 import urllib.request
 from typing import Any, NoReturn
+from urllib.parse import urlparse
 
 from .serialization import FileFormatError
 from .serialization import load as _load
@@ -17,7 +17,7 @@ from .serialization.atomic import replacing
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 _chosen: str | None = None
-_HASH = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # in a file's name: how its SHA-256 begins
 
 
 def _get_torch_home() -> str:
@@ -41,7 +41,7 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
 
     Only ``https:``, ``http:`` and ``file:`` addresses are opened.
     """
-    if urllib.parse.urlparse(url).scheme not in ("https", "http", "file"):
+    if urlparse(url).scheme not in ("https", "http", "file"):
         raise ValueError(f"not an address of a file to download: {url}")
     digest = hashlib.sha256()
     with urllib.request.urlopen(url) as response, replacing(dst) as file:
@@ -59,11 +59,11 @@ def load_state_dict_from_url(
     """Download a checkpoint, unless it is there already, and load it; nothing in it is run."""
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     os.makedirs(folder, exist_ok=True)
-    name = file_name or os.path.basename(urllib.parse.urlparse(url).path)
+    name = file_name or os.path.basename(urlparse(url).path)
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         sys.stderr.write(f'Downloading: "{url}" to {path}\n')
-        found = _HASH.search(name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, found.group(1) if found else None, progress)
     loaded = _load(path, map_location=map_location)
     if not isinstance(loaded, dict):

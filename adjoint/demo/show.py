@@ -37,7 +37,7 @@ def demonstrate(out: str | os.PathLike[str] = "adjoint-demo.html", short: bool =
         How many of the digits that it had not seen it reads right.
     """
     manual_seed(0)
-    images, labels = digits(1000 if short else 4000)
+    images, labels = digits(2000 if short else 6000)
     model = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -46,7 +46,7 @@ def demonstrate(out: str | os.PathLike[str] = "adjoint-demo.html", short: bool =
     count = sum(p.numel() for p in model.parameters())
     print(f"A network of {count:,} parameters learns to read {len(labels):,} drawn digits, on NumPy alone:")
     started = time.perf_counter()
-    losses = _trained(model, images, labels, 3 if short else 6)
+    losses = _trained(model, images, labels, 6 if short else 10)
     seconds = time.perf_counter() - started
     test_images, test_labels = digits(500)
     with no_grad():
@@ -65,7 +65,7 @@ def demonstrate(out: str | os.PathLike[str] = "adjoint-demo.html", short: bool =
 def _trained(model: Any, images: Any, labels: Any, epochs: int) -> list[float]:
     """Train a model; return the loss of every step."""
     loader: DataLoader[Any] = DataLoader(TensorDataset(images, labels), batch_size=50, shuffle=True)
-    optimizer = optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = optim.Adam(model.parameters(), lr=5e-3)
     losses: list[float] = []
     bar = Progress(epochs * len(loader), "training")
     steps = iter(bar)

@@ -12,10 +12,10 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _C, ops, version
+from .. import ops, version
 from ..core import dtypes
 from .absent import AbsentModule, operators
-from .harmless import C_NAMES, MODULES, offered
+from .harmless import ADDED, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
 
@@ -93,11 +93,11 @@ def _module_of(rest: str) -> types.ModuleType | None:
     if not rest:
         return importlib.import_module("adjoint")
     name = f"adjoint.{rest}"
-    known = sys.modules.get(name)
-    if known is not None:
-        return known
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        for added, value in ADDED.get(rest, {}).items():
+            module.__dict__.setdefault(added, value)
+        return module
     except ModuleNotFoundError as error:
         # Only where it is this module that is missing, or one on the way to it.
         if error.name is None or not (name + ".").startswith(error.name + "."):
@@ -131,16 +131,15 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     sys.modules["torch"] = adjoint
     adjoint.__version__ = version.__version__ = TORCH_VERSION  # type: ignore[attr-defined]
-    for name, module in list(sys.modules.items()):
+    for name in [*sys.modules, *(f"adjoint.{room}" for room in ADDED)]:
         if name.startswith("adjoint."):
-            sys.modules["torch" + name.removeprefix("adjoint")] = module
+            rest = name.removeprefix("adjoint.")
+            sys.modules[f"torch.{rest}"] = _module_of(rest) or sys.modules[name]
     adjoint.__dict__.setdefault("torch", adjoint)
     adjoint.__name__ = "torch"
     dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     sys.meta_path.append(_LastFinder())
     ops.__dict__["__getattr__"] = _operator
-    for name, value in C_NAMES.items():
-        _C.__dict__.setdefault(name, value)
     for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):
         _answer_absent(importlib.import_module(package))
 

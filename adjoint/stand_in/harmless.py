@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["C_NAMES", "MODULES", "offered"]
+__all__ = ["ADDED", "MODULES", "offered"]
 
 
 def same(value: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -156,12 +156,21 @@ MODULES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-# Names of torch's C++ module that programs touch while they are imported.
-C_NAMES: dict[str, Any] = {
-    "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
-    "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_jit_set_profiling_executor": nothing,
-    "_jit_override_can_fuse_on_cpu": nothing, "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False,
-    "_cuda_isCurrentStreamCapturing": no, "_functorch": _Config(), "_is_tracing": no,
+# Names that adjoint's modules do not have, and that do no harm.
+ADDED: dict[str, dict[str, Any]] = {
+    "_C": {
+        "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
+        "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
+        "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
+        "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
+        "Graph": _Config, "ScriptModule": _Config, "ScriptFunction": _Config, "Value": _Config, "Node": _Config,
+    },
+    "compiler": {
+        "is_compiling": no, "is_dynamo_compiling": no, "is_exporting": no, "disable": decorator, "reset": nothing,
+        "allow_in_graph": decorator, "assume_constant_result": decorator, "substitute_in_graph": decorator,
+        "cudagraph_mark_step_begin": nothing, "set_stance": context, "list_backends": answer([]),
+    },
+    "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
 
 
