@@ -101,6 +101,21 @@ def _check_gradient(root: Any, g: Any, batched: bool) -> None:
 _ONES = {np.dtype(d): np.ones((), d) for d in ("float32", "float64")}
 
 
+def _usual_start(root: Any, g: Any) -> Any:
+    """Return the gradient to start from where there is nothing to check; else None."""
+    if not isinstance(root, TensorBase) or root.node is None:
+        return None
+    a = root.array
+    one = _ONES.get(a.dtype)
+    if one is None or type(a) is not ndarray:
+        return None
+    if g is None:
+        return one.copy() if a.ndim == 0 else None
+    if isinstance(g, TensorBase) and type(g.array) is ndarray and g.array.dtype is a.dtype and g.array.shape == a.shape:
+        return g.array
+    return None
+
+
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -131,12 +146,11 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
-    if grad_tensors is None and inputs is None and not create_graph and not modes.unusual:
-        if grad_variables is None and isinstance(tensors, TensorBase) and tensors.node is not None:
-            one = _ONES.get(tensors.array.dtype)
-            if one is not None and type(tensors.array) is ndarray and tensors.array.ndim == 0:  # as nearly always
-                engine.backward((edge_of(tensors),), (one.copy(),), bool(retain_graph), False)
-                return
+    if inputs is None and not create_graph and not modes.unusual and grad_variables is None:
+        start = _usual_start(tensors, grad_tensors)
+        if start is not None:
+            engine.backward((edge_of(tensors),), (start,), bool(retain_graph), False)
+            return
     roots = _tuple(tensors)
     if inputs is not None:
         inputs = _tuple(inputs)

@@ -57,16 +57,24 @@ def _refuse_all_of_none(name: str, x: Any, kind: type[Exception] = RuntimeError)
 # --- Largest and smallest, shared out among equals ----------------------------------------------------------
 
 
+_count: Any = np.add.reduce
+_maximum: Any = np.maximum.reduce
+_minimum: Any = np.minimum.reduce
+
+
 def _amax(x: Any, axes: Any, keepdims: Any) -> Any:
-    return x.max(axis=axes, keepdims=keepdims)
+    return _maximum(x, axes, None, None, keepdims) if type(x) is ndarray else x.max(axis=axes, keepdims=keepdims)
 
 
 def _amin(x: Any, axes: Any, keepdims: Any) -> Any:
-    return x.min(axis=axes, keepdims=keepdims)
+    return _minimum(x, axes, None, None, keepdims) if type(x) is ndarray else x.min(axis=axes, keepdims=keepdims)
 
 
 def _share(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     """Return the gradient of an extreme: split evenly among the elements that equal it."""
+    if type(x) is ndarray and not isinstance(g, TensorBase):
+        same = x == kept(out, x.ndim, axes, keepdims)
+        return same * (kept(g, x.ndim, axes, keepdims) / _count(same, axes, g.dtype, None, True))
     chosen = cast_p(x == kept(out, x.ndim, axes, keepdims), dtype_of(g))
     return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
 
@@ -154,10 +162,6 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
 
 
 # --- Largest and smallest, with their places ------------------------------------------------------
-
-
-_maximum: Any = np.maximum.reduce
-_minimum: Any = np.minimum.reduce
 
 
 def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:

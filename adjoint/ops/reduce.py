@@ -42,7 +42,7 @@ def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
 
 def spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """Return a reduction's gradient repeated to the shape of its input."""
-    if type(g) is ndarray:
+    if type(g) is ndarray or isinstance(g, np.generic):  # which arithmetic makes of 0-d arrays
         kept = g.reshape(kept_shape(shape, axes)) if g.ndim else g
         if math.prod(shape) <= _LARGE:
             out = np.empty(shape, g.dtype)
@@ -54,8 +54,8 @@ def spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 def kept(value: Any, rank: int, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Return a reduction's result, or its gradient, with the reduced axes in place, at size 1."""
-    if keepdims:
-        return value
+    if keepdims or isinstance(value, np.generic) or (type(value) is ndarray and value.ndim == 0):
+        return value  # a single number meets any shape
     left = iter(value.shape)
     return value.reshape(tuple([1 if i in axes else next(left) for i in range(rank)]))
 
