@@ -275,4 +275,6 @@ def compile(
         )
     if disable:
         return model
-    return Compiled(model, fullgraph=fullgraph, backend=backend)
+    compiled = Compiled(model, fullgraph=fullgraph, backend=backend)
+    stand_for = getattr(model, "_compiled_with", None)  # a module wants to stay one
+    return compiled if stand_for is None else stand_for(compiled)

@@ -108,7 +108,9 @@ def test_module_with_backward_outside() -> None:
         found = torch.autograd.grad(compiled(x * 2).square().sum(), [x, *model.parameters()])
         for a, b in zip(wanted, found):
             close(a, b)
-    assert compiled.traces
+    assert compiled.compiled.traces
+    assert [name for name, _ in compiled.named_parameters()][0] == "_orig_mod.0.weight"
+    assert isinstance(compiled, nn.Module) and compiled._orig_mod is model
 
 
 def test_batch_norm_and_dropout_keep_their_state_and_randomness() -> None:

@@ -826,6 +826,12 @@ class Module(Convertible):
                     param.grad.requires_grad_(False)
                 param.grad.zero_()
 
+    def _compiled_with(self, compiled: Callable[..., Any]) -> Module:
+        """Return the module that `adjoint.compile` gives for this one."""
+        from ..compiled import OptimizedModule
+
+        return OptimizedModule(self, compiled)
+
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile what calling this module does; arguments are those of `adjoint.compile`."""
         compiler = importlib.import_module("adjoint").compile  # loaded when a program first compiles
