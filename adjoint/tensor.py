@@ -715,6 +715,7 @@ class Tensor(TensorBase):
     logcumsumexp = scan.logcumsumexp
     cummax, cummin = scan.cummax, scan.cummin
     diff, histc, bincount, histogram = scan.diff, scan.histc, scan.bincount, scan.histogram
+    hash_tensor = scan.hash_tensor
     norm, dist = measure.norm, measure.dist
     renorm, renorm_ = measure.renorm, measure.renorm_
     cov, corrcoef = measure.cov, measure.corrcoef

@@ -21,6 +21,7 @@ from .arguments import dim_in, dims_in, shape_from
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
+from .looping import looped_for
 from .shape import expand_p, reshape, reshape_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -83,6 +84,7 @@ def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     return repeat(input, (1,) * (input.array.ndim - len(counts)) + counts)
 
 
+@looped_for("repeats")
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

@@ -157,6 +157,8 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any,
         raise RuntimeError(f"{op}(): inferred dtype complex can't be safely cast to passed dtype {wanted}")
     work = np.dtype(np.float64).type if wanted.category == 1 else wanted.np.type
     begin, stop = work(first), work(last)
+    if wanted.category == 1:
+        begin, stop = np.trunc(begin), np.trunc(stop)
     if count == 1:
         return np.array([begin], work), wanted
     step = (stop - begin) / work(count - 1) if count else work(0)

@@ -31,7 +31,7 @@ ndarray = np.ndarray
 
 __all__ = [
     "bincount", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "diff",
-    "gradient", "histc", "histogram",
+    "gradient", "hash_tensor", "histc", "histogram",
     "histogramdd", "logcumsumexp", "trapezoid", "trapz",
 ]  # fmt: skip
 
@@ -132,6 +132,8 @@ def _cumprod(x: Any, axis: Any) -> Any:
 
 
 def _cumprod_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
+    if type(x) is ndarray and out.all():  # no zeros: quicker, and nobody differentiates arrays again
+        return _cumsum(g * out, axis, True) / x
     # x[i] is in every product from the i-th on: what was before it, times the sum of what follows.
     # Nothing is divided, so zeros are no problem.
     return _before(out, axis, 1) * recur_p(_after(x, axis), g, axis)
@@ -623,3 +625,22 @@ def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
     shape = tuple(len(e) - 1 for e in edges)
     chosen = None if weights is None else weights[inside]
     return xp.bincount(box[inside], chosen, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+
+
+@looped
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None) -> Tensor:
+    """Return a number that changes with any element: all of them, as 64 bits each, combined by exclusive or.
+
+    Examples
+    --------
+    >>> adjoint.hash_tensor(adjoint.tensor([1, 2, 7])).item()
+    4
+    """
+    note_read("hash_tensor", input)
+    if mode != 0:
+        raise RuntimeError(f"hash_tensor: Unknown mode: {mode}; only 0, exclusive or, is there")
+    a = np.asarray(input.array)
+    wide = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    axes = tuple(dim_in(d, a.ndim) for d in dims) if dims and a.ndim else tuple(_range(a.ndim))
+    return into(out, finish(np.asarray(np.bitwise_xor.reduce(wide, axis=axes, keepdims=keepdim, dtype=np.uint64))))
