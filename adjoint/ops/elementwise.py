@@ -23,7 +23,8 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import pairs, special
+from ..kernels import pairs, selection, special
+from ..kernels.elementwise import MANY, elementwise
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into, tensor
@@ -305,9 +306,17 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number =
 
 
 def _lerp(x: Any, end: Any, weight: Any) -> Any:
+    if type(x) is np.ndarray and x.size > MANY and x.dtype.kind == "f":
+        return elementwise(_lerped, x, end, weight)
+    return _lerped(x, end, weight)
+
+
+def _lerped(x: Any, end: Any, weight: Any) -> Any:
     # From the nearer end, so that both ends are exact.
-    step = end - x
-    return np.where(np.abs(weight) < 0.5, x + weight * step, end - step * (1 - weight))
+    near = np.abs(weight) < 0.5
+    if type(near) is not np.ndarray or near.ndim == 0:
+        return np.where(near, x + weight * (end - x), end - (end - x) * (1 - weight))
+    return selection.where(near, x, end) + selection.where(near, weight, weight - 1) * (end - x)
 
 
 def _lerp_by(x: Any, end: Any, weight: Any) -> Any:

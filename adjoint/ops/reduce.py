@@ -429,6 +429,10 @@ def prod_over(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
     d = x.dtype
+    if (d is f32 or d is f64) and type(x) is ndarray and x.size <= 4096:
+        n = count_of(x.shape, axes)
+        away = x - _add(x, axes, None, None, True) / d.type(n)
+        return _add(away * away, axes, None, None, keepdims) / d.type(max(n - correction, 0))
     if is_half(d):
         return _var(x.astype(f32), axes, correction, keepdims).astype(d)
     away = x - _mean(x, axes, True)
