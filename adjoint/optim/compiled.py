@@ -1,9 +1,10 @@
-"""Updates compiled into one loop by Numba (``adjoint[fast]``): the same text as on arrays, on single elements."""
+"""Updates compiled into one pass: by Numba on the host (``adjoint[fast]``), by CuPy on a GPU; the text is the same."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 from ..kernels import provider, threads
@@ -22,6 +23,28 @@ def run(update: Callable[..., Any], row: tuple[Any, ...], numbers: tuple[Any, ..
     elements = tuple([n if n is None or type(n) is bool else p.dtype.type(n) for n in numbers])
     threads.share(lambda start, stop: loop(*[a[start:stop] for a in row], *elements), p.size, LEAST)
     return True
+
+
+def run_on_gpu(update: Callable[..., Any], row: tuple[Any, ...], numbers: tuple[Any, ...]) -> None:
+    """Update CuPy arrays in place by one kernel."""
+    fixed = tuple([None if type(n) is float else (n,) for n in numbers])
+    _kernel(update, fixed)(*row, *[n for n in numbers if type(n) is float])
+
+
+@cache
+def _kernel(update: Callable[..., Any], fixed: tuple[Any, ...]) -> Any:
+    """Return the update as a kernel of arrays and floats, with what is neither fixed."""
+    import cupy
+
+    # The same text, with CuPy's functions under the name of NumPy's: fusing knows no others.
+    function = FunctionType(update.__code__, {**update.__globals__, "np": cupy}, update.__name__)
+
+    def flat(*values: Any) -> None:
+        arrays, floats = values[: len(values) - moving], iter(values[len(values) - moving :])
+        function(*arrays, *[next(floats) if f is None else f[0] for f in fixed])
+
+    moving = fixed.count(None)
+    return cupy.fuse(kernel_name=f"adjoint_{update.__name__.strip('_')}")(flat)
 
 
 @cache

@@ -175,7 +175,8 @@ class Pass:
         if usual:
             # A ufunc takes an array of its own dtype with no question asked, a Python number with several.
             self.numbers = tuple([np.array(n, first.dtype) if type(n) is float else n for n in self.numbers])
-        if len(rows[0]) > 2 and len(rows) > 1:  # with nothing remembered, packing costs what it saves
+        if len(rows[0]) > 2 and len(rows) > 1 and (type(first) is ndarray or not self.compilable):
+            # (With nothing remembered, packing costs what it saves.)
             small = [row for row in rows if row[0].size <= SMALL]
             if len(small) > 1:
                 self.pack(small)
@@ -207,6 +208,11 @@ class Pass:
         """Update one parameter in place, block by block where it is large."""
         if row[0].dtype.kind != "f" or row[0].dtype.itemsize < 4:
             self.apply_converted(row)
+        elif type(row[0]) is not ndarray and self.compilable and row[0].size:
+            p, g, *kept = row
+            if self.maximize or self.pull:
+                g = _adjusted(p, g, self.maximize, self.pull)
+            compiled.run_on_gpu(self.update, (p, g, *kept), self.numbers)
         elif type(row[0]) is not ndarray or row[0].size <= BLOCK:
             self.apply_whole(row)
         elif all(array.flags.c_contiguous for array in (row[0], *row[2:])):
