@@ -640,7 +640,8 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     if mode != 0:
         raise RuntimeError(f"hash_tensor: Unknown mode: {mode}; only 0, exclusive or, is there")
     a = np.asarray(input.array)
-    wide = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
+    wide: Any = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
     dims = [dim] if isinstance(dim, int) else list(dim)
     axes = tuple(dim_in(d, a.ndim) for d in dims) if dims and a.ndim else tuple(_range(a.ndim))
-    return into(out, finish(np.asarray(np.bitwise_xor.reduce(wide, axis=axes, keepdims=keepdim, dtype=np.uint64))))
+    combine: Any = np.bitwise_xor.reduce
+    return into(out, finish(np.asarray(combine(wide, axis=axes, keepdims=keepdim), np.uint64)))
