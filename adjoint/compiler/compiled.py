@@ -36,7 +36,7 @@ class Signature:
 
     def difference(self, leaves: list[Any], spec: Any) -> str:
         """Return in words what is different now, or nothing."""
-        if spec != self.spec or len(leaves) != len(self.parts):
+        if (spec is not self.spec and spec != self.spec) or len(leaves) != len(self.parts):
             return f"the arguments were {self.spec}, and are {spec}"
         for i, (leaf, part) in enumerate(zip(leaves, self.parts)):
             if not _fits(leaf, part):
@@ -163,6 +163,7 @@ class Compiled:
         self.reasons: list[str] = []  # why a program was captured anew
         self.refused: str = ""  # why the function is not compiled
         self.differentiable = False
+        self.rows: dict[int, Any] = {}  # the structure of so many tensors
         self.lock = threading.RLock()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -172,7 +173,7 @@ class Compiled:
         """Run the function, compiled where it can be."""
         if modes.unusual or self.refused:
             return self.function(*args, **kwargs)
-        leaves, spec = tree_flatten((args, kwargs))
+        leaves, spec = self._flattened(args, kwargs)
         refusals = []
         for trace in self.traces:
             why = trace.refuses(leaves, spec)
@@ -183,6 +184,15 @@ class Compiled:
                     why = str(error)
             refusals.append(why)
         return self._capture(args, kwargs, leaves, spec, refusals)
+
+    def _flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+        """Return the arguments in a row, and their structure; most often they are tensors in a row already."""
+        if kwargs or not all([isinstance(a, TensorBase) for a in args]):
+            return tree_flatten((args, kwargs))
+        spec = self.rows.get(len(args))
+        if spec is None:
+            spec = self.rows[len(args)] = tree_flatten((args, kwargs))[1]
+        return list(args), spec
 
     def _capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: Any, refusals: list[str]) -> Any:
         with self.lock:

@@ -65,10 +65,22 @@ class Surroundings:
         for i, argument in enumerate(arguments):
             if not isinstance(argument, TensorBase):
                 self._visit(argument, f"argument {i}", 0)
+        # What is asked on every call, without the call of a method for each.
+        self.entries = [(f.container, f.key, f.value, f) for f in self.facts if type(f.container) is not types.CellType]
+        self.entries = [entry for entry in self.entries if isinstance(entry[0], dict)]
+        self.cells = [(f.container, f.value, f) for f in self.facts if type(f.container) is types.CellType]
+        quick = {id(entry[-1]) for entry in (*self.entries, *self.cells)}
+        self.others = [f for f in self.facts if id(f) not in quick]
 
     def broken(self) -> Fact | None:
         """Return a fact that holds no longer, or None."""
-        for fact in self.facts:
+        for container, key, value, fact in self.entries:
+            if container.get(key) is not value and not fact.holds():
+                return fact
+        for cell, value, fact in self.cells:
+            if cell.cell_contents is not value and not fact.holds():
+                return fact
+        for fact in self.others:
             if not fact.holds():
                 return fact
         return None

@@ -515,16 +515,14 @@ def _literal(value: Any) -> str | None:
 
 def note_writes(tensors: list[Any]) -> None:
     """Record that a program has written tensors, as in-place ops do."""
-    for t in tensors:
+    first, *others = tensors
+    note_write(first, "compiled program")
+    done = ledger_of(storage_of(first))
+    for t in others:
         ledger = t.memory.ledger if t.memory is not None else None
-        if ledger is None or not ledger.version:
+        if ledger is None or not ledger.version:  # the first write is also registered with the memory
             note_write(t, "compiled program")
-            continue
-        ledger.version += 1
-    if tensors:
-        first = tensors[0]
-        note_write(first, "compiled program")
-        done = ledger_of(storage_of(first))
-        for t in tensors[1:]:
-            ledger = ledger_of(storage_of(t))
-            ledger.time, ledger.code, ledger.lasti, ledger.operation = done.time, done.code, done.lasti, done.operation
+        else:
+            ledger.version += 1
+            ledger.time, ledger.code, ledger.lasti = done.time, done.code, done.lasti
+            ledger.operation = done.operation
