@@ -104,7 +104,7 @@ _ROOMS_LATER: frozenset[str] = frozenset(
     {"amp", "compiler", "cpu", "distributions", "explanation", "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "serialization", "stand_in", "tree", "viz"}
 )  # fmt: skip
 # The name, and the module that has it.
-_NAMES_LATER: dict[str, str] = {"autocast": "amp", "compile": "compiler", "explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
+_NAMES_LATER: dict[str, str] = {"memory_budget": "autograd.budget", "autocast": "amp", "compile": "compiler", "explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
 
 _NAMES_LATER |= dict.fromkeys(("is_anomaly_check_nan_enabled", "is_anomaly_enabled"), "autograd.anomaly_mode")
 _NAMES_LATER |= dict.fromkeys(

@@ -38,6 +38,8 @@ class _Thread(threading.local):
     # What autocast, where it is on, makes of the inputs of an op: ``autocast(op, inputs)``.
     autocast: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
     observer: Any = None  # see observation.py
+    # Whether ops may run in one piece although something unusual is on: a checkpoint, a memory budget.
+    fusing: bool = False
     checked_functions: set[Any] | None = None  # custom functions that debug mode has checked; None: it is off
 
 
@@ -54,6 +56,11 @@ def is_grad_enabled() -> bool:
     False
     """
     return not off or local.grad
+
+
+def fusing() -> bool:
+    """Return whether ops that have a form in one piece may take it, as they do when nothing unusual is on."""
+    return not unusual or (local.fusing and local.autocast is None)
 
 
 def set_grad(value: bool) -> None:

@@ -116,7 +116,7 @@ def lstm_cell(
 
 def _is_plain(*tensors: Any) -> bool:
     """Return whether these are arrays of one floating point type, with nothing unusual going on."""
-    if modes.unusual:
+    if not modes.fusing():
         return False
     dtype = tensors[0].array.dtype
     if dtype.kind != "f" or dtype.itemsize < 4:

@@ -145,6 +145,7 @@ class _Frame:
         self.kept: list[_Kept] = []
         self.found: dict[Any, dict[int, Any]] = {}
         self.log: list[str] | None = [] if self.debug else None
+        self.fusing = modes.fusing()
 
     def first_run(self) -> ExitStack:
         """Return the context of the first run: what ops keep becomes a place."""
@@ -156,6 +157,7 @@ class _Frame:
             self.kept.append(_Kept(tensor, watch.op))
             return spot
 
+        stack.enter_context(_fusing(self.fusing))
         stack.enter_context(watch)
         stack.enter_context(saved_tensors_hooks(pack, _fetch))
         return stack
@@ -207,6 +209,7 @@ class _Frame:
                 stack.enter_context(autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.autocast_cache))
             stack.enter_context(enable_grad())
             stack.enter_context(_without_observers())
+            stack.enter_context(_fusing(self.fusing))
             stack.enter_context(watch)
             stack.enter_context(saved_tensors_hooks(pack, lambda tensor: tensor))
             stack.enter_context(self.second)
@@ -277,6 +280,16 @@ class _Input:
             )
         fresh: Any = wrap(tensor.array)
         return fresh.requires_grad_(self.grad) if self.grad else fresh
+
+
+@contextmanager
+def _fusing(value: bool) -> Iterator[None]:
+    """Let ops run in one piece, or not, as they would outside of the checkpoint: in both runs alike."""
+    before, modes.local.fusing = modes.local.fusing, value
+    try:
+        yield
+    finally:
+        modes.local.fusing = before
 
 
 @contextmanager
