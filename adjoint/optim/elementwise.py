@@ -60,6 +60,16 @@ class Elementwise(Optimizer):
         """Return the share of the parameter that is added to its gradient (the penalty called L2)."""
         return group["weight_decay"]
 
+    def _check_loaded(self, state: dict[Any, Any]) -> None:
+        for p, values in state.items():
+            for name, value in values.items() if isinstance(p, TensorBase) else ():
+                if isinstance(value, TensorBase) and value.array.ndim and value.array.shape != p.array.shape:
+                    raise ValueError(
+                        f"loaded state dict: '{name}' has shape {list(value.array.shape)}, but its parameter "
+                        f"{list(p.array.shape)}. Parameters are matched by their order: give them in the order in "
+                        "which they were saved, or with names (model.named_parameters()) on both sides."
+                    )
+
     def step(self, closure: Closure = None) -> Any:
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = self._loss_of(closure)

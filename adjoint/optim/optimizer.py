@@ -274,7 +274,10 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over state and options from `state_dict`, parameters being matched by their order."""
+        """Take over state and options from `state_dict`.
+
+        Parameters are matched by their order, and by their names where both sides have the same ones.
+        """
         state_dict = state_dict.copy()
         for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):  # type: ignore[attr-defined]
             answer = hook(self, state_dict)
@@ -288,7 +291,7 @@ class Optimizer:
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
         numbers = chain.from_iterable(s["params"] for s in saved)
-        params = dict(zip(numbers, chain.from_iterable(g["params"] for g in groups)))
+        params = dict(zip(numbers, chain.from_iterable(_in_saved_order(g, s) for g, s in zip(groups, saved))))
         options = {n: s for s in saved for n in s["params"]}
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
@@ -296,6 +299,7 @@ class Optimizer:
                 state[params[key]] = _fitted(params[key], value, options[key])
             else:
                 state[key] = value
+        self._check_loaded(state)
         merged = [self._merged(old, new) for old, new in zip(groups, saved)]
         self.__setstate__({"state": state, "param_groups": merged})
         for hook in list(self._optimizer_load_state_dict_post_hooks.values()):  # type: ignore[attr-defined]
@@ -304,9 +308,12 @@ class Optimizer:
     @staticmethod
     def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         new["params"] = old["params"]
-        if "param_names" in old and "param_names" not in new:
+        if "param_names" in old:
             new["param_names"] = old["param_names"]
         return new
+
+    def _check_loaded(self, state: dict[Any, Any]) -> None:
+        """Raise if loaded state does not fit the parameters; nothing has been taken over yet."""
 
     # --- For subclasses ----------------------------------------------------------------------------
 
@@ -315,6 +322,16 @@ class Optimizer:
             return None
         with enable_grad():
             return closure()
+
+
+def _in_saved_order(group: dict[str, Any], saved: dict[str, Any]) -> list[Any]:
+    """Return the parameters of a group in the order in which they were saved, if names tell it."""
+    params: list[Any] = group["params"]
+    names, theirs = group.get("param_names"), saved.get("param_names")
+    if names is None or theirs is None or names == theirs or sorted(names) != sorted(theirs):
+        return params
+    by_name = dict(zip(names, params))
+    return [by_name[name] for name in theirs]
 
 
 def _typename(value: Any) -> str:

@@ -367,3 +367,30 @@ def test_compiled_updates_are_the_same(name: str, dtype: str) -> None:
         finally:
             provider.allow(before)
     np.testing.assert_allclose(*results, rtol=2e-6 if dtype == "float32" else 1e-13, atol=1e-7)
+
+
+def test_loading_goes_by_names_where_there_are_any() -> None:
+    def named(order: list[str]) -> tuple[Any, dict[str, Any]]:
+        shapes = {"weight": (2, 3), "bias": (2,)}
+        ps = {n: adjoint.ones(*shapes[n], requires_grad=True) for n in order}
+        return adjoint.optim.Adam(ps.items()), ps
+
+    o, ps = named(["weight", "bias"])
+    (ps["weight"].sum() + 3 * ps["bias"].sum()).backward()
+    o.step()
+    other, others = named(["bias", "weight"])
+    other.load_state_dict(o.state_dict())
+    assert other.param_groups[0]["param_names"] == ["bias", "weight"]
+    for name in ps:
+        assert other.state[others[name]]["exp_avg"].tolist() == o.state[ps[name]]["exp_avg"].tolist()
+
+
+def test_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
+    a, b = adjoint.ones(2, 3, requires_grad=True), adjoint.ones(2, requires_grad=True)
+    o = adjoint.optim.Adam([a, b])
+    (a.sum() + b.sum()).backward()
+    o.step()
+    turned = adjoint.optim.Adam([b, a])
+    with pytest.raises(ValueError, match="'exp_avg' has shape .* matched by their order"):
+        turned.load_state_dict(o.state_dict())
+    assert not turned.state
