@@ -47,7 +47,7 @@ def _flat(x: Any, width: int) -> Any:
 def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -> tuple[Any, Any, Any]:
     """Return the normalized array, and means (None if not `centered`) and variances of rows of `width`."""
     flat, loops = _flat(x, width), provider.loops("norm", x)
-    out, mean, var = np.empty(flat.shape, x.dtype), np.empty(len(flat), x.dtype), np.empty(len(flat), x.dtype)
+    out, mean, var = np.empty(x.shape, x.dtype), np.empty(len(flat), x.dtype), np.empty(len(flat), x.dtype)
     eps, ones = x.dtype.type(eps), np.ones(width, x.dtype)
     scale, shift = (None if a is None else np.ascontiguousarray(a).reshape(width) for a in (scale, shift))
 
@@ -74,15 +74,15 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
     scales, shifts = (
         None if a is None or loops is not None else np.tile(a, (max(_BLOCK // width, 1), 1)) for a in (scale, shift)
     )
-    _blocks(plain if loops is None else compiled, loops, (out, mean, var), flat)
-    return out.reshape(x.shape), mean if centered else None, var
+    _blocks(plain if loops is None else compiled, loops, (out.reshape(flat.shape), mean, var), flat)
+    return out, mean if centered else None, var
 
 
 def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, needs: Any) -> tuple[Any, Any, Any]:
     """Return the gradients of the array, the scale and the shift (flat), those that `needs` asks for."""
     flat, gs, loops = _flat(x, width), _flat(g, width), provider.loops("norm", x)
     centered = mean is not None
-    out = np.empty(flat.shape, x.dtype) if needs[0] or loops is not None else None
+    out = np.empty(x.shape, x.dtype) if needs[0] or loops is not None else None
     gw, gb = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
     lock, ones = threading.Lock(), np.ones(width, x.dtype)
     rstd, scale = rstd.reshape(-1), None if scale is None else np.ascontiguousarray(scale).reshape(width)
@@ -124,9 +124,16 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
             gw += scales
             gb += shifts
 
-    _blocks(plain if loops is None else compiled, loops, (out,), gs, flat, mean, rstd)
-    gx = out.reshape(x.shape) if out is not None and needs[0] else None
-    return gx, gw if needs[1] else None, gb if needs[2] else None
+    _blocks(
+        plain if loops is None else compiled,
+        loops,
+        (None if out is None else out.reshape(flat.shape),),
+        gs,
+        flat,
+        mean,
+        rstd,
+    )
+    return out if needs[0] else None, gw if needs[1] else None, gb if needs[2] else None
 
 
 # --- Planes -----------------------------------------------------------------------------------------
@@ -194,7 +201,7 @@ def planes(x: Any, scale: Any, shift: Any, axes: Ints, k: int, eps: Any) -> tupl
     if scale is not None:
         factor = factor * p.without_tail(scale)
     levels = np.zeros(len(flat), x.dtype) if shift is None else p.per_row(p.without_tail(shift))
-    out = np.empty(flat.shape, x.dtype)
+    out = np.empty(x.shape, x.dtype)
 
     def work(outs: Any, arrays: Any) -> None:
         (o,), (block, m, f, s) = outs, arrays
@@ -206,8 +213,8 @@ def planes(x: Any, scale: Any, shift: Any, axes: Ints, k: int, eps: Any) -> tupl
         if shift is not None:
             o += s[:, None]
 
-    _blocks(work, loops, (out,), flat, p.per_row(mean), p.per_row(factor), levels)
-    return out.reshape(x.shape), mean.reshape(*mean.shape, *p.tail), var.reshape(*var.shape, *p.tail)
+    _blocks(work, loops, (out.reshape(flat.shape),), flat, p.per_row(mean), p.per_row(factor), levels)
+    return out, mean.reshape(*mean.shape, *p.tail), var.reshape(*var.shape, *p.tail)
 
 
 def planes_back(
@@ -238,7 +245,7 @@ def planes_back(
     weight = x.dtype.type(1) if scale is None else p.without_tail(scale)
     along = rstd**3 * ((dots * weight).sum(p.axes, keepdims=True) / p.count)
     level = rstd * ((sums * weight).sum(p.axes, keepdims=True) / p.count)
-    out = np.empty(flat.shape, x.dtype)
+    out = np.empty(x.shape, x.dtype)
 
     def combine(outs: Any, arrays: Any) -> None:
         (o,), (part, block, m, f, a, c) = outs, arrays
@@ -252,5 +259,5 @@ def planes_back(
         o -= c[:, None]
 
     numbers = (p.per_row(a) for a in (rstd * weight, along, level))
-    _blocks(combine, loops, (out,), gs, flat, centers, *numbers)
-    return out.reshape(x.shape), gw, gb
+    _blocks(combine, loops, (out.reshape(flat.shape),), gs, flat, centers, *numbers)
+    return out, gw, gb

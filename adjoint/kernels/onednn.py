@@ -438,15 +438,14 @@ def _matrices(x: Any) -> tuple[Any, Ints]:
     return x, strides
 
 
-def matmul(x: Any, y: Any) -> Any:
-    """Return the product of two matrices or of two batches of them."""
+def matmul(x: Any, y: Any, out: Any) -> bool:
+    """Write the product of two matrices or of two batches of them; return whether it could be."""
     (x, x_strides), (y, y_strides) = _matrices(x), _matrices(y)
     plan = _matmul_plan(x.shape, x_strides, y.shape, y_strides)
     if plan is None:
-        return None
-    out = np.empty((*x.shape[:-1], y.shape[-1]), x.dtype)
+        return False
     plan(x, y, out)
-    return out
+    return True
 
 
 # --- Convolution ------------------------------------------------------------------------------------
@@ -556,28 +555,26 @@ def _pool_back_plan(shape: Ints, windows: tuple[Ints, ...], size: Ints) -> Plan:
     return Plan(back, {DIFF_DST: out, DIFF_SRC: x}, (DIFF_SRC,))
 
 
-def _pooled(x: Any, windows: tuple[Ints, ...], size: Ints) -> tuple[Any, Any]:
-    """Return the maxima of windows, and oneDNN's notes about where they are."""
-    plan = _pool_plan(x.shape, windows, size)
+def _pool(x: Any, windows: tuple[Ints, ...], out: Any) -> Any:
+    """Write the maxima of windows into `out`; return oneDNN's notes about where they are, None if it cannot."""
+    plan = _pool_plan(x.shape, windows, out.shape[2:])
     if plan is None:
-        return None, None
-    out = np.empty((*x.shape[:2], *size), x.dtype)
+        return None
     notes = np.empty(plan.dll.dnnl_memory_desc_get_size(plan.workspace), np.uint8)
     plan(x, out, notes)
-    return out, notes
+    return notes
 
 
-def max_pool(x: Any, windows: tuple[Ints, ...], size: Ints) -> Any:
-    """Return the maxima of windows (kernel, stride, padding, dilation) of x (N, C, ...), which has no NaN."""
-    return _pooled(x, windows, size)[0]
+def max_pool(x: Any, windows: tuple[Ints, ...], out: Any) -> bool:
+    """Write the maxima of windows (kernel, stride, padding, dilation) of x (N, C, ...), which has no NaN."""
+    return _pool(x, windows, out) is not None
 
 
-def max_pool_back(g: Any, x: Any, windows: tuple[Ints, ...], size: Ints) -> Any:
-    """Return zeros with `g` added where the maxima of the windows are."""
-    out, notes = _pooled(x, windows, size)
-    plan = _pool_back_plan(x.shape, windows, size)
-    if out is None or plan is None:
-        return None
-    result = np.empty(x.shape, x.dtype)
-    plan(g, result, notes)
-    return result
+def max_pool_back(g: Any, x: Any, windows: tuple[Ints, ...], out: Any) -> bool:
+    """Write zeros with `g` added where the maxima of the windows are."""
+    notes = _pool(x, windows, np.empty_like(g))
+    plan = _pool_back_plan(x.shape, windows, g.shape[2:])
+    if notes is None or plan is None:
+        return False
+    plan(g, out, notes)
+    return True

@@ -24,15 +24,17 @@ def multiply_batches(x: Any, y: Any) -> Any:
     if count * each < LARGE or lead != y.shape[:-2] or x.dtype != y.dtype:
         return x @ y
     x, y = x.reshape(count, *x.shape[-2:]), y.reshape(count, *y.shape[-2:])
+    result = np.empty((*lead, x.shape[1], y.shape[2]), x.dtype)
+    out = result.reshape(count, *result.shape[-2:])
     dnn = provider.onednn("bmm", x, count * each)
-    out = None if dnn is None else dnn.matmul(x, y)
-    if out is None:
-        out = _shared(x, y) if threads.count > 1 and each < _ONE and count > 1 and blas.is_known() else x @ y
-    return out.reshape(*lead, *out.shape[1:])
+    if dnn is None or not dnn.matmul(x, y, out):
+        _multiply(x, y, out, each)
+    return result
 
 
-def _shared(x: Any, y: Any) -> Any:
-    out = np.empty((len(x), x.shape[1], y.shape[2]), x.dtype)
+def _multiply(x: Any, y: Any, out: Any, each: int) -> None:
+    if each >= _ONE or not blas.is_known():
+        np.matmul(x, y, out=out)
+        return
     with blas.alone:
         threads.share(lambda i, j: np.matmul(x[i:j], y[i:j], out=out[i:j]), len(x))
-    return out

@@ -225,7 +225,8 @@ def _in_pieces(function: Any, dtype: Any, plans: tuple[Taps, ...], x: Any, *more
     rank = len(plans)
     arrays = [a.reshape(-1, *a.shape[a.ndim - rank :]) for a in (x, *more)]
     size = tuple(x.shape[-rank:]) if more else tuple(p.n_out for p in plans)
-    out = np.empty((len(arrays[0]), *size), dtype)
+    result = np.empty((*x.shape[:-rank], *size), dtype)
+    out = result.reshape(-1, *size)
     step = max(_PIECE * len(arrays[0]) // x.size, 1)
 
     def part(start: int, stop: int) -> None:
@@ -234,7 +235,7 @@ def _in_pieces(function: Any, dtype: Any, plans: tuple[Taps, ...], x: Any, *more
             out[i:j] = function(*(a[i:j] for a in arrays))
 
     share(part, len(out), step)
-    return out.reshape(*x.shape[:-rank], *size)
+    return result
 
 
 def _is_large(x: Any, plans: tuple[Taps, ...]) -> bool:
@@ -250,10 +251,13 @@ def _pooled(x: Any, plans: tuple[Taps, ...], g: Any = None) -> Any:
     images = np.ascontiguousarray(x).reshape(1, -1, *x.shape[-rank:])
     size = tuple(p.n_out for p in plans)
     if g is None:
-        out = dnn.max_pool(images, windows, size)
-        return None if out is None else out.reshape(*x.shape[:-rank], *size)
-    out = dnn.max_pool_back(np.ascontiguousarray(g).reshape(1, -1, *size), images, windows, size)
-    return None if out is None else out.reshape(x.shape)
+        out = np.empty((*x.shape[:-rank], *size), x.dtype)
+        return out if dnn.max_pool(images, windows, out.reshape(1, -1, *size)) else None
+    out = np.empty(x.shape, x.dtype)
+    done = dnn.max_pool_back(
+        np.ascontiguousarray(g).reshape(1, -1, *size), images, windows, out.reshape(images.shape)
+    )  # fmt: skip
+    return out if done else None
 
 
 def largest(x: Any, plans: tuple[Taps, ...]) -> Any:

@@ -12,7 +12,7 @@ from ..core import modes
 from ..core.dtypes import of
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
-from ..kernels.attention import attend, attend_back
+from ..kernels.attention import Notes, attend, attend_back
 from .arguments import beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
@@ -32,20 +32,8 @@ _LARGE = 1 << 13  # weights from which on they are not kept, but found again
 # --- Without a mask, in blocks ----------------------------------------------------------------------
 
 
-class Logs:
-    """Where the kernel leaves the logarithm of each query's sum of exponentials."""
-
-    __slots__ = ("values",)
-
-    def __init__(self) -> None:
-        self.values: Any = None
-
-
-def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any, logs: Any) -> Any:
-    out, values = attend(q, k, v, scale, causal)
-    if logs is not None:
-        logs.values = values
-    return out
+def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any, notes: Any) -> Any:
+    return attend(q, k, v, scale, causal, notes or Notes())
 
 
 def _weights_of(q: Any, k: Any, scale: Any, causal: Any) -> Any:
@@ -61,10 +49,10 @@ def _slopes(weights: Any, change: Any) -> Any:
     return product - weights * product.sum(-1, keepdims=True)
 
 
-def _attend_back(g: Any, q: Any, k: Any, v: Any, out: Any, scale: Any, causal: Any, logs: Any, needs: Any) -> Any:
+def _attend_back(g: Any, q: Any, k: Any, v: Any, out: Any, scale: Any, causal: Any, notes: Any, needs: Any) -> Any:
     raw = all(type(x) is ndarray for x in (g, q, k, v, out))
-    if raw and logs is not None and logs.values is not None and g.dtype == q.dtype:
-        return attend_back(g, q, k, v, out, logs.values, scale, causal)
+    if raw and notes is not None and notes.logs is not None and g.dtype == q.dtype:
+        return attend_back(g, q, k, v, out, notes, scale, causal)
     weights = _weights_of(q, k, scale, causal)
     change = _slopes(weights, g @ v.swapaxes(-1, -2))
     return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, weights.swapaxes(-1, -2) @ g
@@ -86,7 +74,7 @@ attend_p = nary(
     inputs=3,
     joint=_attend_back,
     jvp=_attend_jvp,
-    batch=lambda q, k, v, scale, causal, logs: attend_p(q, k, v, scale, causal, None),
+    batch=lambda q, k, v, scale, causal, notes: attend_p(q, k, v, scale, causal, None),
     name="attend",
     node_name="ScaledDotProductFlashAttentionForCpuBackward0",
     saved={"q": "query", "k": "key", "v": "value", "causal": "is_causal"},
@@ -97,7 +85,7 @@ def _is_plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Return whether heads of queries, keys and values match one another, and are many enough for blocks."""
     q, k, v = query.array, key.array, value.array
     return (
-        not modes.unusual
+        modes.fusing()
         and type(q) is type(k) is type(v) is ndarray
         and q.dtype in _FULL
         and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
@@ -190,7 +178,7 @@ def scaled_dot_product_attention(
         value = value.repeat_interleave(heads // value.array.shape[-3], -3)
     if attn_mask is None and not dropout_p > 0 and _is_plain(query, key, value):
         factor = 1 / math.sqrt(query.array.shape[-1]) if scale is None else scale
-        return attend_p(query, key, value, factor, is_causal, Logs())
+        return attend_p(query, key, value, factor, is_causal, Notes())
     weights = _weights(query, key, attn_mask, is_causal, scale)
     if dropout_p > 0:
         weights = dropout(weights, dropout_p, True)

@@ -50,6 +50,7 @@ CASES = {
         [(2, 3, 70, 16), (2, 3, 90, 16), (2, 3, 90, 24)],
     ),
     "attention, long": (F.scaled_dot_product_attention, [(1, 600, 8), (1, 400, 8), (1, 400, 8)]),
+    "attention, wide": (F.scaled_dot_product_attention, [(2, 70, 256)] * 3),
     "conv1d": (lambda x, w, b: F.conv1d(x, w, b, 2, 3), [(4, 16, 400), (24, 16, 5), (24,)]),
     "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [(4, 16, 40, 41), (24, 16, 3, 3), (24,)]),
     "conv2d, strided": (
