@@ -11,6 +11,7 @@ from . import provider
 from .threads import share
 
 LARGE = 1 << 15  # elements from which on blocks pay
+SMALL = 1 << 12  # elements below which looking for the best way takes longer than going
 _BLOCK = 1 << 16  # elements of a block
 _COMPILED_BLOCK = 1 << 16  # loops walk row by row, but NumPy finds the maxima first
 _FAR = 1e-8  # a sum of exponentials below which rounding would show
@@ -129,6 +130,11 @@ def softmax_back(g: Any, y: Any, axis: int, log: bool) -> Any:
 
 def logsumexp(x: Any) -> Any:
     """Return the logarithm of the sum of exponentials of each row."""
+    if x.size < SMALL:
+        top = _maximum(x, 1, keepdims=True)
+        out = np.log(np.add.reduce(np.exp(x - top), 1))
+        out += top[:, 0]
+        return out
     out = np.empty(len(x), x.dtype)
     loops = provider.loops("softmax", x)
     x = x if loops is None else np.ascontiguousarray(x)
@@ -148,6 +154,10 @@ def logsumexp(x: Any) -> Any:
 
 def weighted(x: Any, logs: Any, share: Any) -> Any:
     """Return the softmax of rows with a given logsumexp, times a number for all or one for each."""
+    if x.size < SMALL:
+        out = np.exp(x - logs[:, None])
+        out *= share if share.ndim == 0 else share[:, None]
+        return out
     out = np.empty(x.shape, x.dtype)
     loops = provider.loops("softmax", x)
     x = x if loops is None else np.ascontiguousarray(x)

