@@ -9,7 +9,8 @@ __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "emit_itt", "emit_n
 
 def __getattr__(name: str) -> Any:
     if name in ("EventList", "FunctionEvent", "FunctionEventAvg", "record_function"):
-        from .. import profiler  # the room of the same name stands above; this one only says its names
+        # The room of the same name stands below; this one only says its names.
+        from .. import profiler
 
         return getattr(profiler, name)
     raise AttributeError(f"module 'adjoint.autograd.profiler' has no attribute '{name}'")
@@ -21,7 +22,8 @@ def profile(
     use_kineto: bool = False, use_cpu: bool = True, **_: Any,
 ) -> Any:  # fmt: skip
     """Return a profile, as `adjoint.profiler.profile` gives it; with ``enabled=False`` one that records nothing."""
-    from ..profiler import ProfilerAction  # as above
+    # As above.
+    from ..profiler import ProfilerAction
     from ..profiler import profile as profiled
 
     return profiled(
