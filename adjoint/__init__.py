@@ -100,11 +100,15 @@ globals().update(_typed_constructors)
 _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
-_ROOMS_LATER: frozenset[str] = frozenset(
-    {"amp", "compiler", "cpu", "distributions", "explanation", "func", "hub", "jit", "multiprocessing", "nn", "optim", "profiler", "serialization", "stand_in", "tree", "viz"}
-)  # fmt: skip
+_ROOMS_LATER: frozenset[str] = frozenset({
+    "amp", "compiler", "cpu", "distributions", "explanation", "func", "functional", "hub", "jit",
+    "multiprocessing", "nn", "optim", "profiler", "serialization", "stand_in", "tree", "viz",
+})  # fmt: skip
 # The name, and the module that has it.
-_NAMES_LATER: dict[str, str] = {"memory_budget": "autograd.budget", "autocast": "amp", "compile": "compiler", "explain": "explanation", "load": "serialization", "save": "serialization", "vmap": "func"}
+_NAMES_LATER: dict[str, str] = {
+    "autocast": "amp", "compile": "compiler", "explain": "explanation", "load": "serialization",
+    "memory_budget": "autograd.budget", "save": "serialization", "vmap": "func",
+}  # fmt: skip
 
 _NAMES_LATER |= dict.fromkeys(("is_anomaly_check_nan_enabled", "is_anomaly_enabled"), "autograd.anomaly_mode")
 _NAMES_LATER |= dict.fromkeys(

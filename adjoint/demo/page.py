@@ -14,7 +14,7 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 860px; margin: 2rem auto; padding: 0 1rem; color: #222; }
 svg { max-width: 100%; height: auto; } .axis { stroke: #999; } .line { fill: none; stroke: #4051b5; stroke-width: 2; }
 .faint { fill: none; stroke: #4051b5; stroke-opacity: .25; } text { font: 12px system-ui, sans-serif; fill: #555; }
-code { font-size: 13px; overflow-wrap: anywhere; }
+iframe { width: 100%; height: 640px; border: 1px solid #ddd; }
 """
 
 
@@ -60,7 +60,7 @@ def pictures(images: Sequence[Sequence[Sequence[float]]], read: Sequence[int], l
 
 def page(path: str, right: float, seconds: float, loss: str, samples: str, graph: str) -> str:
     """Write the page; return its full path."""
-    drawn = graph if graph.startswith("<svg") else f"<p><code>{html.escape(graph)}</code></p>"
+    drawn = f'<iframe title="graph" srcdoc="{html.escape(graph)}"></iframe>'
     text = (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>adjoint demo</title><style>{_STYLE}</style>"
         f"<h1>A network that reads digits</h1><p>Trained in {seconds:.1f} s on NumPy; it reads {right:.1%} of 500 "

@@ -12,6 +12,7 @@ from .. import optim
 from ..autograd.grad_mode import no_grad
 from ..ops.random import manual_seed
 from ..utils.data import DataLoader, TensorDataset
+from ..viz import graph
 from .digits import digits
 from .page import curve, page, pictures
 from .progress import Progress
@@ -90,10 +91,5 @@ def _print_samples(images: Any, read: Sequence[int]) -> None:
 
 
 def _graph(model: Any, images: Any, labels: Any) -> str:
-    """Return the picture of the graph that one step records."""
-    loss = nn.functional.cross_entropy(model(images), labels)
-    names, node = [], loss.grad_fn
-    while node is not None:
-        names.append(node.name())
-        node = next((n for n, _ in node.next_functions if n is not None and "Accumulate" not in n.name()), None)
-    return " ← ".join(names)
+    """Return the page that shows the graph of one step."""
+    return graph(nn.functional.cross_entropy(model(images), labels), params=model, title="One step")

@@ -8,6 +8,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,6 +62,9 @@ class Optimizer:
 
     OptimizerPreHook: TypeAlias = Callable[..., Any]
     OptimizerPostHook: TypeAlias = Callable[..., Any]
+    # Of an optimizer that wraps another and never calls `__init__`, as libraries have them.
+    _optimizer_step_pre_hooks: Any = MappingProxyType({})
+    _optimizer_step_post_hooks: Any = MappingProxyType({})
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -163,7 +167,7 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before `step`; it may return other arguments for it."""
-        return RemovableHandle(self._optimizer_step_pre_hooks, hook)  # type: ignore[attr-defined]
+        return RemovableHandle(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after `step`."""

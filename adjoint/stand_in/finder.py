@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import ops, version
+from .. import _C, ops, version
 from ..core import dtypes
 from .absent import AbsentModule, operators
 from .harmless import ADDED, MODULES, offered
@@ -90,9 +90,7 @@ class _Distribution(importlib.metadata.Distribution):
 
 def _module_of(rest: str) -> types.ModuleType | None:
     """Return adjoint's module of a name, a stand-in for one that it does not have, or None."""
-    if not rest:
-        return importlib.import_module("adjoint")
-    name = f"adjoint.{rest}"
+    name = f"adjoint.{rest}".rstrip(".")
     try:
         module = importlib.import_module(name)
         for added, value in ADDED.get(rest, {}).items():
@@ -131,7 +129,9 @@ def install() -> None:
     sys.meta_path.insert(0, Finder())
     sys.modules["torch"] = adjoint
     adjoint.__version__ = version.__version__ = TORCH_VERSION  # type: ignore[attr-defined]
-    for name in [*sys.modules, *(f"adjoint.{room}" for room in ADDED)]:
+    _C.__path__ = []  # torch's has modules in it
+    _module_of("")
+    for name in [*sys.modules, *(f"adjoint.{room}" for room in ADDED if room)]:
         if name.startswith("adjoint."):
             rest = name.removeprefix("adjoint.")
             sys.modules[f"torch.{rest}"] = _module_of(rest) or sys.modules[name]

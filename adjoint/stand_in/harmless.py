@@ -7,6 +7,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from ..tree import MappingKey
+from .absent import Absent
+
 __all__ = ["ADDED", "MODULES", "offered"]
 
 
@@ -66,6 +69,32 @@ class _Keys:
     __and__ = __sub__ = add = remove = __or__
 
 
+class _Symbolic:
+    """The class of sizes that a tracer does not know; there are none here."""
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    """Return the values of a dict, and its keys."""
+    return list(d.values()), list(d)
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    """Return the values of a dict with their places in it, and its keys."""
+    return [(MappingKey(key), value) for key, value in d.items()], list(d)
+
+
+def _grouped(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
+    """Return lists of tensors split by the device and dtype of the first list's."""
+    groups: dict[Any, Any] = {}
+    for index, row in enumerate(zip(*tensorlistlist, strict=True)):
+        key = (row[0].device, row[0].dtype)
+        lists, indices = groups.setdefault(key, ([[] for _ in row], []))
+        for held, tensor in zip(lists, row, strict=True):
+            held.append(tensor)
+        indices.append(index)
+    return groups
+
+
 class _Config:
     """Settings that are remembered and change nothing."""
 
@@ -92,6 +121,8 @@ MODULES: dict[str, dict[str, Any]] = {
         "maybe_mark_dynamic": nothing, "graph_break": nothing, "config": _Config(),
         "assume_constant_result": decorator, "forbid_in_graph": decorator, "mark_static_address": nothing,
     },
+    "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
+    "_tensor": {}, "_utils": {}, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
     "_functorch": {}, "_higher_order_ops": {}, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
     "_ops": {}, "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
     "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
@@ -170,6 +201,11 @@ ADDED: dict[str, dict[str, Any]] = {
         "allow_in_graph": decorator, "assume_constant_result": decorator, "substitute_in_graph": decorator,
         "cudagraph_mark_step_begin": nothing, "set_stance": context, "list_backends": answer([]),
     },
+    "": {"SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic},
+    "cuda": {"_initialized": False, "_lazy_init": nothing},
+    "nn.parallel": {"DistributedDataParallel": Absent("torch.nn.parallel.DistributedDataParallel")},
+    "overrides": {"TorchFunctionMode": Absent("torch.overrides.TorchFunctionMode")},
+    "utils._pytree": {"_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys},
     "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
 
