@@ -6,5 +6,7 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Return False: adjoint does not use it itself."""
-    return False
+    """Return whether oneDNN is found, as ``pip install adjoint[fast]`` brings it, and may be used."""
+    from ..kernels import onednn, provider
+
+    return provider.choice.allowed and provider.choice.onednn is not False and onednn.library() is not None

@@ -71,6 +71,8 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
             o += shifts[: len(o)]
 
     # A row repeated is multiplied faster than one that NumPy has to repeat.
+    scales: Any
+    shifts: Any
     scales, shifts = (
         None if a is None or loops is not None else np.tile(a, (max(_BLOCK // width, 1), 1)) for a in (scale, shift)
     )
@@ -88,7 +90,7 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
     rstd, scale = rstd.reshape(-1), None if scale is None else np.ascontiguousarray(scale).reshape(width)
     mean = np.zeros(len(flat), x.dtype) if mean is None else mean.reshape(-1)
     weight = ones if scale is None else scale
-    tiled = np.tile(weight, (max(_BLOCK // width, 1), 1)) if loops is None and scale is not None else None
+    tiled: Any = np.tile(weight, (max(_BLOCK // width, 1), 1)) if loops is None and scale is not None else None
 
     def ones_of(count: int) -> Any:
         return np.ones(count, x.dtype)

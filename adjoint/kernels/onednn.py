@@ -468,8 +468,7 @@ class _Geometry:
 
 
 @_planned
-def _conv_plan(*geometry: Any) -> Plan:
-    *geometry, biased = geometry
+def _conv_plan(biased: bool, *geometry: Any) -> Plan:
     where = _Geometry(*geometry)
     x, w, out = (rows(shape) for shape in where.shapes)
     bias = rows((where.shapes[2][1],)) if biased else None
@@ -500,7 +499,7 @@ def _conv_weights_plan(*geometry: Any) -> Plan:
 def convolve(x: Any, w: Any, b: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, size: Ints) -> Any:
     """Return (N, O, *size) from x (N, C, ...), w (O, C / groups, ...) and a bias or None."""
     shape = (len(x), len(w), *size)
-    plan = _conv_plan(x.shape, w.shape, shape, stride, before, dilation, groups, b is not None)
+    plan = _conv_plan(b is not None, x.shape, w.shape, shape, stride, before, dilation, groups)
     if plan is None:
         return None
     out = np.empty(shape, x.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import modes
 from ..core.dtypes import of
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels.attention import Notes, attend, attend_back
 from .arguments import beside
@@ -69,7 +69,7 @@ def _attend_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return total
 
 
-attend_p = nary(
+attend_p: Primitive = nary(
     _attend,
     inputs=3,
     joint=_attend_back,
