@@ -157,6 +157,7 @@ class memory_budget(Observer):
         modes.local.pack_hooks = modes.local.pack_hooks[:-1]
         super().__exit__(*error)
         modes.local.fusing = self._fusing
+        self._made.clear()  # no op will ask how an array was made: what nodes keep knows it by itself
         self._depth = 0
 
     def report(self) -> str:
@@ -236,6 +237,22 @@ class memory_budget(Observer):
         if base is None or base.array is not array or base.written(array) is not None:
             base = self._bases[key] = _Value(array)
         return base
+
+    def backward(self, roots: Any, run: Callable[[], Any]) -> Any:
+        """Run a backward pass, then forget how to make what no node can ask for any more."""
+        result = super().backward(roots, run)
+        needed: set[_Value] = set()
+        stack = [v for v in self._made.values() if v.holds] + [v for v in self._held if v.holds]
+        while stack:
+            value = stack.pop()
+            if value not in needed:
+                needed.add(value)
+                if value.recipe is not None:
+                    stack += [v for v in value.recipe.inputs if isinstance(v, _Value)]
+        for key, value in list(self._made.items()):
+            if value not in needed:
+                self._made.pop(key, None)  # a later op takes its array as it is
+        return result
 
     def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
         """Let a write happen, after what depends on the old values has them for itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -108,6 +109,23 @@ def test_bytes_stay_in_the_budget_and_go() -> None:
     assert budget.peak <= budget.limit + 40_000
     assert budget.kept == 0 and not budget._held
     assert "ops run again" in repr(budget)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_loss_that_stays_keeps_no_inputs(inside: bool) -> None:
+    x = adjoint.ones(1000, requires_grad=True)
+    mask = adjoint.ones(1000)
+    ref = weakref.ref(mask.array)
+    with memory_budget(100):
+        loss = ((x * mask).sin() * x).exp().sum()
+        if inside:
+            loss.backward()
+    del mask
+    if not inside:
+        assert ref() is not None
+        loss.backward()
+    gc.collect()
+    assert loss.item() and ref() is None
 
 
 def test_retained_graphs_run_twice() -> None:
