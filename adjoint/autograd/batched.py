@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import engine
+from ..core import engine, modes
 from ..core.nodes import wrap
+from ..core.observation import lifting
 from ..core.payload import Level
 from ..payloads.batched import Batched
 from .differentiate import _check_gradient, _input_node, _root_of
@@ -13,6 +14,7 @@ from .differentiate import _check_gradient, _input_node, _root_of
 
 def grad_batched(outs: Any, ins: Any, gs: Any, keep: bool, lift: bool) -> list[Any]:
     """Return gradients with a leading axis, one entry per entry of the leading axis of `gs`."""
+    lift = lifting(lift) if modes.unusual else lift
     nodes = [_root_of(t, i) for i, t in enumerate(outs)]
     wanted = [_input_node(x, i) for i, x in enumerate(ins)]
     for root, g in zip(outs, gs, strict=True):

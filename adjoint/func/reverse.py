@@ -10,6 +10,7 @@ from typing import Any
 from ..core import engine, modes
 from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
+from ..core.observation import lifting
 from ..core.payload import Payload, innermost
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -168,8 +169,10 @@ class Tape:
         pairs = [(r, o, g) for r, o, g in zip(self.roots, self.outs, gradients, strict=True) if r is not None]
         if lift is None:
             lift = self.beyond or any(is_recorded(g) for g in gradients)
+        lift = lifting(lift) if modes.unusual else lift
         starts = [_start(o, g, lift) for _, o, g in pairs]
-        found = engine.backward([r for r, _, _ in pairs], starts, keep or lift, lift, self.wanted, accumulating=False)
+        roots, kept = [r for r, _, _ in pairs], keep or lift is True
+        found = engine.backward(roots, starts, kept, lift, self.wanted, accumulating=False)
         return found if lift else [g if g is None else wrap(g) for g in found]
 
     def released(self, tree: Any) -> Any:

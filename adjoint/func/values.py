@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core import modes
 from ..core.nodes import wrap
+from ..core.observation import lifting
 from ..core.payload import Level, Payload, inside, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -19,8 +20,11 @@ def as_tensor(value: Any) -> Any:
 
 
 def value_of(tensor: Any) -> Any:
-    """Return what a payload made of a tensor holds: the tensor if it has a history, else its bare value."""
-    return tensor.array if edge_of(tensor) is None else tensor
+    """Return what a payload made of a tensor holds: the tensor if it has a history, else its bare value.
+
+    While a program is captured it holds the tensor, so that every op of the transform is seen as a primitive.
+    """
+    return tensor.array if edge_of(tensor) is None and lifting(False) is False else tensor
 
 
 def level_of(tensor: Any) -> int:

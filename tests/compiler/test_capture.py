@@ -146,6 +146,46 @@ def test_runs_again_on_other_inputs(program: Callable[..., Any]) -> None:
         same(a, b)
 
 
+_weight = normal(4, 4)
+
+
+def _energy(x: Any) -> Any:
+    return ((x @ _weight).tanh() ** 2).sum()
+
+
+def _forward_mode(x: Any) -> Any:
+    from adjoint.autograd import forward_ad
+
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(_energy(forward_ad.make_dual(x, x * 3))).tangent
+
+
+def _batched_gradients(x: Any) -> Any:
+    z = x.clone().requires_grad_()
+    return adjoint.autograd.grad((z @ _weight).tanh(), z, x.expand(2, 3, 4), is_grads_batched=True)[0]
+
+
+TRANSFORMS: dict[str, Callable[[Any], Any]] = {
+    "vmap": lambda x: adjoint.func.vmap(lambda row: (row * 2).sin().sum())(x),
+    "grad": lambda x: adjoint.func.grad(_energy)(x),
+    "vjp": lambda x: adjoint.func.vjp(_energy, x)[1](x.sum())[0],
+    "vmap of grad": lambda x: adjoint.func.vmap(adjoint.func.grad(_energy))(x),
+    "jvp": lambda x: adjoint.func.jvp(_energy, (x,), (x * 2,))[1],
+    "jacrev": lambda x: adjoint.func.jacrev(lambda v: (v @ _weight).tanh())(x[0]),
+    "jacfwd": lambda x: adjoint.func.jacfwd(lambda v: (v @ _weight).tanh())(x[0]),
+    "hessian": lambda x: adjoint.func.hessian(_energy)(x[0]),
+    "forward mode": _forward_mode,
+    "batched gradients": _batched_gradients,
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_are_seen_through(name: str) -> None:
+    program = capture(lambda x: (TRANSFORMS[name](x),))(normal(3, 4))
+    x = normal(3, 4)
+    same(program(x)[0], TRANSFORMS[name](x))
+
+
 class _Cube(adjoint.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
