@@ -17,7 +17,7 @@ import numpy as np
 from ..core.dtypes import finfo, of
 from ..core.nodes import wrap
 from ..core.observation import observer
-from ..core.payload import Payload
+from ..core.payload import Payload, payload_of
 from ..core.recorders import nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels import norms
@@ -34,6 +34,8 @@ Tensor = Any
 ndarray = np.ndarray
 f32 = np.dtype("float32")
 _BLOCK = 65536  # elements of a block of rows
+_FEW = 4096  # elements up to which calls cost more than passes
+_add: Any = np.add.reduce
 
 
 class Moments:
@@ -70,7 +72,8 @@ def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, cente
         if large is not None:
             return large
         if _plan(x.shape, axes, shape)[0]:
-            return _norm_rows(x, weight, bias, axes, shape, eps, centered, moments)
+            rows = _norm_few if x.size < _FEW and axes == (x.ndim - 1,) and moments is not None else _norm_rows
+            return rows(x, weight, bias, axes, shape, eps, centered, moments)
     n = max(count_of(x.shape, axes), 1)
     mean = _total(x, axes) / n if centered else None
     out = x - mean if centered else x.copy()
@@ -139,6 +142,49 @@ def _dot(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
     else:
         total = np.add.reduce(np.vecdot(left, right), 0)
     return total.reshape(1, -1, *(1,) * (a.ndim - 2))
+
+
+def _norm_few(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: bool, moments: Any) -> Any:
+    """Normalize the last axis of a small array, in as few calls as can be."""
+    width = x.shape[-1]
+    if centered:
+        moments.mean = mean = _add(x, -1, None, None, True)
+        mean /= width
+        out = x - mean
+    else:
+        out = x.copy()
+    moments.var = var = np.vecdot(out, out)[..., None]
+    var /= width
+    moments.rstd = rstd = np.sqrt(var + x.dtype.type(eps))
+    np.reciprocal(rstd, out=rstd)
+    out *= rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out
+
+
+def _back_few(g: Any, x: Any, weight: Any, shape: Any, centered: bool, moments: Moments, needs: Any) -> Any:
+    """Return the gradients of a small array and of a scale and shift along its last axis."""
+    width = x.shape[-1]
+    standard = x - moments.mean if centered else x.copy()
+    standard *= moments.rstd
+    gw = _add((g * standard).reshape(-1, width)).reshape(shape) if needs[1] else None
+    gb = _add(g.reshape(-1, width)).reshape(shape) if needs[2] else None
+    if not needs[0]:
+        return None, gw, gb
+    part = g if weight is None else g * weight
+    along = np.vecdot(part, standard)[..., None]
+    along /= width
+    standard *= along
+    out = part - standard
+    if centered:
+        level = _add(part, -1, None, None, True)
+        level /= width
+        out -= level
+    out *= moments.rstd
+    return out, gw, gb
 
 
 def _norm_rows(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: bool, moments: Any) -> Any:
@@ -223,6 +269,8 @@ def _norm_back_arrays(
     mean, rstd = moments.mean, moments.rstd
     rows, n, same, _ = _plan(x.shape, axes, shape)
     if rows:
+        if x.size < _FEW and axes == (x.ndim - 1,) and (same or (weight is None and not (needs[1] or needs[2]))):
+            return _back_few(g, x, weight, shape, centered, moments, needs)
         if (weight is None and not (needs[1] or needs[2])) or same:
             return _back_rows(g, x, weight, axes, shape, centered, moments, needs)
         standard = (x - mean if centered else x) * rstd
@@ -431,6 +479,13 @@ def _update(running: Tensor, new: Any, momentum: float) -> None:
     """Move running statistics towards those of a batch."""
     if isinstance(running.array, Payload) or isinstance(new, Payload | TensorBase):
         new = new if isinstance(new, TensorBase) else wrap(new)
+        top, own = payload_of(new), payload_of(running)
+        if top is not None and not top.spreads and (own is None or own.level < top.level):
+            raise RuntimeError(
+                "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated "
+                "in place, were not batched. Inside vmap use a norm without running statistics (GroupNorm, "
+                "track_running_stats=False), or adjoint.func.replace_all_batch_norm_modules_(model)."
+            )
         running.copy_(running.detach() * (1 - momentum) + new * momentum)
         return
     array = running.array
