@@ -52,10 +52,12 @@ def _weight_gradients(
 
 def _columns_times(slopes: Array, values: Array) -> Array:
     """Return the product of slopes, turned, and values over all steps and samples."""
-    values = values.reshape(-1, values.shape[-1])
-    if len(values) == 1:  # BLAS is slow at this one
-        return slopes.T * values
-    return slopes.T @ values
+    return np.dot(slopes.T, values.reshape(-1, values.shape[-1]))  # matmul is slow where there is one row only
+
+
+def _turned(weight: Array, steps: int) -> Array:
+    """Return the transpose of a weight, laid out anew where many products with it repay that."""
+    return np.ascontiguousarray(weight.T) if steps > 2 else weight.T
 
 
 def _sum(a: Array | None, b: Array | None) -> Array:
@@ -86,7 +88,7 @@ def lstm(
     gates = _given(x, w_ih, None if b_ih is None else b_ih + b_hh)
     out, cells = np.empty((2, steps, batch, width), gates.dtype)
     scale, offset = _logistic_by_tanh(width, gates.dtype)
-    turned = w_hh.T
+    turned = _turned(w_hh, steps)
     for t in _order(steps, reverse):
         a = gates[t]
         a += h @ turned
@@ -156,7 +158,7 @@ def gru(
     given = _given(x, w_ih, b_ih)
     out = np.empty((steps, batch, width), given.dtype)
     gates = np.empty((steps, batch, 4 * width), given.dtype)
-    turned = w_hh.T
+    turned = _turned(w_hh, steps)
     for t in _order(steps, reverse):
         by_state = h @ turned
         if b_hh is not None:
@@ -217,7 +219,7 @@ def rnn(
 ) -> Array:
     """Return hidden states of all steps."""
     out = _given(x, w_ih, None if b_ih is None else b_ih + b_hh)
-    turned = w_hh.T
+    turned = _turned(w_hh, len(x))
     for t in _order(len(x), reverse):
         step = out[t]
         step += h @ turned
