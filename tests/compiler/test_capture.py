@@ -302,6 +302,18 @@ def test_optimizers(name: str) -> None:
     np.testing.assert_allclose(found, [step(*b)[0].item() for b in batches], rtol=1e-9)
 
 
+def test_clipping_is_done_anew() -> None:
+    w = leaf(4)
+
+    def step(x: Any) -> Any:
+        w.grad = None
+        (w * x).sum().backward()
+        return (nn.utils.clip_grad_norm_([w], 1.0),)
+
+    program = capture(step)(normal(4) * 0.01)  # small: nothing to clip in the captured run
+    agree(program, step, [w], normal(4) * 10)
+
+
 def test_state_made_on_the_way_is_refused() -> None:
     kept: dict[str, Any] = {}
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...autograd.grad_mode import no_grad
 from ...core.nodes import wrap
+from ...core.observation import lifting
 from ...core.tensor import TensorBase, note_write
 from ...linalg import vector_norm
 from ...ops.join import stack
@@ -28,7 +29,9 @@ def _gradients(parameters: Any) -> list[Any]:
 
 
 def _plain(tensors: list[Any]) -> bool:
-    """Return whether all are NumPy arrays of one real dtype of at least single precision."""
+    """Return whether all are NumPy arrays of one real dtype of at least single precision, and nobody must see ops."""
+    if lifting(False) is not False:
+        return False
     first = tensors[0].array.dtype
     return first.kind == "f" and first.itemsize >= 4 and all(
         type(t.array) is np.ndarray and t.array.dtype == first and t.node is None for t in tensors
@@ -72,6 +75,10 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
     if not grads:
         return
     scale = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    if lifting(False) is not False:  # captured: the factor is another on every run
+        for g in grads:
+            g.mul_(scale.to(g.device))
+        return
     factor = scale.item()
     if factor == 1.0:  # what is multiplied by one stays as it is
         return
