@@ -62,8 +62,9 @@ def _check_cell(input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Tensor) -> No
         raise RuntimeError(
             f"hidden0 has inconsistent hidden_size: got {hidden.array.shape[-1]}, expected {w_hh.array.shape[1]}"
         )
-    if len(input.array) != len(hidden.array):
-        raise RuntimeError(f"Input batch size {len(input.array)} doesn't match hidden0 batch size {len(hidden.array)}")
+    rows, states = input.array.shape[:-1], hidden.array.shape[:-1]
+    if rows != states:
+        raise RuntimeError(f"Input batch size {rows[0]} doesn't match hidden0 batch size {states[0]}")
 
 
 def _cell(step: Step, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any) -> Tensor:
@@ -250,7 +251,7 @@ class _Layer:
         """Return the outputs of all steps, and the last state."""
         parts = state if isinstance(state, tuple) else (state,)
         weights = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
-        if self.w_hr is None and len(x.array) and _is_plain(x, *parts, *weights):
+        if self.w_hr is None and x.array.shape[0] and _is_plain(x, *parts, *weights):
             return self._at_once(x, parts, weights, backward)
         out, *rest = self.states(x, state, backward)
         last = 0 if backward else -1

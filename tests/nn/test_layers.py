@@ -388,6 +388,41 @@ def test_calls(program: Any) -> None:
     same(program, 1e-5)
 
 
+TRANSFORMED: list[tuple[Any, tuple[int, ...]]] = [
+    (lambda nn: nn.LSTM(3, 4, 2, bidirectional=True), (5, 2, 3)),
+    (lambda nn: nn.GRU(3, 4), (5, 2, 3)),
+    (lambda nn: nn.RNN(3, 4), (5, 2, 3)),
+    (lambda nn: nn.GRUCell(3, 4), (2, 3)),
+    (lambda nn: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), (5, 2, 4)),
+    (lambda nn: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)), (3, 1, 4, 4)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(TRANSFORMED)))
+def test_transforms_see_what_backward_sees(number: int) -> None:
+    make, shape = TRANSFORMED[number]
+    adjoint.manual_seed(0)
+    layer, x = make(adjoint.nn).double(), adjoint.randn(shape, dtype=adjoint.float64)
+    weights = {k: p.detach() for k, p in layer.named_parameters()}
+
+    def loss(weights: Any, x: Any) -> Any:
+        out = adjoint.func.functional_call(layer, weights, (x,))
+        return (out[0] if isinstance(out, tuple) else out).pow(2).sum()
+
+    loss(dict(layer.named_parameters()), x).backward()
+    grads = adjoint.func.grad(loss)(weights, x)
+    for name, p in layer.named_parameters():
+        np.testing.assert_allclose(grads[name].tolist(), p.grad.tolist(), rtol=1e-8, atol=1e-9)
+    tangents = {k: adjoint.randn_like(w) for k, w in weights.items()}
+    _, change = adjoint.func.jvp(lambda w: loss(w, x), (weights,), (tangents,))
+    assert change.item() == pytest.approx(sum((grads[k] * tangents[k]).sum().item() for k in grads), rel=1e-8)
+    both = adjoint.stack([x, 2 * x])
+    each = adjoint.func.vmap(adjoint.func.grad(loss), (None, 0))(weights, both)
+    alone = adjoint.func.grad(loss)(weights, 2 * x)
+    for name in alone:
+        np.testing.assert_allclose(each[name][1].tolist(), alone[name].tolist(), rtol=1e-7, atol=1e-8)
+
+
 def test_frozen_numbers() -> None:
     """A few of torch's numbers, for where torch is not installed."""
     adjoint.manual_seed(0)
