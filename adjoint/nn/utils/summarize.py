@@ -53,7 +53,8 @@ class Summary:
         ending = f"{self.trainable_params:,} parameters are trained, {frozen:,} are not"
         return "\n".join([line(head), rule, *map(line, body), rule, line(total), ending])
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return f"<summary of {len(self.rows)} modules, {self.total_params:,} parameters, {self.total_bytes:,} bytes>"
 
 
 def summary(model: Any, *inputs: Any, show: bool = True, **kwargs: Any) -> Summary:
