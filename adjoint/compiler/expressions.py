@@ -75,7 +75,7 @@ def _sample(operand: Any) -> Any:
 
 def is_elementwise(line: Line) -> bool:
     """Return whether a loop can compute the line's value element by element."""
-    if not line.is_call or len(line.outputs) != 1 or line.outputs[0].device != "cpu":
+    if not line.is_call or len(line.outputs) != 1:
         return False
     name, out = name_of(line), line.outputs[0]
     values = [o for o in line.operands if isinstance(o, Value)]
@@ -114,7 +114,7 @@ def is_reduction(line: Line) -> bool:
         return False
     x = line.operands[0]
     return (
-        isinstance(x, Value) and x.dtype in FLOATS and x.device == "cpu" and line.outputs[0].dtype == x.dtype
+        isinstance(x, Value) and x.dtype in FLOATS and line.outputs[0].dtype == x.dtype
         and bool(line.params[1]) and bool(line.params[0]) and 0 not in x.shape
     )  # fmt: skip
 

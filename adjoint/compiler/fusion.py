@@ -27,8 +27,8 @@ _DEAR = frozenset(
 class Region:
     """A loop nest: lines over one space, in order."""
 
-    def __init__(self, space: tuple[int, ...], position: int) -> None:
-        self.space, self.position = space, position
+    def __init__(self, space: tuple[int, ...], position: int, device: str) -> None:
+        self.space, self.position, self.device = space, position, device
         self.lines: list[Line] = []
         self.made: dict[Value, Line] = {}
         self.split: int | None = None  # the number of trailing axes that a row has
@@ -74,10 +74,12 @@ def is_view(line: Line) -> bool:
 def fusible(line: Line) -> bool:
     """Return whether a line may be part of a loop nest."""
     if is_reduction(line):
-        return True
+        # On a GPU a block reduces its own row; what many blocks would have to share is left to a library.
+        x, axes = line.operands[0], line.params[0]
+        return x.device == "cpu" or (trailing(axes, len(x.shape)) and len(axes) < len(x.shape))
     if not is_elementwise(line) or 0 in line.outputs[0].shape or len(line.outputs[0].shape) > 6:
         return False
-    return name_of(line) not in _SLOW or line.outputs[0].size <= _SLOW_SIZE
+    return name_of(line) not in _SLOW or line.outputs[0].size <= _SLOW_SIZE or line.outputs[0].device != "cpu"
 
 
 class Fusion:
@@ -128,7 +130,7 @@ class Fusion:
         for region in reversed(self._candidates(line, shape)):
             if self._fits(region, line, shape):
                 return region
-        region = Region(shape, len(self.units))
+        region = Region(shape, len(self.units), line.outputs[0].device)
         self.units.append(region)
         self.regions.setdefault(shape, []).append(region)
         return region
@@ -140,6 +142,8 @@ class Fusion:
 
     def _fits(self, region: Region, line: Line, shape: tuple[int, ...]) -> bool:
         if len(region.lines) >= _MOST_LINES or (line.op is IS_CLASS and shape != region.space):
+            return False
+        if region.device != line.outputs[0].device:
             return False
         if shape != region.space and (is_reduction(line) or shape != region.row_shape):
             return False

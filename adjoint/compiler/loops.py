@@ -43,6 +43,7 @@ class Nest:
         self.reads = region.inputs()
         self._merge_axes()
         self.access = {v: self._access(v) for v in (*self.reads, *self.stored)}
+        self.known: dict[Value, str] = {}  # the names of numbers that are there where text is being written
 
     # --- axes ---
 
@@ -77,6 +78,7 @@ class Nest:
         self.group_of = {axis: g for g, group in enumerate(groups) for axis in group}
         self.sizes = [int(np.prod([space[a] for a in group])) for group in groups]
         self.row_groups = [g for g, group in enumerate(groups) if group[0] < cut] if self.region.split else []
+        self.inner_groups = [g for g in range(len(groups)) if g not in self.row_groups]
 
     def _continues(self, a: int, b: int, aligned: Any, reduced: Any, cut: int) -> bool:
         if any(x != 1 for x in self.region.space[a + 1 : b]) or (self.region.split and a < cut <= b):
@@ -99,17 +101,13 @@ class Nest:
         lines = [f"# {', '.join(dict.fromkeys(name_of(m) for m in self.region.lines))}"]
         lines += self._sizes()
         lines += self._begin_late()
-        row = self.row_groups
-        inner = (
-            [g for g in range(len(self.groups)) if g not in row] if self.region.split else list(range(len(self.groups)))
-        )
-        self.known: dict[Value, str] = {}
+        inner = self.inner_groups
         depth = 0
-        for g in row:
+        for g in self.row_groups:
             lines.append("    " * depth + self._for(g))
             depth += 1
         for phase in range(self.phases.count):
-            lines += ["    " * depth + text for text in self._between(phase)]
+            lines += ["    " * depth + text for text in self.between(phase)]
             lines += ["    " * depth + text for text in self._pass(phase, inner)]
         lines += self._end_late()
         return lines
@@ -151,7 +149,7 @@ class Nest:
     def _number(self, v: Value) -> str:
         return self.numbers[v]
 
-    def _between(self, phase: int) -> list[str]:
+    def between(self, phase: int) -> list[str]:
         """Return the text of what is computed once per row before a pass: numbers of the row."""
         lines = []
         for m in self.region.lines:
@@ -169,20 +167,27 @@ class Nest:
 
     def _pass(self, phase: int, inner: list[int]) -> list[str]:
         """Return the loops of one pass over a row, or over everything where there are no rows."""
-        reductions = [
-            m for m in self.region.lines if is_reduction(m) and self._pass_of(m) == phase
-        ]  # fmt: skip
+        lines, body, _ = self.statements(phase)
+        if not body:
+            return []
+        for depth, g in enumerate(inner):
+            lines.append("    " * depth + self._for(g))
+        return lines + ["    " * len(inner) + text for text in body]
+
+    def statements(self, phase: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+        """Return what a pass does before its loops and in them, and which names reduce by which op."""
+        reductions = [m for m in self.region.lines if is_reduction(m) and self._pass_of(m) == phase]
         stores = [v for v in self.stored if not self.phases.is_row[v] and v not in self.region.late]
         stores = [v for v in stores if self.phases.of[v] == phase]
         if not reductions and not stores:
-            return []
+            return [], [], []
         rows = {v: t for v, t in self.known.items() if self.phases.is_row[v]}
         self.known = dict(rows)
         body: list[str] = []
         for v in stores:
             self._need(v, phase, body)
             body.append(f"{self.access[v].at()} = {self.known[v]}")
-        begin = []
+        begin, totals = [], []
         for m in reductions:
             v, name = m.outputs[0], name_of(m)
             element = self._operand(m.operands[0], m.operands[0].dtype, phase, body)
@@ -190,12 +195,10 @@ class Nest:
             total = self.access[v].at() if late and self.access[v].axes else f"s{self._number(v)}"
             if not late:
                 begin.append(f"{total} = np.{v.dtype.name}({REDUCTIONS[name]})")
+                totals.append((total, name))
             body.append(f"{total} = {reducing(name, total, element)}")
-        lines = begin
-        for depth, g in enumerate(inner):
-            lines.append("    " * depth + self._for(g))
         self.known = rows
-        return lines + ["    " * len(inner) + text for text in body]
+        return begin, body, totals
 
     def _pass_of(self, m: Line) -> int:
         v = m.outputs[0]

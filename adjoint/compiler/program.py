@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import device as devices
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import threads
@@ -47,6 +48,12 @@ class Program:
         self.fixed: set[Value] = set()  # values whose array is the same object in every run
         self.sources: list[str] = []
         self.guarded = any(line.op is GUARD for line in graph.lines)
+        # On a GPU: what is computed on the host (step counts, rates) goes first, and is sent over.
+        self.gpu = any(v.device != "cpu" for line in graph.lines for v in line.outputs)
+        self.host: list[str] = []
+        self.sent: dict[Value, str] = {}
+        if self.gpu:
+            self._use_gpu()
         self.lock = threading.Lock()
         self._write()
 
@@ -66,6 +73,9 @@ class Program:
         pending: list[Region] = []
         for unit in self.fusion.units:
             if isinstance(unit, Region):
+                if self.gpu:
+                    self._emit_on_gpu(unit)
+                    continue
                 if self.kernels is not None and unit.size < THREADED:
                     pending.append(unit)
                     continue
@@ -80,6 +90,22 @@ class Program:
         self._flush(pending)
         self._emit_writes()
         self._finish()
+
+    def _use_gpu(self) -> None:
+        module = devices.array_module(devices.device("cuda"))
+        self.env.update(empty=module.empty, asarray=module.asarray)
+
+    def _where(self, device: str) -> list[str]:
+        """Return the part of the program in which something on a device is computed."""
+        return self.host if self.gpu and device == "cpu" else self.body
+
+    def _sent(self, v: Value) -> str:
+        """Return the name of a host value's copy on the GPU."""
+        if v not in self.sent:
+            name = self.sent[v] = f"u{v.number}"
+            self.env[name] = self.env["empty"](v.shape, v.dtype)
+            self.host.append(f"{name}.set({self._array(v)})")
+        return self.sent[v]
 
     def _waits(self, v: Value, pending: list[Region]) -> bool:
         """Return whether a value, or what it is a view of, is made by loops not written yet."""
@@ -153,7 +179,7 @@ class Program:
             self.prelude.append((name, text))
             self.fixed.add(v)
         else:  # of an argument, or a reshape that must copy
-            self.body.append(f"{name} = {text}")
+            self._where(v.device).append(f"{name} = {text}")
         self.names[v], self.strides[v] = name, after.strides
         return name
 
@@ -188,7 +214,8 @@ class Program:
             return self.names[v]
         name = self._declare(v, f"b{v.number}", strides, v not in self.results)
         if v in self.results:
-            self.body.append(f"{name} = empty({v.shape}, {self._object(v.dtype, v.dtype.name)})")
+            make = "np.empty" if v.device == "cpu" else "empty"
+            self._where(v.device).append(f"{name} = {make}({v.shape}, {self._object(v.dtype, v.dtype.name)})")
         else:
             self.buffers.append((name, v))
         return name
@@ -207,7 +234,10 @@ class Program:
         out = line.outputs[0]
         if not isinstance(line.op, Step) and line.op.name in ("mm", "bmm") and _multiplies(line):
             name = self._buffer(out)
-            self.body.append(f"{self._object(np.matmul, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
+            if self.gpu:
+                self.body.append(f"np.matmul({operands[0]}, {operands[1]}, out={name}){note}")
+            else:
+                self.body.append(f"{self._object(np.matmul, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
             return
         if _is_plain_ufunc(line):
             name = self._buffer(out)
@@ -220,11 +250,11 @@ class Program:
             call = self._object(_Raw(line), line.op.name)
         made = [self._declare(v, f"r{v.number}", v.strides, False) for v in line.outputs]
         text = f"{call}({', '.join((*operands, *self._params(line)))})"
+        into = self._where(out.device)
         if line.op.outputs:
-            self.body.append(f"{', '.join(made)}, = {text}{note}")
+            into.append(f"{', '.join(made)}, = {text}{note}")
         else:
-            self.body.append(f"{made[0]} = asarray({text}){note}")
-            self.env["asarray"] = np.asarray
+            into.append(f"{made[0]} = {'np.' if out.device == 'cpu' else ''}asarray({text}){note}")
 
     def _constants(self, line: Line, operands: list[str]) -> list[str]:
         """Return operands with numbers as arrays of the dtype that the line computes in."""
@@ -247,6 +277,24 @@ class Program:
             self._emit_without_loops(region)
         else:
             self._emit_kernel([region], True)
+
+    def _emit_on_gpu(self, region: Region) -> None:
+        """Write a region as one kernel; on the host, as NumPy calls."""
+        if region.outputs and all(v.device == "cpu" for v in region.made):
+            self._emit_without_loops(region)
+            return
+        from .cuda import Kernel
+
+        for v in region.outputs:
+            self._buffer(v)
+        for v in region.inputs():
+            self._array(v)
+        kernel = Kernel(region, self.strides)
+        for v in kernel.nest.scratch:
+            self._buffer(v)
+        self.sources.append(kernel.source)
+        operands = [self.names[v] if v.device != "cpu" else self._sent(v) for v in kernel.values]
+        self.body.append(f"{self._object(kernel, 'kernel')}({', '.join(operands)})")
 
     def _emit_kernel(self, regions: list[Region], threaded: bool) -> None:
         arrays: dict[Any, str] = {}
@@ -330,11 +378,12 @@ class Program:
             while root in self.fusion.views:
                 root = self.fusion.views[root].operands[0]
             held.append((self._array(target), f"{source}.copy()" if root in inputs else source))
+        places = [self._where(value.device) for _, value in pairs]
         for i, (_, source) in enumerate(held):
             if source.endswith(".copy()"):
-                self.body.append(f"h{i} = {source}")
+                places[i].append(f"h{i} = {source}")
         for i, (target, source) in enumerate(held):
-            self.body.append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
+            places[i].append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
 
     def _finish(self) -> None:
         graph = self.graph
@@ -348,6 +397,9 @@ class Program:
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
         given = ", ".join(self.names[v] for v in graph.arguments)
         self.source = "\n".join([f"def program({given}):", *(f"    {text}" for text in self.body), ""])
+        if self.gpu:
+            before = "\n".join(["def host():", *(f"    {text}" for text in self.host), "    return None", ""])
+            self.source = f"{before}\n\n{self.source}"
 
     def code(self) -> str:
         """Return the source: what is made once, the program, and its loops."""
@@ -366,11 +418,18 @@ class Program:
             env[self.names[reference.value]] = tensor.array
             self.bound.append((reference, tensor, tensor.array))
         if "program" not in env:
-            env.update({name: np.empty(v.shape, v.dtype) for name, v in self.buffers})
+            makers = {True: np.empty, False: env["empty"]}
+            env.update({name: makers[v.device == "cpu"](v.shape, v.dtype) for name, v in self.buffers})
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
         for name, text in self.prelude:
             env[name] = eval(text, env)  # noqa: S307 - the same
         self.run: Callable[..., Any] = env["program"]
+        if self.gpu:
+            from .cuda import Recorded
+
+            alive = self.guarded or any(isinstance(m.op, Step) and m.op.random for m in self.graph.lines)
+            why = "it draws random numbers or looks at values" if alive else ""
+            self.run = Recorded(env["host"], env["program"], why)
 
     def is_bound(self) -> bool:
         """Return whether the outside tensors still hold the arrays that the program works on."""
@@ -442,7 +501,7 @@ class _Raw:
         self.arity = len(line.operands)
 
     def __call__(self, *args: Any) -> Any:
-        operands = [wrap(a) if isinstance(a, np.ndarray) else a for a in args[: self.arity]]
+        operands = [wrap(a) if hasattr(a, "strides") else a for a in args[: self.arity]]
         result = self.call(*operands, *args[self.arity :])
         if isinstance(result, tuple | list):
             return tuple(r.array if isinstance(r, TensorBase) else r for r in result)
