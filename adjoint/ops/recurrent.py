@@ -270,7 +270,10 @@ class _Layer:
 
     def states(self, x: Tensor, state: Any, backward: bool) -> list[Tensor]:
         """Return the hidden states of all steps, and for an LSTM the cell states, step by step."""
-        given = linear(x, self.w_ih, self.b_ih).unbind(0)
+        by_input = linear(x, self.w_ih, self.b_ih)
+        if isinstance(state, tuple):  # autocast: an LSTM computes all of it in the lower precision
+            state = tuple([s.to(by_input.dtype) for s in state])
+        given = by_input.unbind(0)
         outs: list[Any] = [None] * len(given)
         for t in reversed(range(len(given))) if backward else range(len(given)):
             state = outs[t] = self.advance(given[t], state)
