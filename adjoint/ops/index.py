@@ -301,7 +301,7 @@ def add_rows(rows: Any, numbers: Any, values: Any) -> None:
     if width == 1 and rows.flags.c_contiguous:
         np.add.at(rows.reshape(-1), numbers, values.reshape(-1))
         return
-    if width >= 128:  # a row is worth a call of its own
+    if width >= 128 or count <= 8:  # a row is worth a call of its own
         for number, value in zip(numbers.tolist(), values):
             rows[number] += value
         return
