@@ -28,13 +28,24 @@ def total(x: Any) -> Any:
     return np.add.reduce(flat)
 
 
-def _row_sums(x: Any) -> Any:
+def dot(x: Any, y: Any) -> Any:
+    """Return the sum of the products of two dense arrays of one shape and dtype."""
+    x, y = x.reshape(-1), y.reshape(-1)
+    n = x.size // _WIDTH * _WIDTH
+    if n < 8 * _WIDTH:
+        return x @ y
+    rows = _row_sums(x[:n].reshape(-1, _WIDTH), y[:n].reshape(-1, _WIDTH))
+    return total(rows) + x[n:] @ y[n:]
+
+
+def _row_sums(x: Any, y: Any = None) -> Any:
+    """Return the sums of rows; times those of `y`, if given."""
     n, width = x.shape
     ones = _ONES[x.dtype][:width]
     out = np.empty(n, x.dtype)
 
     def work(start: int, stop: int) -> None:
-        np.vecdot(x[start:stop], ones, out=out[start:stop])
+        np.vecdot(x[start:stop], ones if y is None else y[start:stop], out=out[start:stop])
 
     share(work, n, max(_SHARE // width, 1))
     return out

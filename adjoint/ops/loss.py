@@ -18,7 +18,7 @@ from ..core.dtypes import of
 from ..core.promotion import result_type
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
-from ..kernels import pairs
+from ..kernels import pairs, reductions
 from ..kernels.elementwise import MANY, elementwise
 from .activation import log_sigmoid_p
 from .arguments import autocast_to_single, require_tensor
@@ -33,6 +33,7 @@ Tensor = Any
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
 _FULL = (np.dtype("float32"), np.dtype("float64"))
+_SINGLE = (ndarray, np.float32, np.float64)
 _CODES = {"none": NONE, "mean": MEAN, "sum": SUM, NONE: NONE, MEAN: MEAN, SUM: SUM}
 
 # --- Reductions -------------------------------------------------------------------------------------
@@ -71,14 +72,19 @@ def elementwise_loss(
     slope: Callable[..., Any],
     target_slope: Callable[..., Any] | None = None,
     node_name: str | None = None,
+    summed: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Declare a loss of two tensors of one shape: ``loss_p(x, y, reduction, option)``.
 
     `value` takes arrays and gives the loss of each element; the slopes are rules for its derivatives. Where
-    the loss depends on the difference alone, the target's is the other one's negative.
+    the loss depends on the difference alone, the target's is the other one's negative. `summed` gives the sum of
+    all elements' losses where that takes fewer passes.
     """
 
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
+        if summed is not None and reduction != NONE and type(x) is ndarray and x.dtype in _FULL and x.size:
+            sum_of = summed(x, y, option)
+            return sum_of if reduction == SUM else sum_of / x.dtype.type(x.size)
         if type(x) is ndarray and x.size > MANY:
             out = elementwise(lambda x, y: value(x, y, option), x, y)
         else:
@@ -93,7 +99,9 @@ def elementwise_loss(
             if type(x) is ndarray and type(g) is ndarray and x.size > MANY:
                 gx = elementwise(lambda x, y, g: slope(x, y, option) * g, x, y, g)
             else:
-                gx = slope(x, y, option) * g
+                gx = slope(x, y, option)
+                fresh = type(gx) is ndarray and type(g) in _SINGLE and gx.base is None and gx.ndim and g.ndim == 0
+                gx = np.multiply(gx, g, out=gx) if fresh and gx.dtype == g.dtype else gx * g
         if needs[1]:
             gy = -gx if target_slope is None else target_slope(x, y, option) * g
         return gx, gy
@@ -124,6 +132,18 @@ def _squared(x: Any, y: Any, option: Any) -> Any:
     return np.multiply(away, away, out=away if away.ndim else None)
 
 
+def _squared_sum(x: Any, y: Any, option: Any) -> Any:
+    away = x - y
+    return reductions.dot(away, away)
+
+
+def _bent_sum(x: Any, y: Any, bend: Any) -> Any:
+    away = np.abs(x - y)
+    below = np.minimum(away, bend)
+    away -= below * away.dtype.type(0.5)
+    return reductions.dot(below, away)
+
+
 def _smooth(x: Any, y: Any, beta: Any) -> Any:
     away = np.abs(x - y)
     # d * d / (2 * beta) below beta, d - beta / 2 above: with the part below, m, both are m * (d - m / 2) / beta.
@@ -134,7 +154,9 @@ def _smooth(x: Any, y: Any, beta: Any) -> Any:
 def _smooth_slope(x: Any, y: Any, beta: Any) -> Any:
     away = x - y
     if type(away) is ndarray:
-        return np.clip(away / beta, -1, 1)
+        if beta != 1:
+            away /= beta
+        return np.clip(away, -1, 1, out=away if away.ndim else None)
     return where_p(abs_p(away) < beta, away / beta, np.sign(away))
 
 
@@ -147,13 +169,16 @@ def _huber(x: Any, y: Any, delta: Any) -> Any:
 def _huber_slope(x: Any, y: Any, delta: Any) -> Any:
     away = x - y
     if type(away) is ndarray:
-        return np.clip(away, -delta, delta)
+        return np.clip(away, -delta, delta, out=away if away.ndim else None)
     return where_p(abs_p(away) < delta, away, np.sign(away) * delta)
 
 
-mse_loss_p = elementwise_loss("mse_loss", _squared, lambda x, y, option: 2 * (x - y))
-smooth_l1_loss_p = elementwise_loss("smooth_l1_loss", _smooth, _smooth_slope, node_name="SmoothL1LossBackward0")
-huber_loss_p = elementwise_loss("huber_loss", _huber, _huber_slope)
+mse_loss_p = elementwise_loss("mse_loss", _squared, lambda x, y, option: 2 * (x - y), summed=_squared_sum)
+smooth_l1_loss_p = elementwise_loss(
+    "smooth_l1_loss", _smooth, _smooth_slope, node_name="SmoothL1LossBackward0",
+    summed=lambda x, y, beta: _bent_sum(x, y, beta) / x.dtype.type(beta),
+)  # fmt: skip
+huber_loss_p = elementwise_loss("huber_loss", _huber, _huber_slope, summed=_bent_sum)
 
 
 def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, Tensor]:
