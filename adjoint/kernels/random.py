@@ -445,19 +445,20 @@ class Stream:
             out[-_BLOCK:] = _affine(_box_muller_blocks(self._units(_BLOCK, work)), std, mean)
         return out
 
+    def _normal(self) -> float:
+        """Draw a standard normal; they come in pairs, and the spare one is kept for later."""
+        spare = self._spare
+        if spare is not None:
+            self._spare = None
+            return spare
+        angle = 2.0 * math.pi * self._double()
+        radius = math.sqrt(-2.0 * math.log1p(-self._double()))
+        self._spare = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
     def _few_normals(self, size: int) -> NDArray[np.float64]:
-        """Draw standard normals in pairs, keeping the spare one for later; fast for few."""
-        out: list[float] = []
-        while len(out) < size:
-            if self._spare is None:
-                angle = 2.0 * math.pi * self._double()
-                radius = math.sqrt(-2.0 * math.log1p(-self._double()))
-                out.append(radius * math.cos(angle))
-                self._spare = radius * math.sin(angle)
-            else:
-                out.append(self._spare)
-                self._spare = None
-        return np.array(out, np.float64)
+        """Draw standard normals one by one; fast for few."""
+        return np.array([self._normal() for _ in range(size)], np.float64)
 
     def _many_normals(self, size: int) -> NDArray[np.float64]:
         """Draw the same numbers as `_few_normals`; fast for many."""
@@ -518,7 +519,7 @@ class Stream:
         d = alpha - _THIRD
         c = 1.0 / math.sqrt(9.0 * d)
         while True:
-            x = float(self._few_normals(1)[0])
+            x = self._normal()
             y = 1.0 + c * x
             if y <= 0.0:
                 continue
