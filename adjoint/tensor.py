@@ -371,7 +371,8 @@ class Tensor(TensorBase):
     ) -> None:
         """Compute gradients of this tensor and add them to the ``.grad`` of the leaves it depends on."""
         global _backward
-        if _backward is None:  # the engine's front door stands below the class that it takes
+        if _backward is None:
+            # The engine's front door stands below the class that it takes.
             from .autograd import backward
 
             _backward = backward
