@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..autograd.grad_mode import enable_grad
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.nodes import wrap
-from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
+from ..core.tensor import TensorBase, ledger_of, note_write, storage_of, written_ledger
 from ..hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -402,13 +402,17 @@ def zeros_like(p: Any) -> Any:
 
 def note_written(params: list[Any], operation: str) -> None:
     """Record that parameters were written, as an in-place op does: stale kept values will be found out."""
+    if modes.unusual:  # somebody may be watching
+        for p in params:
+            note_write(p, operation)
+        return
     first = params[0]
     note_write(first, operation)
     done = ledger_of(storage_of(first))
     for p in params[1:]:
         ledger = p.memory.ledger if p.memory is not None else None
-        if ledger is None or not ledger.version:  # the first write is also registered with the memory
-            note_write(p, operation)
+        if ledger is None or written_ledger(p.array) is not ledger:
+            note_write(p, operation)  # the first write to some memory is also registered with it
             continue
         ledger.version += 1
         ledger.time, ledger.code, ledger.lasti, ledger.operation = done.time, done.code, done.lasti, operation

@@ -394,3 +394,21 @@ def test_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     with pytest.raises(ValueError, match=r"'exp_avg' has shape .* matched by their order"):
         turned.load_state_dict(o.state_dict())
     assert not turned.state
+
+
+def test_a_write_is_noticed_in_memory_that_came_later() -> None:
+    ps = [adjoint.ones(3, requires_grad=True) for _ in range(2)]
+    o = adjoint.optim.SGD(ps, lr=0.1)
+    for p in ps:
+        p.grad = adjoint.ones(3)
+    o.step()
+    for p in ps:
+        p.data = adjoint.full((3,), 2.0)
+    loss = sum((p**3).sum() for p in ps)
+    o.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    loss = (ps[1] ** 3).sum()
+    o.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
