@@ -21,9 +21,9 @@ READY, UNSCALED, STEPPED = range(3)
 class GradScaler:
     """Scales losses, and unscales gradients before the step; a step with a gradient that is not finite is skipped.
 
-    The scale grows after `growth_interval` good steps and shrinks after a bad one. It never falls below the smallest
-    number that single precision holds exactly as 1: a scale that shrinks for so long means that the gradients
-    themselves are not finite, and `step` then raises and names the parameters.
+    The scale grows after `growth_interval` good steps and shrinks after a bad one. It never falls below `min_scale`: a
+    scale that has shrunk for so long means that the gradients themselves are not finite, and `step` then raises and
+    names the parameters.
 
     Examples
     --------
