@@ -759,7 +759,7 @@ class Tensor(TensorBase):
     as_strided, as_strided_ = parts.as_strided, parts.as_strided_
 
     # joining and splitting
-    split, split_with_sizes, chunk = joining.split, joining.split_with_sizes, joining.chunk
+    split, split_with_sizes, chunk = joining._split_method, joining.split_with_sizes, joining.chunk
     unsafe_split, unsafe_chunk = joining.unsafe_split, joining.unsafe_chunk
     unsafe_split_with_sizes, fill_diagonal_ = places.unsafe_split_with_sizes, places.fill_diagonal_
     tensor_split = joining.tensor_split

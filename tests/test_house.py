@@ -17,7 +17,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
 # From the cellar up. A file imports from its own room and from rooms that stand before it in this list.
 ROOMS = [
     "_version", "_typing", "errors", "hooks", "printing", "kernels", "core", "return_types", "ops", "subclasses",
-    "tensor", "functional", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
+    "tensor", "functional", "quasirandom", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
     "autograd", "tree", "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked", "testing",
     "cuda", "cpu", "mps", "backends", "amp", "nn", "optim", "distributions", "serialization", "utils", "profiler",
     "explanation", "viz", "multiprocessing", "distributed", "futures", "jit", "fx", "onnx", "hub", "stand_in", "demo",

@@ -335,6 +335,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
     return split_p(tensor, _cuts(axis, sizes))
 
 
+def _split_method(input: Tensor, split_size: Any, dim: int = 0) -> Any:
+    """Split along `dim`: as `split`, under the names that the method has."""
+    return split(input, split_size, dim)
+
+
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
     """Split along `dim` into views of the given sizes."""
     if input.array.ndim == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 __all__ = ["Absent", "AbsentModule", "Operator", "operators"]
@@ -91,12 +92,18 @@ class _Base:
 class AbsentModule(types.ModuleType):
     """A module that is not offered: every name in it is `Absent`, apart from those that do no harm."""
 
-    def __init__(self, name: str, offered: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, offered: dict[str, Any], inside: Callable[[str], types.ModuleType | None] | None = None
+    ) -> None:
         super().__init__(name, f"What programs import of {name}, which adjoint does not offer.")
         self.__path__: list[str] = []  # so that it may have modules in it
         self.__dict__.update(offered)
+        self._inside = inside
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        module = self._inside(f"{self.__name__}.{name}") if self._inside is not None else None
+        if module is not None:
+            return module
         return Absent(f"{self.__name__}.{name}")

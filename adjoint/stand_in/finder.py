@@ -101,7 +101,12 @@ def _module_of(rest: str) -> types.ModuleType | None:
         if error.name is None or not (name + ".").startswith(error.name + "."):
             raise
     names = offered(rest)
-    return None if names is None else AbsentModule(f"torch.{rest}", names)
+    return None if names is None else AbsentModule(f"torch.{rest}", names, _inside)
+
+
+def _inside(name: str) -> types.ModuleType | None:
+    """Return a module in one that is not offered, where that is known as a module."""
+    return importlib.import_module(name) if name.removeprefix("torch.") in MODULES else None
 
 
 def installed() -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import types
 from collections.abc import Callable
 from typing import Any
 
 from ..tree import MappingKey
 from .absent import Absent
+from .lists import FOREACH, foreach
 
 __all__ = ["ADDED", "MODULES", "offered"]
 
@@ -48,6 +50,11 @@ def answer(value: Any) -> Callable[..., Any]:
 def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, *args: Any, **kwargs: Any) -> Any:
     """Map a function over a dimension, as `adjoint.func.vmap` does."""
     return importlib.import_module("adjoint.func").vmap(func, in_dims, out_dims)
+
+
+def absent(module: str, names: str) -> dict[str, Any]:
+    """Return names of a module that raise when they are used."""
+    return {name: Absent(f"{module}.{name}") for name in names.split()}
 
 
 class Library:
@@ -148,14 +155,15 @@ MODULES: dict[str, dict[str, Any]] = {
         "impl_abstract": decorator, "register_autograd": nothing, "register_vmap": decorator, "define": decorator,
         "triton_op": decorator, "wrap_triton": same, "Library": Library,
     },
-    "monitor": {}, "mps": {
+    "distributed.rpc": {"is_available": no, "api": types.SimpleNamespace(_require_initialized=decorator)},
+    "utils.weak": {}, "monitor": {}, "mps": {
         "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
         "manual_seed": nothing, "current_allocated_memory": answer(0), "driver_allocated_memory": answer(0),
     },
     "mtia": {"is_available": no, "device_count": answer(0)},
     "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
-    "package": {}, "quantization": {}, "sparse": {}, "masked": {}, "quasirandom": {}, "futures": {}, "profiler": {},
+    "package": {}, "quantization": {}, "sparse": {}, "masked": {}, "futures": {}, "profiler": {},
     "backends.quantized": {}, "backends.xeon": {},
     "backends.opt_einsum": {"is_available": no, "enabled": False},
     "backends.cpu": {"get_capabilities": answer({}), "get_cpu_capability": answer("DEFAULT")},
@@ -174,7 +182,10 @@ MODULES: dict[str, dict[str, Any]] = {
     "nn.parallel.scatter_gather": {}, "nn.parallel.distributed": {}, "nn.parallel.parallel_apply": {},
     "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {},
     "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
-    "optim._functional": {}, "utils._sympy": {}, "utils._triton": {"has_triton": no, "has_triton_package": no},
+    "optim._functional": {}, "utils._sympy": {},
+    "utils._foreach_utils": {"_group_tensors_by_device_and_dtype": _grouped}, "utils.data._utils.worker": {},
+    "utils.data._utils.fetch": {}, "utils.data._utils.pin_memory": {}, "utils.data._utils.signal_handling": {},
+    "utils._triton": {"has_triton": no, "has_triton_package": no},
     "utils._python_dispatch": {}, "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
     "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
     "utils.collect_env": {}, "utils.cpp_extension": {"CUDA_HOME": None, "ROCM_HOME": None},
@@ -194,18 +205,31 @@ ADDED: dict[str, dict[str, Any]] = {
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
-        "Graph": _Config, "ScriptModule": _Config, "ScriptFunction": _Config, "Value": _Config, "Node": _Config,
+        "Graph": _Config, "_TensorMeta": type, "ScriptModule": _Config, "ScriptFunction": _Config, "Value": _Config,
+        "Node": _Config,
     },
     "compiler": {
         "is_compiling": no, "is_dynamo_compiling": no, "is_exporting": no, "disable": decorator, "reset": nothing,
         "allow_in_graph": decorator, "assume_constant_result": decorator, "substitute_in_graph": decorator,
         "cudagraph_mark_step_begin": nothing, "set_stance": context, "list_backends": answer([]),
     },
-    "": {"SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic},
-    "cuda": {"_initialized": False, "_lazy_init": nothing},
+    "": {
+        **absent("torch", "complex32 chalf qint8 quint8 qint32 quint4x2 PyTorchFileReader PyTorchFileWriter Graph"),
+        **{f"_foreach_{name}": foreach(name) for name in FOREACH},
+        "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic,
+        "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
+    },
+    "cuda": {
+        **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
+        "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
+        "nvtx": _Config(),
+    },
+    "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
     "nn.parallel": {"DistributedDataParallel": Absent("torch.nn.parallel.DistributedDataParallel")},
     "overrides": {"TorchFunctionMode": Absent("torch.overrides.TorchFunctionMode")},
-    "utils._pytree": {"_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys},
+    "utils._pytree": {
+        "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,
+    },
     "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
 

@@ -189,11 +189,11 @@ class DataLoader(Generic[_T_co]):
 
     def __iter__(self) -> Iterator[Any]:
         if not self.num_workers:
-            return _Here(self)
+            return _SingleProcessDataLoaderIter(self)
         if not self.persistent_workers:
-            return _There(self)
+            return _MultiProcessingDataLoaderIter(self)
         if self._iterator is None or self._iterator.closed:
-            self._iterator = _There(self)
+            self._iterator = _MultiProcessingDataLoaderIter(self)
         else:
             self._iterator.begin(self)
         return self._iterator  # type: ignore[no-any-return]
@@ -297,7 +297,11 @@ class _Pass:
         return pinned(batch) if self.pin else batch
 
 
-class _Here:
+class _BaseDataLoaderIter:
+    """One pass over a loader, whoever makes its batches."""
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """One pass, in this process."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -306,7 +310,7 @@ class _Here:
         self._base_seed = self._pass.seed
         self._fetch = loader._fetcher()(loader.dataset)
 
-    def __iter__(self) -> _Here:
+    def __iter__(self) -> _SingleProcessDataLoaderIter:
         return self
 
     def __len__(self) -> int:
@@ -337,7 +341,7 @@ def _shut(processes: list[Any], connections: list[Any], folder: Folder) -> None:
     folder.remove()
 
 
-class _There:
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """One pass, or with persistent workers every pass, through worker processes."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -401,7 +405,7 @@ class _There:
         self._tell(worker, ((self._number, self._asked), index))
         self._asked += 1
 
-    def __iter__(self) -> _There:
+    def __iter__(self) -> _MultiProcessingDataLoaderIter:
         return self
 
     def __len__(self) -> int:
