@@ -193,6 +193,8 @@ class Tracer(Observer):
         finally:
             self.depth -= 1
         several = isinstance(result, tuple)
+        # NumPy makes scalars of 0-d results; as arrays they have a memory to be known by.
+        result = tuple(map(_settled, result)) if several else _settled(result)
         step = Step(name, function, outputs=several, random=name.startswith("random."), dynamic=True)
         self.record(step, operands, (), result if several else (result,), ())
         return result
@@ -387,6 +389,10 @@ class Tracer(Observer):
 
 _ONLY_HERE = 2  # references to an array that nobody but a `Memory` holds, the question itself among them
 _running_rule = engine._run_watched.__code__
+
+
+def _settled(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _kept_by_program(tensor: Any) -> bool:
