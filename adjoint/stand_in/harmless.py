@@ -8,6 +8,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..nn.modules.speech import parse_to
 from ..tree import MappingKey
 from .absent import Absent
 from .lists import FOREACH, foreach
@@ -205,8 +206,8 @@ ADDED: dict[str, dict[str, Any]] = {
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
-        "Graph": _Config, "_TensorMeta": type, "ScriptModule": _Config, "ScriptFunction": _Config, "Value": _Config,
-        "Node": _Config,
+        "_nn": types.SimpleNamespace(_parse_to=parse_to), "Graph": _Config, "_TensorMeta": type, "Value": _Config,
+        "ScriptModule": _Config, "ScriptFunction": _Config, "Node": _Config,
     },
     "compiler": {
         "is_compiling": no, "is_dynamo_compiling": no, "is_exporting": no, "disable": decorator, "reset": nothing,
@@ -226,6 +227,7 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
     "nn.parallel": {"DistributedDataParallel": Absent("torch.nn.parallel.DistributedDataParallel")},
+    "profiler": {"kineto_available": no, **absent("torch.profiler", "ProfilerAction tensorboard_trace_handler itt")},
     "overrides": {"TorchFunctionMode": Absent("torch.overrides.TorchFunctionMode")},
     "utils._pytree": {
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,

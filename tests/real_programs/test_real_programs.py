@@ -16,7 +16,12 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ELSEWHERE = os.environ.get("ADJOINT_REAL_PROGRAMS", "")
-PACKAGES = {"einops": "einops", "vit_pytorch": "vit-pytorch", "deepxde": "deepxde", "torchmin": "pytorch-minimize"}
+# What is imported, and what is installed for it. CI has the first four.
+PACKAGES = {
+    "einops": "einops", "vit_pytorch": "vit-pytorch", "deepxde": "deepxde", "torchmin": "pytorch-minimize",
+    "gpytorch": "gpytorch", "pyro": "pyro-ppl", "pytorch_lightning": "pytorch-lightning", "torchdiffeq": "torchdiffeq",
+    "transformers": "transformers",
+}  # fmt: skip
 
 
 def installed(package: str) -> bool:

@@ -1,0 +1,28 @@
+"""pytorch-lightning: its trainer fits a line."""
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+x = torch.randn(256, 2)
+y = x @ torch.tensor([[1.0], [-2.0]]) + 0.5
+
+
+class Line(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+
+    def training_step(self, batch, index):
+        return torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.05)
+
+
+line = Line()
+quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+pl.Trainer(max_epochs=10, accelerator="cpu", **quiet).fit(line, DataLoader(TensorDataset(x, y), batch_size=16))
+print(f"pytorch-lightning {pl.__version__}: {line.layer.weight.tolist()} {line.layer.bias.tolist()}")
+assert torch.allclose(line.layer.weight, torch.tensor([[1.0, -2.0]]), atol=0.05)
