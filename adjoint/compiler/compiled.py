@@ -280,8 +280,8 @@ def compile(
     (tensor(5.), tensor(10.))
     """
     if model is None:
-        return lambda model: compile(
-            model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
         )
     if disable:
         return model

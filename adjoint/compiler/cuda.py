@@ -82,7 +82,7 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-class Translator(ast.NodeVisitor):
+class _Translator(ast.NodeVisitor):
     """Turns a statement of a fused loop into C."""
 
     def __init__(self, index: Any) -> None:
@@ -101,40 +101,40 @@ class Translator(ast.NodeVisitor):
             return f"{start}{target.id} = {value};"
         return f"{self.visit(target)} = {value};"
 
-    def visit_Name(self, node: ast.Name) -> str:  # noqa: D102
+    def visit_Name(self, node: ast.Name) -> str:
         return {"True": "true", "False": "false"}.get(node.id, node.id)
 
-    def visit_Constant(self, node: ast.Constant) -> str:  # noqa: D102
+    def visit_Constant(self, node: ast.Constant) -> str:
         if isinstance(node.value, bool):
             return "true" if node.value else "false"
         return repr(node.value)
 
-    def visit_Attribute(self, node: ast.Attribute) -> str:  # noqa: D102
-        return {"inf": "INFINITY", "nan": "NAN"}[node.attr]
+    def visit_Attribute(self, node: ast.Attribute) -> str:
+        return {"inf": "__int_as_float(0x7f800000)", "nan": "__int_as_float(0x7fffffff)"}[node.attr]
 
-    def visit_BinOp(self, node: ast.BinOp) -> str:  # noqa: D102
+    def visit_BinOp(self, node: ast.BinOp) -> str:
         return f"({self.visit(node.left)} {_OPERATORS[type(node.op)]} {self.visit(node.right)})"
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> str:  # noqa: D102
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> str:
         return f"({'!' if isinstance(node.op, ast.Not) else '-'}{self.visit(node.operand)})"
 
-    def visit_Compare(self, node: ast.Compare) -> str:  # noqa: D102
+    def visit_Compare(self, node: ast.Compare) -> str:
         return f"({self.visit(node.left)} {_OPERATORS[type(node.ops[0])]} {self.visit(node.comparators[0])})"
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> str:  # noqa: D102
+    def visit_BoolOp(self, node: ast.BoolOp) -> str:
         return "(" + f" {_OPERATORS[type(node.op)]} ".join(map(self.visit, node.values)) + ")"
 
-    def visit_IfExp(self, node: ast.IfExp) -> str:  # noqa: D102
+    def visit_IfExp(self, node: ast.IfExp) -> str:
         return f"({self.visit(node.test)} ? {self.visit(node.body)} : {self.visit(node.orelse)})"
 
-    def visit_Call(self, node: ast.Call) -> str:  # noqa: D102
+    def visit_Call(self, node: ast.Call) -> str:
         given = ", ".join(map(self.visit, node.args))
         if isinstance(node.func, ast.Attribute):  # np.float32(x)
             return f"(({_TYPES[node.func.attr]})({given}))"
         assert isinstance(node.func, ast.Name)
         return f"fabs({given})" if node.func.id == "abs" else f"{node.func.id}({given})"
 
-    def visit_Subscript(self, node: ast.Subscript) -> str:  # noqa: D102
+    def visit_Subscript(self, node: ast.Subscript) -> str:
         assert isinstance(node.value, ast.Name)
         return str(self.index(node.value.id))
 
@@ -209,7 +209,7 @@ class Kernel:
         def at(name: str) -> str:
             return f"p{name}.v[j]" if packed and name in vary else self._at(name)
 
-        translator = Translator(at)
+        translator = _Translator(at)
         _, body, _ = nest.statements(0)
         statements = [translator.statement(text) for text in body]
         lines = [HEAD, self._declaration() + " {"]
@@ -237,7 +237,7 @@ class Kernel:
         columns = math.prod(nest.sizes[g] for g in inner)
         lines = [HEAD, self._declaration() + " {", "const long long r = blockIdx.x;"]
         lines += self._indices("r", nest.row_groups) if nest.row_groups else []
-        outer = Translator(self._at)
+        outer = _Translator(self._at)
         for phase in range(nest.phases.count):
             for text in nest.between(phase):
                 stores = text.split(" = ")[0].endswith("]")
@@ -248,7 +248,7 @@ class Kernel:
             lines += [outer.statement(text) for text in begin]
             lines.append(f"for (long long c = threadIdx.x; c < {columns}LL; c += blockDim.x) {{")
             lines += self._indices("c", inner)
-            scope = Translator(self._at)
+            scope = _Translator(self._at)
             scope.declared = set(outer.declared)
             lines += [scope.statement(text) for text in body]
             lines.append("}")
@@ -286,6 +286,99 @@ def _steps(access: Access, nest: Nest, strides: Any) -> list[int]:
         last = nest.groups[g][-1]
         found.append(strides[last - lead] // v.dtype.itemsize)
     return found
+
+
+class _Blas:
+    """cuBLAS by its C functions: CuPy's own refuse to be recorded in a graph."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        import cupy
+
+        self.cupy = cupy
+        self.handle = ctypes.c_void_p(cupy.cuda.Device().cublas_handle)
+        with open("/proc/self/maps") as maps:
+            path = next(line.split()[-1] for line in maps if "libcublas.so" in line)
+        library = ctypes.CDLL(path)
+        self.set_stream = library.cublasSetStream_v2
+        self.set_stream.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        one, zero = (ctypes.c_float(1), ctypes.c_double(1)), (ctypes.c_float(0), ctypes.c_double(0))
+        self.ones, self.zeros = [ctypes.byref(v) for v in one], [ctypes.byref(v) for v in zero]
+        self.kept = (one, zero)
+        pointer, integer, wide = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
+        head = (pointer, integer, integer, integer, integer, integer, pointer)
+        self.gemm = [library.cublasSgemm_v2, library.cublasDgemm_v2]
+        self.batched = [library.cublasSgemmStridedBatched, library.cublasDgemmStridedBatched]
+        for function in self.gemm:
+            function.argtypes = (*head, pointer, integer, pointer, integer, pointer, pointer, integer)
+        for function in self.batched:
+            function.argtypes = (
+                *head, pointer, integer, wide, pointer, integer, wide, pointer, pointer, integer, wide, integer,
+            )  # fmt: skip
+
+
+_blas: Any = None  # False where the C functions do not give what CuPy's give
+
+
+def _tried() -> Any:
+    """Return cuBLAS if a small product comes out right, in every form that it may take; else False."""
+    global _blas
+    try:
+        _blas = _Blas()
+        cupy = _blas.cupy
+        x, y = cupy.arange(12.0).reshape(2, 2, 3), cupy.arange(24.0).reshape(2, 3, 4) - 7
+        for kind in ("f4", "f8"):
+            for a, b in ((x, y), (x.swapaxes(1, 2).copy().swapaxes(1, 2), y.swapaxes(1, 2).copy().swapaxes(1, 2))):
+                a, b = a.astype(kind, order="K"), b.astype(kind, order="K")
+                for left, right in ((a, b), (a[0], b[0])):
+                    out = cupy.empty((*left.shape[:-1], 4), kind)
+                    multiply(left, right, out)
+                    if not cupy.array_equal(out, cupy.matmul(left, right)):
+                        raise ArithmeticError("cuBLAS gave another product than CuPy")
+    except Exception:
+        _blas = False
+    return _blas
+
+
+def _matrix(a: Any) -> tuple[Any, int, int]:
+    """Return an array as BLAS takes its matrices: itself or a copy, whether it is transposed, rows apart."""
+    item = a.itemsize
+    rows, columns = a.strides[-2:]
+    if columns == item and rows >= a.shape[-1] * item:
+        return a, 0, rows // item
+    if rows == item and columns >= a.shape[-2] * item:
+        return a, 1, columns // item
+    a = a.copy("C")
+    return a, 0, max(a.shape[-1], 1)
+
+
+def _evenly(a: Any) -> Any:
+    """Return an array with one leading axis, its matrices evenly apart."""
+    return a if a.ndim == 3 else a.reshape(-1, *a.shape[-2:])
+
+
+def multiply(x: Any, y: Any, out: Any) -> None:
+    """Multiply matrices, or as many pairs of them, into `out`."""
+    blas = _tried() if _blas is None else _blas
+    if not blas:
+        np.matmul(x, y, out=out)
+        return
+    blas.set_stream(blas.handle, blas.cupy.cuda.get_current_stream().ptr)
+    wide = int(out.itemsize == 8)
+    if x.ndim > 2:
+        x, y, out = _evenly(x), _evenly(y), _evenly(out)
+    (x, tx, lx), (y, ty, ly) = _matrix(x), _matrix(y)
+    m, k, n = x.shape[-2], x.shape[-1], y.shape[-1]
+    # What is in rows here is in columns for BLAS: it computes the transpose, from the transposes, in reverse.
+    head = (blas.handle, ty, tx, n, m, k, blas.ones[wide])
+    if x.ndim == 2:
+        blas.gemm[wide](*head, y.data.ptr, ly, x.data.ptr, lx, blas.zeros[wide], out.data.ptr, n)
+        return
+    steps = [a.strides[0] // a.itemsize for a in (y, x, out)]
+    blas.batched[wide](
+        *head, y.data.ptr, ly, steps[0], x.data.ptr, lx, steps[1], blas.zeros[wide], out.data.ptr, n, steps[2], len(out)
+    )
 
 
 class Recorded:

@@ -154,38 +154,38 @@ class Family:
         root_two_by_pi, cube, slope_of_cube = kind(0.7978845608028654), kind(0.044715), kind(0.134145)
 
         @inline
-        def sigmoid(x):  # type: ignore[no-untyped-def]
+        def sigmoid(x: Any) -> Any:
             return one / (one + exp(-x))
 
         @inline
-        def silu_slope(x):  # type: ignore[no-untyped-def]
+        def silu_slope(x: Any) -> Any:
             s = one / (one + exp(-x))
             return s * (one + x * (one - s))
 
         @inline
-        def gelu_none(x):  # type: ignore[no-untyped-def]
+        def gelu_none(x: Any) -> Any:
             return half * x * (one + erf(x * root_half))
 
         @inline
-        def gelu_slope_none(x):  # type: ignore[no-untyped-def]
+        def gelu_slope_none(x: Any) -> Any:
             return half * (one + erf(x * root_half)) + x * density * exp(-half * x * x)
 
         @inline
-        def gelu_tanh(x):  # type: ignore[no-untyped-def]
+        def gelu_tanh(x: Any) -> Any:
             return half * x * (one + tanh(root_two_by_pi * (x + cube * x * x * x)))
 
         @inline
-        def gelu_slope_tanh(x):  # type: ignore[no-untyped-def]
+        def gelu_slope_tanh(x: Any) -> Any:
             t = tanh(root_two_by_pi * (x + cube * x * x * x))
             return half * (one + t) + half * x * (one - t * t) * root_two_by_pi * (one + slope_of_cube * x * x)
 
         @inline
-        def softplus(x, beta, threshold):  # type: ignore[no-untyped-def]
+        def softplus(x: Any, beta: Any, threshold: Any) -> Any:
             scaled = x * beta
             return x if scaled > threshold else np.log1p(exp(scaled)) / beta
 
         @inline
-        def power(x, y):  # type: ignore[no-untyped-def]
+        def power(x: Any, y: Any) -> Any:
             return kind(x**y)
 
         self.sigmoid, self.silu_slope, self.softplus, self.power = sigmoid, silu_slope, softplus, power

@@ -19,7 +19,7 @@ from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import threads
 from .decomposition import decompose
 from .expressions import name_of
-from .fusion import Fusion, Region
+from .fusion import Fusion, Phases, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value
 from .loops import Nest, function_text
 from .replay import answer_of
@@ -235,7 +235,9 @@ class Program:
         if not isinstance(line.op, Step) and line.op.name in ("mm", "bmm") and _multiplies(line):
             name = self._buffer(out)
             if self.gpu:
-                self.body.append(f"np.matmul({operands[0]}, {operands[1]}, out={name}){note}")
+                from .cuda import multiply
+
+                self.body.append(f"{self._object(multiply, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
             else:
                 self.body.append(f"{self._object(np.matmul, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
             return
@@ -285,13 +287,11 @@ class Program:
             return
         from .cuda import Kernel
 
-        for v in region.outputs:
+        for v in (*region.outputs, *Phases(region).kept()):
             self._buffer(v)
         for v in region.inputs():
             self._array(v)
         kernel = Kernel(region, self.strides)
-        for v in kernel.nest.scratch:
-            self._buffer(v)
         self.sources.append(kernel.source)
         operands = [self.names[v] if v.device != "cpu" else self._sent(v) for v in kernel.values]
         self.body.append(f"{self._object(kernel, 'kernel')}({', '.join(operands)})")
@@ -396,16 +396,28 @@ class Program:
             returned.append(name if mine else f"{name}.copy()")
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
         given = ", ".join(self.names[v] for v in graph.arguments)
-        self.source = "\n".join([f"def program({given}):", *(f"    {text}" for text in self.body), ""])
+        looks = [f"global {name}; {name} = {text}" for name, text in self.prelude]
+        self.source = "\n".join(
+            [
+                "def look():  # views of what is there once",
+                *(f"    {text}" for text in (*looks, "return None")),
+                f"\n\ndef program({given}):",
+                *(f"    {text}" for text in self.body),
+                "",
+            ]
+        )
         if self.gpu:
-            before = "\n".join(["def host():", *(f"    {text}" for text in self.host), "    return None", ""])
+            made = [n for text in self.host if " = " in text and "[" not in (left := text.split(" = ")[0])
+                    for n in left.replace(",", " ").split()]  # fmt: skip
+            shared = [f"global {', '.join(made)}"] if made else []
+            lines = [*shared, *self.host, "return None"]
+            before = "\n".join(["def host():", *(f"    {text}" for text in lines), ""])
             self.source = f"{before}\n\n{self.source}"
 
     def code(self) -> str:
         """Return the source: what is made once, the program, and its loops."""
-        made = [f"{name} = np.empty({v.shape}, {v.dtype.str!r})" for name, v in self.buffers]
-        once = "\n".join((*made, *(f"{name} = {text}" for name, text in self.prelude)))
-        return "\n\n".join([f"# made once\n{once}", self.source, *dict.fromkeys(self.sources)])
+        made = "\n".join(f"{name} = np.empty({v.shape}, {v.dtype.str!r})" for name, v in self.buffers)
+        return "\n\n".join([f"# made once\n{made}", self.source, *dict.fromkeys(self.sources)])
 
     # --- running ---
 
@@ -421,8 +433,7 @@ class Program:
             makers = {True: np.empty, False: env["empty"]}
             env.update({name: makers[v.device == "cpu"](v.shape, v.dtype) for name, v in self.buffers})
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
-        for name, text in self.prelude:
-            env[name] = eval(text, env)  # noqa: S307 - the same
+        env["look"]()
         self.run: Callable[..., Any] = env["program"]
         if self.gpu:
             from .cuda import Recorded

@@ -175,6 +175,8 @@ def can_cast(source: Any, target: Any) -> bool:
 def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[Any, ...]) -> None:
     """Run the kernel with the array of `x` as its destination."""
     a = x.array
+    if type(a) is not np.ndarray:  # a 0-d value on the host beside an array on a GPU
+        values = tuple(v[()] if type(v) is np.ndarray and v.ndim == 0 else v for v in values)
     try:
         if isinstance(op.kernel, np.ufunc):
             op.kernel(*values, *params, out=a, casting="unsafe")
