@@ -17,10 +17,11 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
 # From the cellar up. A file imports from its own room and from rooms that stand before it in this list.
 ROOMS = [
     "_version", "_typing", "errors", "hooks", "printing", "kernels", "core", "return_types", "ops", "subclasses",
-    "tensor", "functional", "quasirandom", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
+    "tensor", "functional",
+    "quasirandom", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
     "autograd", "tree", "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked", "testing",
     "cuda", "cpu", "mps", "backends", "amp", "nn", "optim", "distributions", "serialization", "utils", "profiler",
-    "explanation", "viz", "multiprocessing", "distributed", "futures", "jit", "fx", "onnx", "hub", "stand_in", "demo",
+    "explanation", "viz", "multiprocessing", "futures", "distributed", "jit", "fx", "onnx", "hub", "stand_in", "demo",
     "__main__",
 ]  # fmt: skip
 RANK = {room: number for number, room in enumerate(ROOMS)}

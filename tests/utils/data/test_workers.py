@@ -241,8 +241,8 @@ from adjoint.utils.data import DataLoader
 loader = DataLoader(Large(), num_workers=2, persistent_workers=True)
 it = iter(loader)
 next(it)
-print(*[p.pid for p in it._processes], flush=True)
 try:
+    print(*[p.pid for p in it._processes], flush=True)
     time.sleep(30)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
