@@ -464,7 +464,8 @@ def _own(g: Any, like: Any) -> Any:
     if type(g) is np.ndarray:
         # More references than the calls from `_execute` down to here make mean that a rule, a kept value
         # or another edge holds the same array, which a later in-place add must not change.
-        if getrefcount(g) <= _references and g.base is None and g.flags.writeable and g.dtype == like.dtype:
+        alone = getrefcount(g) <= _references and g.flags.writeable and g.dtype == like.dtype
+        if alone and (g.base is None or _is_whole(g)):
             return g
         return g.astype(like.dtype, copy=True) if g.dtype != like.dtype else g.copy()
     if isinstance(g, np.generic):
@@ -472,6 +473,12 @@ def _own(g: Any, like: Any) -> Any:
     if isinstance(g, Payload):
         return g
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
+
+
+def _is_whole(g: Any) -> bool:
+    """Return whether an array is all of another that nobody else holds, as the reshape of a fresh result is."""
+    base = g.base
+    return type(base) is np.ndarray and getrefcount(base) == 3 and g.nbytes == base.nbytes and g.flags.c_contiguous
 
 
 _references = _sole_reference = 0
