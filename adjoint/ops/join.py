@@ -159,7 +159,7 @@ def concatenate(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None
     return cat(tensors, dim, out=out, axis=axis)
 
 
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Tensor:
     """Join tensors of one shape along a new dimension.
 
     Examples
@@ -176,7 +176,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
                 f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
                 f"{list(x.array.shape)} at entry {i}"
             )
-    return into(out, stack_p(xs, dim_in(dim, len(shape) + 1)))
+    return into(out, stack_p(xs, dim_in(dim if axis is None else axis, len(shape) + 1)))
 
 
 def hstack(tensors: Any, *, out: Any = None) -> Tensor:

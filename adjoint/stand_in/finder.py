@@ -93,6 +93,8 @@ def _module_of(rest: str) -> types.ModuleType | None:
     name = f"adjoint.{rest}".rstrip(".")
     try:
         module = importlib.import_module(name)
+        if getattr(module, "__file__", None) is None:  # a folder without code
+            raise ModuleNotFoundError(name=name)
         for added, value in ADDED.get(rest, {}).items():
             module.__dict__.setdefault(added, value)
         return module
@@ -142,6 +144,8 @@ def install() -> None:
             sys.modules[f"torch.{rest}"] = _module_of(rest) or sys.modules[name]
     adjoint.__dict__.setdefault("torch", adjoint)
     adjoint.__name__ = "torch"
+    for kind in (adjoint.Tensor, adjoint.Size, adjoint.device, adjoint.dtype):  # libraries ask a value's class
+        kind.__module__ = "torch"
     dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     sys.meta_path.append(_LastFinder())
     ops.__dict__["__getattr__"] = _operator

@@ -69,7 +69,7 @@ assert importlib.util.find_spec("torch") is not None and torch.nn.__spec__.name 
 for name in {names!r}:
     importlib.import_module("torch." + name)
 assert torch.fx.wrap(len) is len and torch.jit.script(len) is len and not torch.jit.is_scripting()
-assert not dist.is_available() and not torch.mps.is_available() and torch.accelerator.device_count() == 0
+assert not dist.is_initialized() and not torch.mps.is_available() and torch.accelerator.device_count() == 0
 
 @disable
 def f(x):
