@@ -24,7 +24,9 @@ _TOLERANCES = {
 }
 
 
-class _Options(NamedTuple):
+class Options(NamedTuple):
+    """How two things are compared; `least_rtol` and `least_atol` raise the usual tolerances."""
+
     allow_subclasses: bool
     rtol: float | None
     atol: float | None
@@ -32,17 +34,19 @@ class _Options(NamedTuple):
     check_device: bool
     check_dtype: bool
     check_stride: bool
+    least_rtol: float = 0.0
+    least_atol: float = 0.0
 
 
-class _Failure(Exception):
+class Failure(Exception):
     """Two things differ: the exception to raise, and the path to the item inside the containers."""
 
     def __init__(self, kind: type[Exception], text: str, path: tuple[Any, ...] = ()) -> None:
         self.kind, self.text, self.path = kind, text, path
 
-    def inside(self, key: Any) -> _Failure:
+    def inside(self, key: Any) -> Failure:
         """Return the failure as seen from the container that holds the item at `key`."""
-        return _Failure(self.kind, self.text, (key, *self.path))
+        return Failure(self.kind, self.text, (key, *self.path))
 
 
 def assert_close(
@@ -95,20 +99,25 @@ def assert_close(
     if (rtol is None) != (atol is None):
         lacking = "rtol" if rtol is None else "atol"
         raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {lacking}.")
-    options = _Options(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_stride)
+    options = Options(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_stride)
     try:
-        _compare(actual, expected, options)
-    except _Failure as failure:
-        text = failure.text
-        if failure.path:
-            place = "".join(f"[{key!r}]" for key in failure.path)
-            text += f"\n\nThe failure occurred for item {place}"
+        compare(actual, expected, options)
+    except Failure as failure:
+        text = message_of(failure)
         if msg is not None and failure.kind is AssertionError:
             text = msg(text) if callable(msg) else msg
         error: Exception = failure.kind(text)
     else:
         return
     raise error  # outside of the handler, so that no second traceback is shown
+
+
+def message_of(failure: Failure) -> str:
+    """Return what differs, and where inside the containers."""
+    if not failure.path:
+        return failure.text
+    place = "".join(f"[{key!r}]" for key in failure.path)
+    return f"{failure.text}\n\nThe failure occurred for item {place}"
 
 
 def assert_allclose(
@@ -129,18 +138,19 @@ def assert_allclose(
 # --- By kind ----------------------------------------------------------------------------------------
 
 
-def _compare(actual: Any, expected: Any, options: _Options) -> None:
+def compare(actual: Any, expected: Any, options: Options) -> None:
+    """Raise a `Failure` unless two things are as close as `options` ask."""
     if _both(actual, expected, Sequence) and not isinstance(actual, str) and not isinstance(expected, str):
         return _compare_sequences(actual, expected, options)
     if _both(actual, expected, Mapping):
         return _compare_mappings(actual, expected, options)
     if actual is None or expected is None:
         if actual is not expected:
-            raise _Failure(AssertionError, f"None mismatch: {actual} is not {expected}")
+            raise Failure(AssertionError, f"None mismatch: {actual} is not {expected}")
         return None
     if _both(actual, expected, bool | np.bool_):
         if bool(actual) is not bool(expected):
-            raise _Failure(AssertionError, f"Booleans mismatch: {actual} is not {expected}")
+            raise Failure(AssertionError, f"Booleans mismatch: {actual} is not {expected}")
         return None
     if _both(actual, expected, int | float | complex | np.number):
         return _compare_numbers(actual, expected, options)
@@ -151,21 +161,21 @@ def _both(actual: Any, expected: Any, kind: Any) -> bool:
     return isinstance(actual, kind) and isinstance(expected, kind)
 
 
-def _compare_sequences(actual: Any, expected: Any, options: _Options) -> None:
+def _compare_sequences(actual: Any, expected: Any, options: Options) -> None:
     if len(actual) != len(expected):
-        raise _Failure(AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
+        raise Failure(AssertionError, f"The length of the sequences mismatch: {len(actual)} != {len(expected)}")
     for i in range(len(actual)):
         try:
-            _compare(actual[i], expected[i], options)
-        except _Failure as failure:
+            compare(actual[i], expected[i], options)
+        except Failure as failure:
             raise failure.inside(i) from None
 
 
-def _compare_mappings(actual: Any, expected: Any, options: _Options) -> None:
+def _compare_mappings(actual: Any, expected: Any, options: Options) -> None:
     missing = [key for key in expected if key not in actual]
     extra = [key for key in actual if key not in expected]
     if missing or extra:
-        raise _Failure(
+        raise Failure(
             AssertionError,
             "The keys of the mappings do not match:\n"
             f"Missing keys in the actual mapping: {_sorted(missing)}\n"
@@ -173,8 +183,8 @@ def _compare_mappings(actual: Any, expected: Any, options: _Options) -> None:
         )
     for key in _sorted(list(actual)):
         try:
-            _compare(actual[key], expected[key], options)
-        except _Failure as failure:
+            compare(actual[key], expected[key], options)
+        except Failure as failure:
             raise failure.inside(key) from None
 
 
@@ -185,7 +195,7 @@ def _sorted(keys: list[Any]) -> list[Any]:
         return keys
 
 
-def _as_tensors(actual: Any, expected: Any, options: _Options) -> tuple[Any, Any]:
+def _as_tensors(actual: Any, expected: Any, options: Options) -> tuple[Any, Any]:
     """Return both as tensors, if they are tensor-likes of related types."""
     a, b = type(actual), type(expected)
     related = isinstance(actual, b) or isinstance(expected, a) if options.allow_subclasses else a is b
@@ -194,30 +204,30 @@ def _as_tensors(actual: Any, expected: Any, options: _Options) -> tuple[Any, Any
             return create.as_tensor(actual), create.as_tensor(expected)
         except (TypeError, ValueError, RuntimeError):
             pass
-    raise _Failure(TypeError, f"No comparison pair was able to handle inputs of type {a} and {b}.")
+    raise Failure(TypeError, f"No comparison pair was able to handle inputs of type {a} and {b}.")
 
 
 # --- Values -----------------------------------------------------------------------------------------
 
 
-def _tolerances(names: tuple[str, str], options: _Options) -> tuple[float, float]:
+def _tolerances(names: tuple[str, str], options: Options) -> tuple[float, float]:
     if options.rtol is not None and options.atol is not None:
         return options.rtol, options.atol
     pairs = [_TOLERANCES.get(name, (0.0, 0.0)) for name in names]
-    return max(p[0] for p in pairs), max(p[1] for p in pairs)
+    return max(options.least_rtol, *(p[0] for p in pairs)), max(options.least_atol, *(p[1] for p in pairs))
 
 
 def _allowed(tolerance: float, any_allowed: bool) -> str:
     return f" (up to {tolerance} allowed)" if any_allowed else ""
 
 
-def _compare_numbers(actual: Any, expected: Any, options: _Options) -> None:
+def _compare_numbers(actual: Any, expected: Any, options: Options) -> None:
     if options.check_dtype and type(actual) is not type(expected):
-        raise _Failure(AssertionError, f"The (d)types do not match: {type(actual)} != {type(expected)}.")
+        raise Failure(AssertionError, f"The (d)types do not match: {type(actual)} != {type(expected)}.")
     names = (np.asarray(actual).dtype.name, np.asarray(expected).dtype.name)
     rtol, atol = _tolerances(names, options)
     if not _close(np.asarray(actual), np.asarray(expected), rtol, atol, options.equal_nan).all():
-        raise _Failure(AssertionError, _scalar_message(actual, expected, rtol, atol))
+        raise Failure(AssertionError, _scalar_message(actual, expected, rtol, atol))
 
 
 def _close(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
@@ -244,10 +254,10 @@ def _scalar_message(actual: Any, expected: Any, rtol: float, atol: float) -> str
 def _same(name: str, actual: Any, expected: Any) -> None:
     if actual != expected:
         text = f"The values for attribute '{name}' do not match: {actual} != {expected}."
-        raise _Failure(AssertionError, text)
+        raise Failure(AssertionError, text)
 
 
-def _compare_tensors(actual: Any, expected: Any, options: _Options) -> None:
+def _compare_tensors(actual: Any, expected: Any, options: Options) -> None:
     _same("shape", actual.shape, expected.shape)
     if options.check_device:
         _same("device", actual.device, expected.device)
@@ -264,8 +274,8 @@ def _compare_tensors(actual: Any, expected: Any, options: _Options) -> None:
     if close.all():
         return
     if a.ndim == 0:
-        raise _Failure(AssertionError, _scalar_message(*_items(a, b, common), rtol, atol))
-    raise _Failure(AssertionError, _tensor_message(a, b, close, rtol, atol))
+        raise Failure(AssertionError, _scalar_message(*_items(a, b, common), rtol, atol))
+    raise Failure(AssertionError, _tensor_message(a, b, close, rtol, atol))
 
 
 def _items(a: Any, b: Any, common: dtypes.dtype) -> tuple[Any, Any]:
