@@ -194,7 +194,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils.hipify": {}, "utils.jit": {}, "utils.mobile_optimizer": {}, "utils.model_zoo": {},
     "utils.module_tracker": {},
     "utils.show_pickle": {}, "utils.tensorboard": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
-    "utils.data.datapipes": {}, "utils.data.graph": {}, "windows": {}, "_numpy": {},
+    "utils.data.datapipes": {}, "utils.data.graph": {}, "testing._internal": {}, "windows": {}, "_numpy": {},
     "_strobelight": {}, "_streambase": {}, "distributed.tensor": {},
 }  # fmt: skip
 
