@@ -1,0 +1,481 @@
+"""Groups of processes: who is in one, how its members call each other, and what they say when somebody is missing."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from ..core import device as devices
+from .calls import Call, here
+from .checks import Check, debugging
+from .engines.mpi import MpiEngine, mpi
+from .failures import DistBackendError
+from .watch import Watch
+from .works import Work
+
+__all__ = [
+    "GroupMember", "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend", "get_global_rank",
+    "get_group_rank", "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size",
+    "group", "init_process_group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "new_group",
+    "new_subgroups", "new_subgroups_by_enumeration", "split_group",
+]  # fmt: skip
+
+default_pg_timeout = timedelta(minutes=30)
+_BACKENDS = ("mpi", "nccl", "gloo")
+
+
+class ProcessGroup:
+    """Processes that call collectives together; `ranks` are their numbers among all processes."""
+
+    def __init__(self, comm: Any, ranks: list[int], name: str, backend: str, timeout: timedelta, watch: Watch) -> None:
+        self.comm, self.ranks, self.group_name = comm, ranks, name
+        self.backend, self.group_desc = backend, name
+        self.seconds = timeout.total_seconds()
+        self._watch, self._count = watch, -1
+        self._rank, self._size = comm.Get_rank(), comm.Get_size()
+        self._engine = MpiEngine(comm)
+        self._nccl: Any = None
+        self._check = Check(comm.Dup()) if debugging() else None
+
+    def rank(self) -> int:
+        """Return this process's number in the group."""
+        return int(self._rank)
+
+    def size(self) -> int:
+        """Return how many processes are in the group."""
+        return int(self._size)
+
+    def name(self) -> str:
+        """Return what carries the group's messages."""
+        return self.backend
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Wait so long for the others, from now on."""
+        self.seconds = timeout.total_seconds()
+
+    def abort(self) -> None:
+        """End the whole job."""
+        mpi().COMM_WORLD.Abort(1)
+
+    def shutdown(self) -> None:
+        """Leave the group."""
+        destroy_process_group(self)
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup {self.group_name}: rank {self._rank} of {self._size}, {self.backend}>"
+
+    # --- For collectives ----------------------------------------------------------------------------
+
+    def engine_for(self, array: Any) -> Any:
+        """Return who carries such an array: NCCL what is on a GPU, where the group asked for it, and MPI the rest."""
+        if type(array) is np.ndarray or self.backend != "nccl" or devices.of(array).type == "cpu":
+            return self._engine
+        if self._nccl is None:
+            from .engines.nccl import NcclEngine
+
+            self._nccl = NcclEngine(self.comm)
+        return self._nccl
+
+    def together(self) -> Any:
+        """Return the context in which sends and receives may wait for each other."""
+        return (self._nccl or self._engine).together()
+
+    def begin(
+        self,
+        op: str,
+        what: str,
+        start: Callable[[], Any],
+        finish: Callable[[], Any] | None = None,
+        kept: Any = None,
+        peer: int | None = None,
+    ) -> Work:
+        """Count and note a call, compare it with the others' in debug mode, and start it.
+
+        Parameters
+        ----------
+        op, what
+            The name of the collective, and what every rank must say alike: shape, dtype, root.
+        start
+            Starts it, and returns the function that tells whether it has ended.
+        finish
+            What is left to do when it has ended; returns the tensors written.
+        kept
+            Memory that must live until then.
+        peer
+            Of a send or receive the other side, in global ranks; -1 for anybody. These are not counted.
+        """
+        if peer is not None:
+            return Work(start(), here(op, -1, self.group_name, what), self, finish, kept, peer)
+        self._count += 1
+        call = here(op, self._count, self.group_name, what)
+        self._watch.last[self.group_name] = call
+        if self._check is not None:
+            self._check.compare(call, self)
+        try:
+            test = start()
+        except mpi().Exception as error:
+            raise DistBackendError(f"{call}, called at {call.site}: {error}") from None
+        return Work(test, call, self, finish, kept)
+
+    def late(self, call: Call, seconds: float, peer: int | None = None) -> DistBackendError:
+        """Return the error that says who did not come in time."""
+        if peer is not None:
+            lines = self._watch.whereabouts(self.group_name, self.ranks if peer < 0 else [peer])
+        else:
+            lines = self._watch.missing(call, self.ranks)
+        told = "\n  ".join(lines) or "every rank has called it: their tensors may differ, or the network is slow"
+        return DistBackendError(
+            f"{call} timed out after {seconds:g} s: rank {self._watch.rank} waits at {call.site}\n  {told}"
+        )
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._nccl is not None:
+            self._nccl.close()
+        if self._check is not None:
+            self._check.comm.Free()
+        self._engine.close()
+
+
+class _Everyone:
+    """What there is one of in a process: the group of all, and the groups made since."""
+
+    def __init__(self) -> None:
+        self.world: ProcessGroup | None = None
+        self.groups: dict[str, ProcessGroup] = {}
+        self.made = 0
+        self.watch: Watch | None = None
+        self.timeout = default_pg_timeout
+
+
+_everyone = _Everyone()
+
+
+class _GroupMeta(type):
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        """The group of all processes; None before `init_process_group`."""
+        return _everyone.world
+
+
+class group(metaclass=_GroupMeta):
+    """``group.WORLD`` is the group of all processes."""
+
+
+class GroupMember(metaclass=_GroupMeta):
+    """``GroupMember.NON_GROUP_MEMBER`` is what `new_group` returns to a process that is not in the group."""
+
+    NON_GROUP_MEMBER: Any = -100
+
+
+def resolved(given: Any) -> ProcessGroup:
+    """Return a group: the one of all where none is given."""
+    if given is None:
+        if _everyone.world is None:
+            raise ValueError(
+                "Default process group has not been initialized, please make sure to call init_process_group."
+            )
+        return _everyone.world
+    if not isinstance(given, ProcessGroup):
+        raise ValueError("this process is not a member of the group: only its members call its collectives")
+    return given
+
+
+def is_member(given: Any) -> bool:
+    """Return whether this process is in a group."""
+    return given is not GroupMember.NON_GROUP_MEMBER
+
+
+# --- Beginning and end ------------------------------------------------------------------------------
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+    _ranks: list[int] | None = None,
+) -> None:
+    """Meet the other processes that ``mpiexec`` or ``adjoint launch`` started; each must call this.
+
+    Parameters
+    ----------
+    backend
+        "mpi" carries everything through MPI; "nccl" tensors on GPUs through NCCL, the others through MPI; "gloo" is
+        taken for "mpi". By default "mpi".
+    timeout
+        How long a collective waits for the others before it raises and says who is missing.
+    init_method, store, world_size, rank
+        MPI knows who and how many there are; a `world_size` or `rank` that says otherwise is an error.
+
+    Notes
+    -----
+    An exception that ends this process ends the job: its traceback is printed, and the other processes are stopped.
+    """
+    if _everyone.world is not None:
+        raise ValueError("trying to initialize the default process group twice!")
+    backend = _backend(backend)
+    comm = mpi().COMM_WORLD
+    _check_numbers(comm, rank, world_size)
+    _everyone.timeout = timeout or default_pg_timeout
+    if _everyone.watch is None:
+        sys.excepthook = _abort_with_traceback
+        atexit.register(_leave)
+    _everyone.watch = Watch(comm.Dup())
+    _everyone.world = _made(comm.Dup(), list(range(comm.Get_size())), "WORLD", backend, _everyone.timeout)
+    if device_id is not None and backend == "nccl":
+        devices.set_current(devices.as_device(device_id))
+
+
+def _backend(said: Any) -> str:
+    words = {part.partition(":")[2] or part for part in str(said or "mpi").lower().split(",")}
+    unknown = words - set(_BACKENDS)
+    if unknown:
+        raise ValueError(f"Unknown c10d backend type {sorted(unknown)[0].upper()}: choose mpi, nccl or gloo")
+    return "nccl" if "nccl" in words else "mpi"
+
+
+def _check_numbers(comm: Any, rank: int, world_size: int) -> None:
+    for word, given, name in ((comm.Get_size(), world_size, "WORLD_SIZE"), (comm.Get_rank(), rank, "RANK")):
+        expected = given if given >= 0 else int(os.environ.get(name, -1))
+        if expected not in (-1, word):
+            raise ValueError(
+                f"{name} is {expected}, and MPI started this process as rank {comm.Get_rank()} of {comm.Get_size()}: "
+                "processes meet through MPI here; start them with `adjoint launch --nproc N script.py` or "
+                "`mpiexec -n N python script.py`"
+            )
+
+
+def _made(comm: Any, ranks: list[int], name: str, backend: str, timeout: timedelta) -> ProcessGroup:
+    assert _everyone.watch is not None
+    made = ProcessGroup(comm, ranks, name, backend, timeout, _everyone.watch)
+    _everyone.groups[name] = made
+    return made
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Leave a group, or all of them; every member must call this."""
+    if group is not None and group is not _everyone.world:
+        if is_member(group):
+            _everyone.groups.pop(group.group_name).close()
+        return
+    if _everyone.world is None or _everyone.watch is None:
+        raise ValueError("Invalid process group specified")
+    for held in reversed(list(_everyone.groups.values())):
+        held.close()
+    _everyone.groups.clear()
+    _everyone.watch.close()
+    _everyone.world = None
+    _everyone.made = 0
+
+
+def _leave() -> None:
+    """Stop the thread before MPI ends."""
+    if _everyone.world is not None and _everyone.watch is not None:
+        _everyone.watch.stop()
+
+
+def _abort_with_traceback(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Print what ended this process, once and with its rank, and end the job: the others would wait forever."""
+    MPI = mpi()
+    alone = MPI.Is_finalized() or MPI.COMM_WORLD.Get_size() == 1
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stdout.flush()
+    sys.stderr.write(text if alone else f"rank {MPI.COMM_WORLD.Get_rank()} raised, and ends the job:\n{text}")
+    sys.stderr.flush()
+    if not alone:
+        MPI.COMM_WORLD.Abort(1)
+
+
+# --- Groups of some ---------------------------------------------------------------------------------
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> Any:
+    """Make a group of some of the processes; every process calls this, members or not.
+
+    Returns
+    -------
+    ProcessGroup, or ``GroupMember.NON_GROUP_MEMBER`` to a process that is not in it.
+    """
+    world = resolved(None)
+    chosen = list(range(world.size())) if ranks is None else [int(rank) for rank in ranks]
+    if sort_ranks:
+        chosen.sort()
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"the ranks of a group must be different: {chosen}")
+    if chosen and not 0 <= min(chosen) <= max(chosen) < world.size():
+        raise ValueError(f"the ranks of a group must be in [0, {world.size() - 1}]: {chosen}")
+    _everyone.made += 1
+    name = f"{_everyone.made} {chosen}" if not group_desc else f"{_everyone.made} {group_desc}"
+    if world.rank() not in chosen:
+        return GroupMember.NON_GROUP_MEMBER
+    members = world.comm.Get_group().Incl(chosen)
+    comm = world.comm.Create_group(members, _everyone.made % 30_000)
+    return _made(comm, chosen, name, _backend(backend or world.backend), timeout or _everyone.timeout)
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: Any = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Split all processes into groups of equal size, neighbours together; return one's own, and all."""
+    size = resolved(group).size()
+    group_size = group_size or int(os.environ.get("MPI_LOCALNRANKS", size))
+    if group_size > size or size % group_size:
+        raise ValueError(f"the world size {size} must be divisible by group_size={group_size}")
+    lists = [list(range(start, start + group_size)) for start in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Make the groups that are listed; return one's own, and all."""
+    made = [new_group(ranks, timeout, backend, pg_options) for ranks in ranks_per_subgroup_list]
+    own = [group for group in made if is_member(group)]
+    return (own[0] if own else None), made
+
+
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: list[list[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> Any:
+    """Split a group into the lists of ranks that are given; return one's own part, or None."""
+    parent = resolved(parent_pg)
+    lists = [[parent.ranks[rank] for rank in ranks] for ranks in split_ranks or []]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)[0]
+
+
+# --- Questions --------------------------------------------------------------------------------------
+
+
+def is_available() -> bool:
+    """Return whether processes can talk to each other: whether mpi4py and an MPI are installed."""
+    return is_mpi_available()
+
+
+def is_mpi_available() -> bool:
+    """Return whether mpi4py and an MPI are installed."""
+    import importlib.util
+
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+def is_gloo_available() -> bool:
+    """Return whether "gloo" is taken as a backend; MPI does its work."""
+    return is_mpi_available()
+
+
+def is_nccl_available() -> bool:
+    """Return whether there are a GPU and CuPy with NCCL."""
+    try:
+        from cupy.cuda import nccl
+    except Exception:  # CuPy without a driver raises other things than ImportError
+        return False
+    return bool(getattr(nccl, "available", True))
+
+
+def is_ucc_available() -> bool:
+    """Return False: there is no such backend."""
+    return False
+
+
+def is_backend_available(backend: str) -> bool:
+    """Return whether a backend of this name can be asked for."""
+    asked = {"mpi": is_mpi_available, "gloo": is_gloo_available, "nccl": is_nccl_available}.get(backend.lower())
+    return asked is not None and asked()
+
+
+def is_torchelastic_launched() -> bool:
+    """Return whether ``adjoint launch`` started this process."""
+    return "ADJOINT_LAUNCH" in os.environ
+
+
+def is_initialized() -> bool:
+    """Return whether `init_process_group` was called."""
+    return _everyone.world is not None
+
+
+def get_rank(group: Any = None) -> int:
+    """Return this process's number in a group; -1 if it is not in it."""
+    return resolved(group).rank() if is_member(group) else -1
+
+
+def get_world_size(group: Any = None) -> int:
+    """Return how many processes are in a group; -1 if this one is not in it."""
+    return resolved(group).size() if is_member(group) else -1
+
+
+def get_backend(group: Any = None) -> str:
+    """Return the name of a group's backend."""
+    return resolved(group).backend
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """Return the numbers of a group's members among all processes."""
+    return list(resolved(group).ranks)
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """Return the number among all processes of a member of a group."""
+    ranks = resolved(group).ranks
+    if not 0 <= group_rank < len(ranks):
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """Return the number in a group of one of all processes."""
+    ranks = resolved(group).ranks
+    if global_rank not in ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return ranks.index(global_rank)
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """Return this process's number on its machine."""
+    for name in ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK"):
+        if name in os.environ:
+            return int(os.environ[name])
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError("LOCAL_RANK is not in the environment. Consider passing fallback_rank.")
+
+
+def get_pg_count() -> int:
+    """Return how many groups this process is in."""
+    return len(_everyone.groups)

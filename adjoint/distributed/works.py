@@ -1,0 +1,139 @@
+"""Collectives on their way: the handle that ``async_op=True`` returns, and how everything here waits."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ..futures import Future
+from .calls import Call
+from .failures import DistBackendError
+
+if TYPE_CHECKING:
+    from .groups import ProcessGroup
+
+__all__ = ["Work"]
+
+_SPINS = 40  # looks without a pause: most collectives inside one machine end before
+_YIELDS = 400  # looks that let somebody else run in between
+_LONGEST_PAUSE = 1e-3
+
+_yield = getattr(os, "sched_yield", lambda: time.sleep(0))
+
+
+def polled(test: Callable[[], bool], seconds: float) -> bool:
+    """Call `test` until it is true; return False if it is not after `seconds`."""
+    for _ in range(_SPINS):
+        if test():
+            return True
+    end = time.monotonic() + seconds
+    for _ in range(_YIELDS):
+        if test():
+            return True
+        _yield()
+    pause = 2e-5
+    while not test():
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+        pause = min(pause * 1.2, _LONGEST_PAUSE)
+    return True
+
+
+class Work:
+    """A collective that has begun. What it writes may be read, and what it reads written, after `wait`."""
+
+    def __init__(
+        self,
+        test: Callable[[], bool],
+        call: Call,
+        group: ProcessGroup,
+        finish: Callable[[], Any] | None,
+        kept: Any,
+        peer: int | None = None,
+    ) -> None:
+        self._test, self._call, self._group, self._finish, self._peer = test, call, group, finish, peer
+        self._kept = kept  # memory that MPI reads or writes until the end
+        self._ended = False
+        self._error: BaseException | None = None
+        self._result: Any = None
+
+    def is_completed(self) -> bool:
+        """Return whether the collective has ended; this also lets it go on."""
+        if not self._ended and self._error is None:
+            try:
+                if self._test():
+                    self._end()
+            except Exception as error:
+                self._fail(error)
+        return self._ended or self._error is not None
+
+    def is_success(self) -> bool:
+        """Return whether it has ended, and well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """Return the error in which it ended."""
+        return self._error
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the end.
+
+        Raises
+        ------
+        DistBackendError
+            After `timeout`, or else the group's; the error says which ranks have not come, and where they are.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._ended:
+            return True
+        seconds = self._group.seconds if not timeout else timeout.total_seconds()
+        try:
+            arrived = polled(self._test, seconds)
+        except Exception as error:
+            raise self._fail(error) from None
+        if not arrived:
+            raise self._fail(self._group.late(self._call, seconds, self._peer))
+        self._end()
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for the end."""
+        self.wait()
+
+    def result(self) -> list[Any]:
+        """Return the tensors that were written."""
+        self.wait()
+        return self._written()
+
+    def get_future(self) -> Future:
+        """Return the future of the tensors that are written."""
+
+        def fetch() -> list[Any]:
+            self.wait()
+            return self._written()
+
+        return Future(fetch=fetch)
+
+    def source_rank(self) -> int:
+        """Return the rank that a received message came from."""
+        return self._group.ranks[getattr(self._test, "source")]  # noqa: B009
+
+    def _written(self) -> list[Any]:
+        return self._result if isinstance(self._result, list) else [self._result]
+
+    def _end(self) -> None:
+        self._ended = True
+        if self._finish is not None:
+            self._result = self._finish()
+        self._finish = self._kept = None
+
+    def _fail(self, error: BaseException) -> BaseException:
+        if not isinstance(error, DistBackendError):
+            error = DistBackendError(f"{self._call}, called at {self._call.site}: {error}")
+        self._error = error
+        return error
