@@ -5,12 +5,12 @@ from __future__ import annotations
 from .core import modes
 from .core.device import device
 from .core.dtypes import dtype
-from .core.overrides import SubclassesOff, disabled_torch_function
+from .core.overrides import EverythingOff, SubclassesOff, disabled_torch_function
 from .core.size import Size
 from .core.tensor import TensorBase
 from .ops.random import Generator
 
-DisableTorchFunctionSubclass = DisableTorchFunction = SubclassesOff
+DisableTorchFunctionSubclass, DisableTorchFunction = SubclassesOff, EverythingOff
 _TensorBase = TensorBase
 _disabled_torch_function_impl = disabled_torch_function
 
@@ -21,6 +21,11 @@ def _log_api_usage_once(event: str) -> None:
 
 def _get_tracing_state() -> None:
     """Return None: nothing is being traced for a script."""
+
+
+def _len_torch_function_stack() -> int:
+    """Return how many function modes this thread is inside of."""
+    return len(modes.local.function_modes)
 
 
 def _is_torch_function_enabled() -> bool:

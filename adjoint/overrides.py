@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from .core import modes
 from .core.overrides import SubclassesOff, ask, disabled_torch_function, is_subclass, overloaded
 from .core.tensor import TensorBase
+from .subclasses import MODULES, NOT_ASKED, UNTOUCHED, Asking, enter_mode, leave_mode
 from .tensor import Tensor
 
 __all__ = [
     "BaseTorchFunctionMode",
+    "TorchFunctionMode",
+    "enable_reentrant_dispatch",
     "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
     "is_tensor_like",
     "is_tensor_method_or_property",
     "resolve_name",
@@ -27,12 +38,16 @@ _disabled_torch_function_impl = disabled_torch_function
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Return whether the class of some argument must be asked before a function runs."""
+    """Return whether a mode, or the class of some argument, must be asked before a function runs."""
+    if modes.local.function_modes:
+        return True
     return not modes.local.subclasses_off and bool(overloaded(tuple(relevant_args)))
 
 
 def has_torch_function_unary(input: Any) -> bool:
-    """Return whether the class of one argument must be asked."""
+    """Return whether a mode, or the class of one argument, must be asked."""
+    if modes.local.function_modes:
+        return True
     return not modes.local.subclasses_off and is_subclass(input)
 
 
@@ -45,7 +60,8 @@ def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Let the classes of `relevant_args` answer a call of `public_api`."""
-    return ask(public_api, overloaded(tuple(relevant_args)), args, kwargs)
+    found = [] if modes.local.subclasses_off else overloaded(tuple(relevant_args))
+    return ask(public_api, found, args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -84,10 +100,15 @@ def resolve_name(f: Any) -> str | None:
     """Return the full name of a function that ``__torch_function__`` was given."""
     if isinstance(f, str):
         return f
-    if any(v is f for v in vars(Tensor).values()):
-        return f"adjoint.Tensor.{f.__name__}"
-    module, name = getattr(f, "__module__", None), getattr(f, "__name__", None)
-    return None if name is None else f"{module or 'adjoint'}.{name}"
+    package = sys.modules["adjoint"].__name__  # torch's, where adjoint stands in its place
+    owner = getattr(f, "__self__", None)
+    for key, value in vars(Tensor).items():
+        if value is f or (isinstance(value, Asking) and value == f):
+            return f"{package}.Tensor.{f.__name__}"
+        if value is owner and isinstance(value, property):
+            return f"{package}.Tensor.{key}.{f.__name__}"
+    found, name = getattr(f, "__module__", None), getattr(f, "__name__", None)
+    return None if name is None else f"{package}{(found or '').removeprefix('adjoint')}.{name}"
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
@@ -95,15 +116,111 @@ def get_default_nowrap_functions() -> set[Callable[..., Any]]:
     return {vars(Tensor)[name].__get__ for name in ("grad", "_base")}
 
 
-class BaseTorchFunctionMode:
+# --- Modes --------------------------------------------------------------------------------------------
+
+
+class TorchFunctionMode:
+    """A context in which ``__torch_function__`` of this object answers every public function and method.
+
+    What the handler calls is seen by the modes around this one. Outside of such contexts nothing is slower.
+
+    Examples
+    --------
+    >>> class Count(adjoint.overrides.TorchFunctionMode):
+    ...     calls = 0
+    ...
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         self.calls += 1
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Count() as count:
+    ...     x = adjoint.ones(2) + 1
+    >>> count.calls
+    2
+    """
+
+    inner: Any
+
+    def __init__(self) -> None:
+        """Do nothing."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer a call of `func`."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        _push_mode(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _pop_mode()
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a mode of this class; the same as calling the class."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
     """A mode that changes nothing: functions run as they are."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the function."""
         return func(*args, **(kwargs or {}))
 
-    def __enter__(self) -> BaseTorchFunctionMode:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        """Do nothing."""
+def _push_mode(mode: Any) -> None:
+    enter_mode(Tensor)
+    modes.local.function_modes = (*modes.local.function_modes, mode)
+
+
+def _pop_mode() -> Any:
+    stack = modes.local.function_modes
+    modes.local.function_modes = stack[:-1]
+    leave_mode(Tensor)
+    return stack[-1]
+
+
+def _get_current_function_mode() -> Any:
+    """Return the innermost mode of this thread, or None."""
+    stack = modes.local.function_modes
+    return stack[-1] if stack else None
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    """Return the modes of this thread, innermost last."""
+    return list(modes.local.function_modes)
+
+
+@contextlib.contextmanager
+def enable_reentrant_dispatch() -> Any:
+    """Enclose a block; a mode may call any function here at any time."""
+    yield
+
+
+# --- What can be overridden ---------------------------------------------------------------------------
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """Return functions that no class is asked about."""
+    return {vars(sys.modules["adjoint"])[name] for name in NOT_ASKED}
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """Return, for each module and for Tensor, the functions that classes and modes can answer."""
+    found: dict[Any, list[Callable[..., Any]]] = {}
+    for name in MODULES:
+        module = sys.modules.get(name)
+        if module is not None:
+            known = [v for k, v in vars(module).items() if not k.startswith("_") and _overridable(k, v)]
+            found[module] = known
+    found[Tensor] = [v for k, v in vars(Tensor).items() if isinstance(v, types.FunctionType) and k not in UNTOUCHED]
+    return found
+
+
+def _overridable(name: str, value: Any) -> bool:
+    return isinstance(value, types.FunctionType | Asking) and name not in NOT_ASKED
+
+
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Return, for each function that can be overridden, one that takes any arguments and returns -1."""
+    return {f: lambda *args, **kwargs: -1 for functions in get_overridable_functions().values() for f in functions}

@@ -19,6 +19,8 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"
 AnyArray: TypeAlias = NDArray[Any]
 Profile: TypeAlias = Literal["default", "short", "full"]
 
+PACKAGE = "adjoint"  # torch's name, where adjoint stands in its place
+
 
 class Options(NamedTuple):
     """What `set_printoptions` sets; frozen, so a saved copy stays what it was."""
@@ -155,7 +157,7 @@ def tensor_repr(
     is_inference: bool = False,
     kind: str = "tensor",
     tangent: str | None = None,
-    module: str = "adjoint",
+    module: str | None = None,
 ) -> str:
     """Return the whole text of a tensor.
 
@@ -179,8 +181,8 @@ def tensor_repr(
         The word before the bracket; continuation lines are indented by its length.
     tangent : str, optional
         Text of the tangent, for a dual number.
-    module : str
-        The word before the dtype's name.
+    module : str, optional
+        The word before the dtype's name; by default `PACKAGE`.
 
     Examples
     --------
@@ -195,7 +197,7 @@ def tensor_repr(
     if device is not None:
         suffixes.insert(0, f"device={device!r}")
     if not _is_implied(dtype, default_dtype, values.size == 0 or device == "meta"):
-        suffixes.append(f"dtype={module}.{dtype}")
+        suffixes.append(f"dtype={module or PACKAGE}.{dtype}")
     if grad_fn is not None:
         suffixes.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:

@@ -1,13 +1,15 @@
-"""Subclasses of Tensor: their methods, and the public functions, ask ``__torch_function__`` first.
+"""Subclasses of Tensor and function modes: methods and public functions ask ``__torch_function__`` first.
 
-Nothing here runs before a program defines such a class: methods are wrapped on the subclass alone, and
-the public functions are exchanged for wrapped ones when the first is defined.
+Nothing here runs before a program defines such a class or enters such a mode: methods are wrapped on the
+subclass alone, on Tensor itself only while a mode is on, and the public functions are exchanged for wrapped
+ones when the first class is defined or the first mode entered.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +28,7 @@ _OPERATORS = {
 }  # fmt: skip
 
 # What stays as it is: making and describing objects, and protocols that come back through ops.
-_UNTOUCHED = {
+UNTOUCHED = {
     "__new__", "__init__", "__init_subclass__", "__class_getitem__", "__torch_function__", "__hash__",
     "__getattribute__",
     "__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__", "__slots__", "__module__",
@@ -45,7 +47,8 @@ def prepare(cls: Any, tensor: Any) -> None:
     given = {name for base in cls.__mro__[: cls.__mro__.index(_plain_base(cls))] for name in vars(base)}
     for base in reversed(_plain_base(cls).__mro__):
         for name, value in list(vars(base).items()):
-            if name not in given and name not in _UNTOUCHED and issubclass(base, tensor):
+            value = _originals.get(name, value) if base is tensor else value
+            if name not in given and name not in UNTOUCHED and issubclass(base, tensor):
                 wrapped = _wrapped(name, value, tensor)
                 if wrapped is not None:
                     setattr(cls, name, wrapped)
@@ -81,9 +84,11 @@ def _wrapped(name: str, value: Any, tensor: Any) -> Any:
 def _wrapped_method(name: str, method: Callable[..., Any], shown: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def asking(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if modes.local.subclasses_off:
-            return method(self, *args, **kwargs)
-        return ask(shown, overloaded((self, *args), kwargs), (self, *args), kwargs)
+        if not modes.local.subclasses_off:
+            return ask(shown, overloaded((self, *args), kwargs), (self, *args), kwargs)
+        if modes.local.function_modes:
+            return ask(asking, [], (self, *args), kwargs)
+        return method(self, *args, **kwargs)
 
     asking.__name__ = name
     return asking
@@ -122,11 +127,14 @@ class Asking:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, unless an argument's class answers."""
-        if not modes.local.subclasses_off:
-            found = overloaded(args, kwargs)
-            if found:
-                return ask(self, found, args, kwargs)
+        local = modes.local
+        found = [] if local.subclasses_off else self._found(args, kwargs)
+        if found or local.function_modes:
+            return ask(self, found, args, kwargs)
         return self._function(*args, **kwargs)
+
+    def _found(self, args: Any, kwargs: Any) -> list[Any]:
+        return overloaded(args, kwargs)
 
     def __eq__(self, other: object) -> bool:
         return self is other or self._function is other
@@ -141,9 +149,112 @@ class Asking:
         return self._function.__name__
 
 
-_MODULES = ("adjoint", "adjoint.linalg", "adjoint.fft", "adjoint.special", "adjoint.nn.functional")
+class AskingByModes(Asking):
+    """A public function that modes see, and that no class is asked about."""
+
+    def _found(self, args: Any, kwargs: Any) -> list[Any]:
+        return []
+
+
+class AskingMethod(Asking):
+    """A method of Tensor while a mode is on."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+def _asking_property(prop: property) -> property:
+    """Return an attribute of Tensor as it is while a mode is on."""
+
+    def through(word: str) -> Any:
+        given = getattr(prop, word)
+
+        def access(self: Any, *value: Any) -> Any:
+            if modes.local.function_modes:
+                return ask(getattr(asking, word), [] if type(self) in plain else [self], (self, *value), {})
+            return given(self, *value)
+
+        return access
+
+    asking = property(
+        through("__get__"),
+        through("__set__") if prop.fset is not None else None,
+        through("__delete__") if prop.fdel is not None else None,
+        prop.__doc__,
+    )
+    return asking
+
+
+_originals: dict[str, Any] = {}  # what Tensor's table holds when no mode is on; empty then
+_asking: dict[str, Any] = {}
+_entered = 0
+_lock = threading.Lock()
+
+
+def enter_mode(tensor: Any) -> None:
+    """Let the functions and Tensor's methods look for modes, from the first mode of any thread on."""
+    global _entered
+    with _lock:
+        _entered += 1
+        if _entered > 1:
+            return
+        _name_methods(tensor)
+        _exchange_functions()
+        _exchange_for_modes()
+        if not _asking:
+            _asking.update(_asking_table(tensor))
+        for name, value in _asking.items():
+            _originals[name] = vars(tensor)[name]
+            setattr(tensor, name, value)
+
+
+def leave_mode(tensor: Any) -> None:
+    """Give Tensor its own methods back after the last mode."""
+    global _entered
+    with _lock:
+        _entered -= 1
+        if not _entered:
+            for name, value in _originals.items():
+                setattr(tensor, name, value)
+            _originals.clear()
+
+
+def _asking_table(tensor: Any) -> dict[str, Any]:
+    """Return what stands in for the methods and attributes of Tensor while a mode is on."""
+    table: dict[str, Any] = {}
+    for name, value in vars(tensor).items():
+        if name in UNTOUCHED:
+            continue
+        if isinstance(value, property):
+            table[name] = _asking_property(value)
+        elif isinstance(value, types.FunctionType):
+            table[name] = AskingMethod(value, "adjoint.Tensor")
+            table[name].__name__ = name
+    for operator, name in _OPERATORS.items():
+        if operator in table and name in table:
+            table[operator] = table[name]
+    return table
+
+
+# Functions that modes see and classes are not asked about: they take any object, or look for tensors themselves.
+_FOR_MODES = {
+    "adjoint": ("tensor", "as_tensor", "asarray", "from_numpy"),
+    "adjoint.autograd": ("grad", "backward"),
+}
+
+
+def _exchange_for_modes() -> None:
+    for name, functions in _FOR_MODES.items():
+        module = sys.modules[name]
+        for key in functions:
+            function = vars(module)[key]
+            if not isinstance(function, Asking):
+                setattr(module, key, AskingByModes(function, name))
+
+
+MODULES = ("adjoint", "adjoint.linalg", "adjoint.fft", "adjoint.special", "adjoint.nn.functional")
 # What torch answers without asking: about any object, or about no tensor.
-_NOT_ASKED = {"is_tensor", "is_storage", "tensor", "as_tensor", "asarray", "from_numpy", "typename", "manual_seed"}
+NOT_ASKED = {"is_tensor", "is_storage", "tensor", "as_tensor", "asarray", "from_numpy", "typename", "manual_seed"}
 _exchanged: set[str] = set()
 
 
@@ -155,13 +266,13 @@ def exchange_late() -> None:
 
 def _exchange_functions() -> None:
     """Put asking functions in the place of the public ones, in every public module that is imported."""
-    for name in _MODULES:
+    for name in MODULES:
         module = sys.modules.get(name)
         if module is None or name in _exchanged:
             continue
         _exchanged.add(name)
         for key, value in list(vars(module).items()):
-            if isinstance(value, types.FunctionType) and not key.startswith("_") and key not in _NOT_ASKED:
+            if isinstance(value, types.FunctionType) and not key.startswith("_") and key not in NOT_ASKED:
                 if name == "adjoint" and not value.__module__.startswith("adjoint.ops."):
                     continue
                 asking = Asking(value, name)

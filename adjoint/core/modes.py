@@ -33,6 +33,7 @@ class _Thread(threading.local):
     pack_hooks: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     pack_refusal: str | None = None
     subclasses_off: bool = False
+    function_modes: tuple[Any, ...] = ()  # which see every public function before it runs, innermost last
     forward_grad: bool = True
     multithreading: bool = True
     # What autocast, where it is on, makes of the inputs of an op: ``autocast(op, inputs)``.

@@ -36,6 +36,36 @@ class SubclassesOff:
         modes.local.subclasses_off = self.before
 
 
+class FunctionModes:
+    """A context in which these modes, and no others, see public functions."""
+
+    __slots__ = ("before", "modes")
+
+    def __init__(self, chosen: tuple[Any, ...]) -> None:
+        self.modes = chosen
+
+    def __enter__(self) -> None:
+        self.before = modes.local.function_modes
+        modes.local.function_modes = self.modes
+
+    def __exit__(self, *error: object) -> None:
+        modes.local.function_modes = self.before
+
+
+class EverythingOff(SubclassesOff):
+    """A context in which neither subclasses nor modes hear of functions."""
+
+    __slots__ = ("modes_before",)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self.modes_before, modes.local.function_modes = modes.local.function_modes, ()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        modes.local.function_modes = self.modes_before
+
+
 def is_subclass(value: Any) -> bool:
     """Return whether `value` is a tensor whose class is to be asked."""
     return isinstance(value, TensorBase) and type(value) not in plain
@@ -62,8 +92,14 @@ def overloaded(args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> lis
 
 
 def ask(func: Callable[..., Any], found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Let the classes of `found` answer a call of `func`."""
+    """Let the innermost mode answer a call of `func`; where none is on, the classes of `found`."""
     types = tuple(type(value) for value in found)
+    stack = modes.local.function_modes
+    if stack:
+        with FunctionModes(stack[:-1]):  # what the mode calls is seen by those around it
+            result = stack[-1].__torch_function__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
     for value in found:
         result = type(value).__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:

@@ -12,8 +12,9 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _C, ops, version
+from .. import _C, ops, printing, version
 from ..core import dtypes
+from ..core.size import Size
 from .absent import AbsentModule, operators
 from .harmless import ADDED, MODULES, offered
 
@@ -147,6 +148,8 @@ def install() -> None:
     for kind in (adjoint.Tensor, adjoint.Size, adjoint.device, adjoint.dtype):  # libraries ask a value's class
         kind.__module__ = "torch"
     dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
+    Size.__repr__ = lambda self: f"torch.Size({list(self)})"  # type: ignore[method-assign]
+    printing.PACKAGE = "torch"
     sys.meta_path.append(_LastFinder())
     ops.__dict__["__getattr__"] = _operator
     for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):

@@ -228,7 +228,6 @@ ADDED: dict[str, dict[str, Any]] = {
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
     "nn.parallel": {"DistributedDataParallel": Absent("torch.nn.parallel.DistributedDataParallel")},
     "profiler": {"kineto_available": no, **absent("torch.profiler", "ProfilerAction tensorboard_trace_handler itt")},
-    "overrides": {"TorchFunctionMode": Absent("torch.overrides.TorchFunctionMode")},
     "utils._pytree": {
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,
     },
