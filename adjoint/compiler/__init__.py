@@ -4,6 +4,17 @@ from .capture import Captured, CaptureError, capture
 from .compiled import Compiled, compile
 from .explaining import Explanation, explain
 from .graph import GUARD, WRITE, Effect, Graph, GuardFailure, Line, Reference, Step, Value
+from .questions import (
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    disable,
+    is_compiling,
+    is_dynamo_compiling,
+    is_exporting,
+    list_backends,
+    reset,
+)
 
 __all__ = [
     "GUARD",
@@ -19,7 +30,16 @@ __all__ = [
     "Reference",
     "Step",
     "Value",
+    "allow_in_graph",
+    "assume_constant_result",
     "capture",
     "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
     "explain",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "reset",
 ]

@@ -5,25 +5,31 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
 from ..core.nodes import wrap
-from ..core.tensor import TensorBase
+from ..core.overrides import is_subclass
+from ..core.tensor import TensorBase, owner_of
 from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
 from . import kernels
-from .capture import CaptureError, Tracer
-from .graph import GUARD, Graph, GuardFailure, Step, Value
-from .guards import Surroundings
+from .capture import Tracer
+from .graph import Graph, GuardFailure, Step, Value
+from .guards import Before, Outside, Surroundings
 from .joint import JointTrace, Recording
+from .memory import layout_of
 from .program import Program, note_writes
 
 __all__ = ["Compiled", "compile"]
 
-_LIMIT = 16  # programs kept for one function
+_LIMIT = 256  # programs kept for one function, those that ran last
+_IN_VAIN = 16  # programs that never ran again, for what is not a matter of sizes
+_UNSETTLED = 3  # calls in a row that changed something besides tensors
 
 
 class Signature:
@@ -32,7 +38,8 @@ class Signature:
     def __init__(self, leaves: list[Any], spec: Any) -> None:
         self.spec = spec
         self.parts = [_described(leaf) for leaf in leaves]
-        self.grad, self.default = modes.is_grad_enabled(), default()
+        self.aliases = _aliases(leaves)
+        self.grad, self.default, self.place = modes.is_grad_enabled(), default(), devices.current()
 
     def difference(self, leaves: list[Any], spec: Any) -> str:
         """Return in words what is different now, or nothing."""
@@ -45,13 +52,35 @@ class Signature:
             return f"grad mode was {'on' if self.grad else 'off'}"
         if default() is not self.default:
             return f"the default dtype was {self.default}"
+        if _aliases(leaves) != self.aliases:
+            return "other arguments share memory than did"
+        if devices.current() != self.place:
+            return f"the default device was {self.place}"
         return ""
+
+    def differs_in_sizes(self, leaves: list[Any], spec: Any) -> bool:
+        """Return whether there is a difference, and it is one of the tensors' sizes, not of what Python says."""
+        if spec != self.spec or len(leaves) != len(self.parts):
+            return False
+        pairs = [(leaf, part) for leaf, part in zip(leaves, self.parts) if not _fits(leaf, part)]
+        return bool(pairs) and all(isinstance(leaf, TensorBase) and type(part) is _Part for leaf, part in pairs)
+
+
+class _Part(NamedTuple):
+    """What a tensor among the arguments was."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    strides: tuple[int, ...]
+    required: bool
+    kind: type
+    array: type
 
 
 def _described(leaf: Any) -> Any:
     if isinstance(leaf, TensorBase):
         a = leaf.array
-        return (tuple(a.shape), a.dtype, tuple(a.strides), leaf.node is not None, type(a))
+        return _Part(tuple(a.shape), a.dtype, tuple(a.strides), leaf.node is not None, type(leaf), type(a))
     return leaf
 
 
@@ -59,17 +88,32 @@ def _fits(leaf: Any, part: Any) -> bool:
     if isinstance(leaf, TensorBase):
         a = leaf.array
         return (
-            type(part) is tuple and len(part) == 5 and a.shape == part[0] and a.dtype == part[1]
-            and a.strides == part[2] and (leaf.node is not None) is part[3] and type(a) is part[4]
+            type(part) is _Part and a.shape == part[0] and a.dtype == part[1] and a.strides == part[2]
+            and (leaf.node is not None) is part[3] and type(leaf) is part[4] and type(a) is part[5]
         )  # fmt: skip
-    return leaf is part or (type(leaf) is type(part) and bool(leaf == part))
+    return leaf is part or (type(leaf) is type(part) and (bool(leaf == part) or (leaf != leaf and part != part)))
 
 
 def _shown(part: Any) -> str:
-    if type(part) is tuple and len(part) == 5:
-        grad = ", requires grad" if part[3] else ""
-        return f"{part[1].name}{list(part[0])} with strides {part[2]}{grad}"
+    if type(part) is _Part:
+        grad = ", requires grad" if part.required else ""
+        return f"{part.dtype.name}{list(part.shape)} with strides {part.strides}{grad}"
     return repr(part)
+
+
+def _aliases(leaves: list[Any]) -> Any:
+    """Return which tensors lie in the same memory, and where in it; None where each has its own."""
+    if len(leaves) < 2:
+        return None
+    owners: dict[int, list[int]] = {}
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, TensorBase):
+            a = leaf.array
+            owners.setdefault(id(a if a.base is None else owner_of(a)), []).append(i)
+    if all(len(found) == 1 for found in owners.values()):
+        return None
+    shared = [found for found in owners.values() if len(found) > 1]
+    return [[(i, layout_of(leaves[i].array).address - layout_of(leaves[g[0]].array).address) for i in g] for g in shared]
 
 
 class Trace:
@@ -100,7 +144,10 @@ class Trace:
                 return lambda leaves, made, i=leaf_of[v]: leaves[i]
             return lambda leaves, made, r=owner[v]: r.current
 
-        self.outputs = [source(o) for o in graph.outputs]
+        self.outputs = [
+            _number(source(o)) if i in graph.numbers else source(o) for i, o in enumerate(graph.outputs)
+        ]  # fmt: skip
+        self.outside = Outside(self.graph)
         self.effects = [
             (leaf_of[e.target] if isinstance(e.target, Value) else None, e.target, source(e.value))
             for e in graph.effects
@@ -116,12 +163,10 @@ class Trace:
 
     def refuses(self, leaves: list[Any], spec: Any) -> str:
         """Return in words why this is not the program to run, or nothing."""
-        found = self.signature.difference(leaves, spec)
+        found = self.signature.difference(leaves, spec) or self.surroundings.difference()
+        found = found or self.outside.difference(leaves, bool(self.written))
         if found:
             return found
-        fact = self.surroundings.broken()
-        if fact is not None:
-            return f"{fact.name} was {fact.value!r:.60} and is {fact.now()!r:.60}"
         for position, target, had in self.had:
             if ((target if position is None else leaves[position])._grad is not None) is not had:
                 return f"a tensor {'had' if had else 'had no'} gradient, and now has {'none' if had else 'one'}"
@@ -151,18 +196,26 @@ class Trace:
         return outputs[0] if self.single else tree_unflatten(outputs, program.graph.returns)
 
 
+def _number(source: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda leaves, made: source(leaves, made).array.item()
+
+
 class Compiled:
     """A function that runs as compiled programs, one for each way it has gone."""
+
+    made: weakref.WeakSet[Compiled] = weakref.WeakSet()  # all there are
 
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, backend: Any = None) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        self.made.add(self)
         self.fullgraph = fullgraph
         self.loops = kernels.loops if backend != "numpy" and kernels.available() else None
         self.traces: list[Any] = []
         self.reasons: list[str] = []  # why a program was captured anew
         self.refused: str = ""  # why the function is not compiled
         self.differentiable = False
+        self.unsettled = 0
         self.rows: dict[int, Any] = {}  # the structure of so many tensors
         self.lock = threading.RLock()
 
@@ -179,9 +232,13 @@ class Compiled:
             why = trace.refuses(leaves, spec)
             if not why:
                 try:
-                    return trace.run(leaves)
+                    result = trace.run(leaves)
                 except GuardFailure as error:
                     why = str(error)
+                else:
+                    if refusals:  # what ran last is asked first
+                        self.traces = [trace, *(t for t in self.traces if t is not trace)]
+                    return result
             refusals.append(why)
         return self._capture(args, kwargs, leaves, spec, refusals)
 
@@ -195,48 +252,62 @@ class Compiled:
         return list(args), spec
 
     def _capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: Any, refusals: list[str]) -> Any:
+        if any(map(is_subclass, leaves)):  # its class is asked for every op
+            return self.function(*args, **kwargs)
         with self.lock:
-            if len(self.traces) >= _LIMIT:
+            unused = [t for t in self.traces if not t.calls and not t.signature.differs_in_sizes(leaves, spec)]
+            if len(unused) >= _IN_VAIN:
                 self._refuse(
-                    f"it was captured {_LIMIT} times and still took another way: {refusals[-1]}. Make what changes a "
-                    "tensor argument, or compile a smaller part"
+                    f"it was captured {_IN_VAIN} times and took another way each time: {refusals[0]}. Make what changes "
+                    "a tensor argument, or compile a smaller part"
                 )
                 return self.function(*args, **kwargs)
             if refusals:
-                self.reasons.append(refusals[-1])
+                self.reasons.append(refusals[0])
             signature = Signature(leaves, spec)
+            before = Before(self.function, leaves)
             if self.differentiable and signature.grad:
-                return self._capture_joint(args, kwargs, signature)
+                return self._capture_joint(args, kwargs, signature, before)
             tracer = Tracer(args, kwargs)
-            try:
-                with tracer:
-                    result = self.function(*args, **kwargs)
-            except CaptureError as error:
-                self._refuse(str(error))
-                raise
+            with tracer:
+                result = self.function(*args, **kwargs)
             found, _ = tree_flatten(result)
             given = set(map(id, leaves))
             if any(isinstance(t, TensorBase) and t.node is not None and id(t) not in given for t in found):
                 self.differentiable = True  # the next call is captured together with its backward pass
-                return result
+                return tracer.settled(result)
+            del found
             graph = tracer.finish(result)
-            if not graph.escapes:  # else: state made on first use; the next call will find it there
+            result = tracer.settled(result)
+            if self._is_settled(tracer.unable, graph, before):
                 self._add(Trace(signature, Surroundings(self.function, leaves, _numbers(graph)), graph, self.loops))
             return result
 
-    def _capture_joint(self, args: Any, kwargs: Any, signature: Signature) -> Any:
+    def _is_settled(self, unable: str, graph: Graph, before: Before) -> bool:
+        """Return whether a program does all that the captured call did; if it never does, the function is refused."""
+        if unable:
+            self._refuse(unable)
+            return False
+        changed = before.difference()
+        why = f"it makes a tensor and keeps it: {graph.escapes[0]}" if graph.escapes else changed
+        if why:  # state made on first use is there when the next call is captured
+            self.unsettled += 1
+            if self.unsettled > _UNSETTLED:
+                self._refuse(f"{why}. A program only computes: do this outside the compiled function")
+        return not why
+
+    def _capture_joint(self, args: Any, kwargs: Any, signature: Signature, before: Before) -> Any:
         recording = Recording(self.function, args, kwargs)
-        if not recording.outputs:
-            return tree_unflatten(recording.found, recording.spec)
-        if any(m.op is GUARD for m in recording.graph.lines):
-            self._refuse("it looks at values while its result requires grad; compile the step with backward inside")
-        elif not recording.graph.escapes:
+        if recording.looks_behind():
+            self._refuse("its backward pass looks at values; compile the step with the backward pass inside")
+        elif self._is_settled(recording.unable, recording.graph, before) and recording.outputs:
             surroundings = Surroundings(self.function, recording.leaves, _numbers(recording.graph))
             self._add(JointTrace(signature, surroundings, recording, self.loops))
-        return recording.connected()
+        return recording.connected() if recording.outputs else tree_unflatten(recording.found, recording.spec)
 
     def _add(self, trace: Any) -> None:
-        self.traces.insert(0, trace)
+        self.unsettled = 0
+        self.traces = [trace, *self.traces[: _LIMIT - 1]]
 
     def _refuse(self, why: str) -> None:
         self.refused = why
