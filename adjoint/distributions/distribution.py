@@ -8,6 +8,7 @@ from typing import Any
 from ..autograd import no_grad
 from ..core.size import Size
 from ..core.tensor import TensorBase
+from ..func import debug_unwrap
 from . import constraints
 from .utils import lazy_property
 
@@ -23,6 +24,11 @@ def _undefined(doc: str) -> Any:
         raise NotImplementedError
 
     return property(refuse, doc=doc)
+
+
+def _everywhere(holds: Tensor) -> bool:
+    """Return whether a condition holds everywhere, inside `vmap` in the whole batch."""
+    return bool(debug_unwrap(holds).all())
 
 
 class Distribution:
@@ -70,7 +76,7 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue  # computed from parameters that are checked
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not _everywhere(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -200,7 +206,7 @@ class Distribution:
                 stacklevel=3,
             )
             return
-        if not support.check(tensor).all():
+        if not _everywhere(support.check(tensor)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(tensor.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

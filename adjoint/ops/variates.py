@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..core import device as devices
+from ..core import modes
+from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.nodes import wrap
+from ..core.payload import top_payload
 from ..core.recorders import nary
 from ..kernels.implicit import dirichlet_gradient, gamma_gradient
+from .draws import drawn_below
 from .random import Generator, _sampler, stream_of
 from .shape import expand_p
 
@@ -31,11 +34,9 @@ def _on_host(kernel: Any) -> Any:
     return computed
 
 
-_gamma_slope, _dirichlet_slope = _on_host(gamma_gradient), _on_host(dirichlet_gradient)
-
-
-def _standard_gamma_grad_kernel(x: Any, y: Any) -> Any:
-    return _gamma_slope(np.broadcast_to(x, y.shape) if devices.of(x) is devices.CPU else x, y)
+def _spread(kernel: Any) -> Any:
+    """Return a kernel of arrays of one shape for arrays that broadcast."""
+    return lambda *arrays: kernel(*module_of(arrays[0]).broadcast_arrays(*arrays))
 
 
 def _refused(name: str) -> Any:
@@ -54,24 +55,26 @@ def _unknown(name: str) -> Any:
     return jvp
 
 
-standard_gamma_grad_p = nary(
-    _standard_gamma_grad_kernel,
-    inputs=2,
-    name="standard_gamma_grad",
-    x=_refused("_standard_gamma_grad"),
-    y=_refused("_standard_gamma_grad"),
-    jvp=_unknown("_standard_gamma_grad"),
-    batch="elementwise",
-)
-dirichlet_grad_p = nary(
-    lambda x, y, z: _dirichlet_slope(x, y, z),
-    inputs=3,
-    name="dirichlet_grad",
-    x=_refused("_dirichlet_grad"),
-    y=_refused("_dirichlet_grad"),
-    z=_refused("_dirichlet_grad"),
-    jvp=_unknown("_dirichlet_grad"),
-    batch="elementwise",
+_gamma_slope, _dirichlet_slope = _spread(_on_host(gamma_gradient)), _spread(_on_host(dirichlet_gradient))
+
+
+def _kept_as_drawn(x: Any, sample: Any) -> Any:
+    return sample
+
+
+standard_gamma_grad_p, dirichlet_grad_p = (
+    nary(
+        kernel,
+        inputs=inputs,
+        name=name,
+        joint=_refused(f"_{name}"),
+        jvp=_unknown(f"_{name}"),
+        batch="elementwise",
+    )
+    for name, inputs, kernel in (
+        ("standard_gamma_grad", 2, lambda x, y: _gamma_slope(x, y)),
+        ("dirichlet_grad", 3, lambda x, y, z: _dirichlet_slope(x, y, z)),
+    )
 )
 
 
@@ -81,22 +84,23 @@ def _dirichlet_rule(g: Any, x: Any, out: Any) -> Any:
 
 
 def _dirichlet_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (x,), (t,) = inputs, tangents
+    x, t = inputs[0], tangents[0]
     moved = dirichlet_grad_p(out, x, expand_p(x.sum(-1, keepdims=True), tuple(x.shape))) * t
     return moved - out * expand_p(moved.sum(-1, keepdims=True), tuple(x.shape))
 
 
+# The draw is an operand like any other: inside a batch it is a batch of draws.
 standard_gamma_p = nary(
-    lambda x, sample: sample,
-    inputs=1,
+    _kept_as_drawn,
+    inputs=2,
     name="standard_gamma",
     x=lambda g, x, out: g * standard_gamma_grad_p(x, out),
     jvp=lambda tangents, inputs, out, params: tangents[0] * standard_gamma_grad_p(inputs[0], out),
     batch=lambda x, sample: expand_p(sample, tuple(x.shape)),
 )
 sample_dirichlet_p = nary(
-    lambda x, sample: sample,
-    inputs=1,
+    _kept_as_drawn,
+    inputs=2,
     name="sample_dirichlet",
     x=_dirichlet_rule,
     jvp=_dirichlet_jvp,
@@ -106,6 +110,8 @@ _binomial_p = _sampler("binomial", "BinomialBackward0", 2)
 
 
 def _drawn(kind: str, *tensors: Tensor, generator: Generator | None) -> Any:
+    if modes.unusual and top_payload(tensors) is not None:
+        return drawn_below(lambda *below: wrap(_drawn(kind, *below, generator=generator)), *tensors)
     place = devices.of(tensors[0].array)
     for t in tensors:
         if of(t.array.dtype).category != 2:
@@ -142,4 +148,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     >>> adjoint.binomial(adjoint.tensor([3.0, 4.0]), adjoint.tensor([1.0, 0.0]))
     tensor([3., 0.])
     """
+    if modes.unusual and top_payload((count, prob)) is not None:
+        return drawn_below(lambda n, p: binomial(n, p, generator), count, prob)
     return _binomial_p(count, prob, _drawn("binomial", count, prob, generator=generator))
