@@ -435,6 +435,10 @@ class Tensor(TensorBase):
         """Return the only element as a Python number."""
         if self.numel() != 1:
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+        if modes.unusual and modes.local.observer is not None:
+            found = modes.local.observer.item(self)
+            if found is not None:
+                return found
         return convert.concrete(self, "item()").item()
 
     def tolist(self) -> Any:

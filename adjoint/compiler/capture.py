@@ -12,6 +12,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,15 @@ from ..core.nodes import Node, wrap
 from ..core.observation import Observer, run_opaque
 from ..core.overrides import is_subclass
 from ..core.payload import top_payload
+from ..core.primitive import as_floating
+from ..core.promotion import promote_all, promote_some
 from ..core.tensor import TensorBase, View, ours
 from ..errors import place
 from ..ops.shape import cast_p, expand_p
-from ..tree import tree_flatten
+from ..tree import tree_flatten, tree_unflatten
 from .graph import GUARD, WRITE, Effect, Graph, Line, Reference, Step, Value
 from .memory import Memories, Memory, layout_of, put_region, take_region
+from .numbers import Reading, looked_at, plain, settle
 from .replay import answer_of
 
 __all__ = ["CaptureError", "Captured", "capture"]
@@ -81,7 +85,10 @@ def capture(function: Callable[..., Any]) -> Callable[..., Captured]:
         tracer = Tracer(args, kwargs)
         with tracer:
             result = function(*args, **kwargs)
-        return Captured(tracer.finish(result), result)
+        graph = tracer.finish(result)
+        if tracer.unable:
+            raise CaptureError(tracer.unable)
+        return Captured(graph, tracer.settled(result))
 
     return captured
 
@@ -96,6 +103,8 @@ class Tracer(Observer):
         self.memories = Memories()
         self.depth = 0  # inside a kernel: what it calls is part of the line
         self.announced: Any = None
+        self.unable = ""  # why what has been written down is not what the program did
+        self.readings: list[weakref.ref[Reading]] = []
         self.made: list[tuple[weakref.ref[Any], str]] = []
         # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
         # (By type: `isinstance` asks strange objects for their class, and some answer with a warning.)
@@ -107,6 +116,7 @@ class Tracer(Observer):
             if key is not None and (key not in self.outside or t.node is not None):
                 self.outside[key] = t
         leaves, self.graph.takes = tree_flatten((args, kwargs))
+        self.given = set(map(id, leaves))
         for leaf in leaves:
             self.graph.given.append(self._argument(leaf) if isinstance(leaf, TensorBase) else leaf)
 
@@ -119,6 +129,13 @@ class Tracer(Observer):
         self.memories.add(tensor.array, value, origin=value)
         return value
 
+    def is_on(self) -> bool:
+        """Return whether the program is still running."""
+        watching = modes.local.observer
+        while watching is not None and watching is not self:
+            watching = watching.inner
+        return watching is self
+
     # --- what an observer hears ---
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
@@ -127,6 +144,7 @@ class Tracer(Observer):
             return self.proceed(op, inputs, params, run)
         if not modes.local.subclasses_off and any(map(is_subclass, inputs)):
             return self.proceed(op, inputs, params, run)  # its class is asked first, and calls again
+        inputs, params = self._converted(op, tuple(map(looked_at, inputs))), tuple(map(looked_at, params))
         operands = tuple(self.operand(v) for v in inputs)
         self.depth += 1
         try:
@@ -135,6 +153,27 @@ class Tracer(Observer):
             self.depth -= 1
         self.record(op, operands, params, result if op.outputs else (result,), inputs)
         return result
+
+    def _converted(self, op: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the inputs in the dtypes in which an op takes them, by lines of their own.
+
+        Autocast is seen by what it converts. And where rules keep inputs, they keep them converted: an array that
+        nobody had written down would be taken for a constant in the backward pass.
+        """
+        if modes.local.autocast is not None:
+            inputs = modes.local.autocast(op, inputs)
+        keeping = modes.is_grad_enabled() and any(isinstance(v, TensorBase) and v.node is not None for v in inputs)
+        if not keeping or not (op.promotes or op.floating) or any(map(is_subclass, inputs)):
+            return inputs
+        values = tuple(v.array if isinstance(v, TensorBase) else v for v in inputs)
+        if op.promotes:
+            values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes)
+        if op.floating:
+            values = tuple(map(as_floating, values))
+        return tuple(
+            cast_p(x, v.dtype) if isinstance(x, TensorBase) and v.dtype != x.array.dtype else x
+            for x, v in zip(inputs, values, strict=True)
+        )
 
     def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
         """Write an in-place op down as the op out of place, whose result is the memory's new value."""
@@ -167,7 +206,7 @@ class Tracer(Observer):
         if self.depth or operation in _RESHAPING:
             return
         if self.announced is not x:
-            raise CaptureError(
+            self.unable = self.unable or (
                 f"{operation or 'something'} wrote into a tensor without calling a primitive, at {self.where()[0]}; "
                 "such a write cannot be captured"
             )
@@ -182,8 +221,19 @@ class Tracer(Observer):
         operand = self.operand(x)
         self.graph.add(Line(GUARD, (operand,), (asked, answer_of(x.array, asked)), (), where, backward))
 
+    def item(self, x: TensorBase) -> Any:
+        """Give the program a number that remembers its origin; what adjoint itself asks for is a guard."""
+        if self.depth or not isinstance(x.array, np.ndarray) or x.array.dtype.kind != "f":
+            return None
+        if sys._getframe(2).f_code.co_filename in ours:
+            return None
+        found = Reading.of(self, self.operand(x), x.array.item())
+        self.readings.append(weakref.ref(found))
+        return found
+
     def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Run a function of arrays and write it down."""
+        args = tuple(map(looked_at, args))
         if self.depth:
             return run_opaque(function, args)
         operands = tuple(self.operand(a) if isinstance(a, TensorBase) or self.knows(a) else a for a in args)
@@ -224,6 +274,9 @@ class Tracer(Observer):
         memory = self.memories.find(array)
         if memory is None:
             memory = self._adopt(array, v)
+        elif memory.origin is not None and id(v) in self.before and id(v) not in self.given:
+            if memory.origin.kind == "argument":
+                self.unable = self.unable or "one of its arguments is a tensor that it also finds by itself"
         return self._region(memory, layout_of(array), array)
 
     def _adopt(self, array: Any, v: Any) -> Memory:
@@ -330,18 +383,33 @@ class Tracer(Observer):
         """Return the graph, with what the program returned and left behind."""
         graph = self.graph
         leaves, graph.returns = tree_flatten(result)
-        graph.outputs = [self._returned(leaf) if isinstance(leaf, TensorBase) else leaf for leaf in leaves]
+        graph.outputs = [self._returned(leaf) for leaf in leaves]
+        graph.numbers = [i for i, leaf in enumerate(leaves) if type(leaf) is Reading]
         self._note_gradients()
         for memory in self.memories:
             if memory.written and memory.origin is not None:
                 graph.add(Line(WRITE, (memory.origin, memory.current)))
         self._note_state(leaves)
         self._note_escapes(leaves)
+        self._note_overlaps()
         graph.prune()
         graph.check()
         return graph
 
-    def _returned(self, tensor: Any) -> Value:
+    def settled(self, result: Any) -> Any:
+        """Return what the program returned, and leave what it has kept, with Python's own numbers for readings."""
+        leaves, spec = tree_flatten(result)
+        if any(type(leaf) is Reading for leaf in leaves):
+            result = tree_unflatten([plain(leaf) for leaf in leaves], spec)
+        del leaves
+        settle([reading for ref in self.readings if (reading := ref()) is not None])
+        return result
+
+    def _returned(self, tensor: Any) -> Any:
+        if type(tensor) is Reading:
+            return tensor.value
+        if not isinstance(tensor, TensorBase):
+            return tensor
         memory = self.memories.find(tensor.array)
         if memory is not None and memory.origin is not None and memory.home == layout_of(tensor.array):
             return memory.origin
@@ -376,6 +444,14 @@ class Tracer(Observer):
             if memory.written and memory.origin is None and memory.constant and id(memory) not in known:
                 if sys.getrefcount(memory.owner) > _ONLY_HERE:
                     self.graph.escapes.append("state that was made and written in the same run")
+
+    def _note_overlaps(self) -> None:
+        """Note memory that was written and is known twice, under different names: a run would write one of them."""
+        for found in self.memories.by_owner.values():
+            if len(found) > 1 and any(m.written for m in found):
+                spans = sorted(m.span for m in found)
+                if any(a[1] > b[0] for a, b in pairwise(spans)):
+                    self.unable = self.unable or "it writes into memory that two of its tensors share in part"
 
     def _note_escapes(self, returned: list[Any]) -> None:
         """Note tensors that outlive the run and that it did not return: the program keeps them somewhere."""

@@ -113,7 +113,9 @@ def _aliases(leaves: list[Any]) -> Any:
     if all(len(found) == 1 for found in owners.values()):
         return None
     shared = [found for found in owners.values() if len(found) > 1]
-    return [[(i, layout_of(leaves[i].array).address - layout_of(leaves[g[0]].array).address) for i in g] for g in shared]
+    return [
+        [(i, layout_of(leaves[i].array).address - layout_of(leaves[g[0]].array).address) for i in g] for g in shared
+    ]
 
 
 class Trace:
@@ -188,7 +190,7 @@ class Trace:
         self.calls += 1
         made = [wrap(a) for a in arrays]
         if self.written:
-            note_writes([leaves[i] if i is not None else r.current for i, r in self.written])
+            note_writes([leaves[i] if i is not None else r.current for i, r in self.written])  # type: ignore[union-attr]
         for position, target, source in self.effects:
             tensor = target if position is None else leaves[position]
             tensor._grad = source(leaves, made)
@@ -227,7 +229,7 @@ class Compiled:
         if modes.unusual or self.refused:
             return self.function(*args, **kwargs)
         leaves, spec = self._flattened(args, kwargs)
-        refusals = []
+        refusals: list[str] = []
         for trace in self.traces:
             why = trace.refuses(leaves, spec)
             if not why:
@@ -258,8 +260,8 @@ class Compiled:
             unused = [t for t in self.traces if not t.calls and not t.signature.differs_in_sizes(leaves, spec)]
             if len(unused) >= _IN_VAIN:
                 self._refuse(
-                    f"it was captured {_IN_VAIN} times and took another way each time: {refusals[0]}. Make what changes "
-                    "a tensor argument, or compile a smaller part"
+                    f"it was captured {_IN_VAIN} times and took another way each time: {refusals[0]}. Make what "
+                    "changes a tensor argument, or compile a smaller part"
                 )
                 return self.function(*args, **kwargs)
             if refusals:

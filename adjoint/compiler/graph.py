@@ -224,6 +224,8 @@ class Graph:
         The program.
     outputs
         What it returned, flattened: values, and whatever else it was as it was.
+    numbers
+        The positions of outputs that are values, but were returned as Python numbers.
     effects
         The gradients it left in ``.grad``.
     escapes
@@ -236,6 +238,7 @@ class Graph:
         self.constants: list[Value] = []
         self.lines: list[Line] = []
         self.outputs: list[Any] = []
+        self.numbers: list[int] = []
         self.effects: list[Effect] = []
         self.escapes: list[str] = []
         self.given: list[Any] = []  # the arguments, flattened: a value for a tensor, anything else itself

@@ -8,13 +8,16 @@ noted: variables of enclosing functions, globals its code names, attributes of m
 from __future__ import annotations
 
 import functools
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ..core.device import device
 from ..core.dtypes import dtype
-from ..core.tensor import TensorBase, ours
+from ..core.tensor import TensorBase, ours, owner_of
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), dtype, device, type(Ellipsis), slice, range)
 _MISSING = object()
@@ -38,10 +41,10 @@ class Fact:
                 return container.cell_contents
             except ValueError:
                 return _MISSING
+        if self.key is len or self.key is frozenset:
+            return self.key(container)
         if isinstance(container, dict):
             return container.get(self.key, _MISSING)
-        if self.key is len:
-            return len(container)
         return container[self.key] if len(container) > self.key else _MISSING
 
     def holds(self) -> bool:
@@ -52,6 +55,27 @@ class Fact:
         if self.same or type(now) is not type(self.value):
             return False
         return bool(now == self.value) or (now != now and self.value != self.value)
+
+
+class Outside:
+    """What a program relies on of the tensors it found outside, besides their arrays."""
+
+    def __init__(self, graph: Any) -> None:
+        tensors = [r.tensor for r in graph.outside if r.attribute != "number"]
+        self.flags = [(t, t.node is not None) for t in tensors]
+        self.owners = {id(owner_of(t.array)) for t in tensors}
+
+    def difference(self, leaves: list[Any], written: bool) -> str:
+        """Return in words what is different now, or nothing."""
+        for tensor, required in self.flags:
+            if (tensor.node is not None) is not required:
+                now = "did not require grad, and does now" if tensor.node is not None else "required grad"
+                return f"a tensor {list(tensor.array.shape)} outside {now}"
+        if written:  # an argument that is one of them would be written behind its back
+            for i, leaf in enumerate(leaves):
+                if isinstance(leaf, TensorBase) and id(owner_of(leaf.array)) in self.owners:
+                    return f"argument {i} shares memory with a tensor that the function finds by itself"
+        return ""
 
 
 class Surroundings:
@@ -67,10 +91,15 @@ class Surroundings:
                 self._visit(argument, f"argument {i}", 0)
         # What is asked on every call, without the call of a method for each.
         self.entries = [(f.container, f.key, f.value, f) for f in self.facts if type(f.container) is not types.CellType]
-        self.entries = [entry for entry in self.entries if isinstance(entry[0], dict)]
+        self.entries = [entry for entry in self.entries if isinstance(entry[0], dict) and entry[1] is not len]
         self.cells = [(f.container, f.value, f) for f in self.facts if type(f.container) is types.CellType]
         quick = {id(entry[-1]) for entry in (*self.entries, *self.cells)}
         self.others = [f for f in self.facts if id(f) not in quick]
+
+    def difference(self) -> str:
+        """Return in words what is not as it was, or nothing."""
+        fact = self.broken()
+        return "" if fact is None else f"{fact.name} was {fact.value!r:.60} and is {fact.now()!r:.60}"
 
     def broken(self) -> Fact | None:
         """Return a fact that holds no longer, or None."""
@@ -78,7 +107,12 @@ class Surroundings:
             if container.get(key) is not value and not fact.holds():
                 return fact
         for cell, value, fact in self.cells:
-            if cell.cell_contents is not value and not fact.holds():
+            try:
+                if cell.cell_contents is value:
+                    continue
+            except ValueError:  # deleted
+                return fact
+            if not fact.holds():
                 return fact
         for fact in self.others:
             if not fact.holds():
@@ -108,7 +142,10 @@ class Surroundings:
         elif isinstance(value, types.FunctionType):
             self._visit_function(value, name, depth)
         elif isinstance(value, dict):
+            self.facts.append(Fact(value, len, len(value), f"len({name})", False))
             self._note_all(value, value.items(), name, depth)
+        elif isinstance(value, set):
+            self.facts.append(Fact(value, frozenset, frozenset(value), name, False))
         elif isinstance(value, list | tuple):
             if isinstance(value, list):
                 self.facts.append(Fact(value, len, len(value), f"len({name})", False))
@@ -142,12 +179,36 @@ class Surroundings:
         attributes = getattr(value, "__dict__", None)
         if not isinstance(attributes, dict) or _is_foreign(value):
             return
+        self.facts.append(Fact(attributes, len, len(attributes), f"the number of attributes of {name}", False))
         for key, item in list(attributes.items()):
             if not _is_bookkeeping(key):
                 self._note(attributes, key, item, f"{name}.{key}", depth + 1)
         forward = getattr(type(value), "forward", None) or type(value).__dict__.get("__call__")
         if isinstance(forward, types.FunctionType):
             self._visit(forward, f"{name}.{forward.__name__}", depth + 1)
+
+
+class Before:
+    """What was there before a call: a call that changes it does something that no program does."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
+        self.surroundings = Surroundings(function, arguments, set())
+        self.random = random.getstate()
+        self.numpy = _numpy_state()
+
+    def difference(self) -> str:
+        """Return in words what the call has changed, or nothing."""
+        fact = self.surroundings.broken()
+        if fact is not None:
+            return f"it changes {fact.name} from {fact.value!r:.40} to {fact.now()!r:.40}"
+        if random.getstate() != self.random or _numpy_state() != self.numpy:
+            return "it draws random numbers from Python or NumPy, and a program would repeat them"
+        return ""
+
+
+def _numpy_state() -> Any:
+    kind, keys, *rest = np.random.get_state()
+    return kind, np.asarray(keys).tobytes(), *rest
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -19,9 +19,11 @@ from ..core.device import module_of
 from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
+from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
 from .capture import Tracer
-from .graph import WRITE, Graph, Value
+from .graph import GUARD, WRITE, Graph, GuardFailure, Step, Value
+from .guards import Outside
 from .program import Program, note_writes
 
 
@@ -42,7 +44,14 @@ class Recording:
             seeds = [wrap(module_of(t.array).ones(t.array.shape, t.array.dtype)) for t in self.outputs]
             self.seeds = [tracer._argument(seed) for seed in seeds]
             self.gradients = grad(self.outputs, self.wanted, seeds, retain_graph=True, allow_unused=True)
+        self.unable = tracer.unable
         self.graph = tracer.finish((*self.found, *self.gradients))
+        self.found = tracer.settled(self.found)
+
+    def looks_behind(self) -> bool:
+        """Return whether the backward pass looks at values: it would be too late to go another way."""
+        late = _dependents(self.graph, set(self.seeds))
+        return any(line.op is GUARD and line.operands[0] in late for line in self.graph.lines)
 
     def connected(self) -> Any:
         """Return what the function returned, its history that of the caller's tensors."""
@@ -84,7 +93,7 @@ class _Eager(Function):
     def forward(ctx: Any, recording: Recording, *inputs: Any) -> Any:
         """Return the results of the run."""
         ctx.recording = recording
-        return tuple(t.detach() for t in recording.outputs)
+        return tuple(t.detach() for t in recording.outputs)  # type: ignore[attr-defined]
 
     @staticmethod
     @once_differentiable
@@ -132,7 +141,7 @@ class JointTrace:
         seeds = set(recording.seeds)
         late = _dependents(graph, seeds)
         self.spec = recording.spec
-        self.outputs = outputs
+        self.outputs, self.numbers = outputs, set(graph.numbers)
         self.tensors = [i for i, o in enumerate(outputs) if isinstance(o, Value)]
         ours = set(map(id, recording.outputs))
         self.differentiable = [id(recording.found[i]) in ours for i in self.tensors]
@@ -156,27 +165,32 @@ class JointTrace:
         self.inputs = [(positions.get(id(t)), t) for t in recording.wanted]
         owner = {r.value: r for r in graph.outside}
         self.written = [(leaf_of.get(t), owner.get(t)) for t, _ in (line.operands for line in self.ahead.writes)]
+        self.outside = Outside(graph)
         self.calls = 0
+        self.random = self.ahead.guarded and any(isinstance(m.op, Step) and m.op.random for m in ahead)
         self.program = self.ahead  # what `code` and `explain` show first
 
     def refuses(self, leaves: list[Any], spec: Any) -> str:
         """Return in words why these are not the programs to run, or nothing."""
         found: str = self.signature.difference(leaves, spec)
-        if found:
-            return found
-        fact = self.surroundings.broken()
-        return "" if fact is None else f"{fact.name} was {fact.value!r:.60} and is {fact.now()!r:.60}"
+        return found or self.surroundings.difference() or self.outside.difference(leaves, bool(self.written))
 
     def run(self, leaves: list[Any]) -> Any:
         """Run the forward program and return what the function returns."""
         inputs = [t if i is None else leaves[i] for i, t in self.inputs]
-        made = _Compiled.apply(self, leaves, *inputs)
+        state = get_rng_state() if self.random else None
+        try:
+            made = _Compiled.apply(self, leaves, *inputs)
+        except GuardFailure:
+            if state is not None:
+                set_rng_state(state)
+            raise
         self.calls += 1
         if self.written:
             note_writes([leaves[i] if i is not None else r.current for i, r in self.written])  # type: ignore[union-attr]
         outputs = list(self.outputs)
         for i, t in zip(self.tensors, made, strict=True):
-            outputs[i] = t
+            outputs[i] = t.array.item() if i in self.numbers else t
         return tree_unflatten(outputs, self.spec)
 
     def forward_arrays(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -192,13 +206,20 @@ class JointTrace:
 
     def backward_arrays(self, kept: list[Any], arguments: list[Any], gradients: list[Any]) -> list[Any]:
         """Return the arrays of the gradients of the inputs, None where there is none."""
-        given = [*kept, *arguments, *(np.ascontiguousarray(g) if isinstance(g, np.ndarray) else g for g in gradients)]
+        given = [*kept, *arguments, *map(_in_order, gradients)]
         program = self.behind
         arrays = _run(program, self.lock, given)
         owners = dict(zip(program.graph.arguments, given, strict=True))
         owners.update({r.value: r.current.array for r in program.graph.outside})
         made = {**owners, **dict(zip(program.left, arrays, strict=True))}
         return [made[v] if isinstance(v, Value) else None for v in program.graph.outputs]
+
+
+def _in_order(array: Any) -> Any:
+    """Return an array whose elements lie in order, as those of a seed did."""
+    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:
+        return array
+    return np.ascontiguousarray(array)
 
 
 def _run(program: Program, lock: Any, arrays: list[Any]) -> Any:

@@ -143,6 +143,10 @@ class Program:
                 continue
             if value.shape != target.shape or value.dtype != target.dtype or value.shape != home.space:
                 continue
+            if (self.kernels is None or (self.gpu and value.device == "cpu")) and not _writes_itself(
+                home, value, target
+            ):
+                continue
             if _dense(target) and self._last_use(target, home, users, views_of):
                 self.direct[value] = target
 
@@ -424,11 +428,17 @@ class Program:
     def bind(self) -> None:
         """Look up the outside tensors' arrays, and make the views of them."""
         env = self.env
-        self.bound = []
+        bound = []
         for reference in self.graph.outside:
-            tensor = reference.current
-            env[self.names[reference.value]] = tensor.array
-            self.bound.append((reference, tensor, tensor.array))
+            tensor, value = reference.current, reference.value
+            array = tensor.array
+            if array.shape != value.shape or array.dtype != value.dtype or array.strides != value.strides:
+                raise GuardFailure(
+                    f"a tensor outside was {value.described} and is {array.dtype.name}{list(array.shape)}"
+                )
+            bound.append((reference, tensor, array))
+        self.bound = bound
+        env.update({self.names[reference.value]: array for reference, _, array in bound})
         if "program" not in env:
             makers = {True: np.empty, False: env["empty"]}
             env.update({name: makers[v.device == "cpu"](v.shape, v.dtype) for name, v in self.buffers})
@@ -536,6 +546,13 @@ def _is_plain_ufunc(line: Line) -> bool:
     numbers = all(isinstance(o, Value) or type(o) in (int, float) for o in line.operands)
     out = line.outputs[0]
     return numbers and len(dtypes) == 1 and dtypes.pop().kind == "f" and out.dtype.kind in "fb" and out.device == "cpu"
+
+
+def _writes_itself(region: Region, value: Value, target: Value) -> bool:
+    """Return whether a region that runs line by line may write a value where it belongs: nobody reads there later."""
+    at = region.lines.index(region.made[value])
+    later = {v for line in region.lines[at + 1 :] for v in line.inputs}
+    return _is_plain_ufunc(region.lines[at]) and target not in later
 
 
 def _dense(v: Value) -> bool:

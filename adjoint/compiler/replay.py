@@ -119,9 +119,9 @@ def _leave(graph: Graph, given: dict[Value, Any], tensors: dict[Value, Any], wri
             tensor._grad = owners[effect.value] if effect.value in owners else wrap(left[effect.value])
     made: dict[Value, Any] = {}
     outputs = []
-    for o in graph.outputs:
+    for i, o in enumerate(graph.outputs):
         if isinstance(o, Value):
             o = owners[o] if o in owners else made.setdefault(o, wrap(left[o]))
-        outputs.append(o)
+        outputs.append(o.array.item() if i in graph.numbers else o)
     assert graph.returns is not None
     return tree_unflatten(outputs, graph.returns)

@@ -56,6 +56,10 @@ class Observer:
         if self.inner is not None:
             self.inner.read(x, what)
 
+    def item(self, x: TensorBase) -> Any:
+        """Return what stands for the only element of `x`, or None: then `read` hears of it, and Python gets it."""
+        return None if self.inner is None else self.inner.item(x)
+
     def opaque(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call a function of arrays that is no primitive; tensors among `args` stand for their arrays."""
         return run_opaque(function, args) if self.inner is None else self.inner.opaque(name, function, args)

@@ -271,3 +271,16 @@ def test_a_schedule_needs_no_new_program(name: str) -> None:
         close(eager(x), compiled(x))
         first.step(), second.step()
     assert len(compiled.traces) <= 2
+
+
+@pytest.mark.parametrize("backend", ["numpy", None])
+def test_what_is_written_is_read_before(backend: Any) -> None:
+    state, wide = torch.arange(4.0), torch.arange(4.0, dtype=torch.float64)
+
+    def step(x: Any) -> Any:
+        old = state * 2
+        state.add_(x)
+        wide.add_(x)  # of another dtype
+        return old + state.sum()
+
+    compare(step, lambda i: (torch.full((4,), float(i)),), [state, wide], backend=backend)

@@ -24,7 +24,8 @@ from . import entries
 from .translate import Missing
 
 Record = dict[str, Any]
-LAYERS = "\n## Layers\n"  # the heading of what `modules.py` writes into the coverage page
+COMPILED = "\n## Compiled\n"  # the heading of what `compiled.py` writes into the coverage page
+LAYERS = "\n## Layers\n"  # the heading of what `modules.py` writes there
 
 
 class OutOfTime(BaseException):
@@ -190,10 +191,13 @@ def _work(pipe: Any, options: Any) -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keys = ("checks", "dtypes", "samples", "timeout", "reference")
     while (name := pipe.recv()) is not None:
         try:
-            keys = ("checks", "dtypes", "samples", "timeout", "reference")
-            pipe.send(run_op(name, *(options[k] for k in keys), options.get("more", ())))
+            if "run" in options:  # another runner's
+                pipe.send(options["run"](name, options))
+            else:
+                pipe.send(run_op(name, *(options[k] for k in keys), options.get("more", ())))
         except BaseException as error:
             pipe.send(_crash(name, f"{type(error).__name__}: {error}"[:300]))
 
@@ -346,6 +350,12 @@ def markdown(
     return "\n".join(lines) + "\n"
 
 
+def kept_part(written: str) -> str:
+    """Return what other runners have written at the end of the coverage page."""
+    found = [at for at in map(written.find, (COMPILED, LAYERS)) if at >= 0]
+    return written[min(found) :] if found else ""
+
+
 def _plain(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
@@ -414,8 +424,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.markdown:
         page = markdown(records, skipped, wanted, dtypes)
         written = args.markdown.read_text() if args.markdown.exists() else ""
-        _, heading, layers = written.partition(LAYERS)  # that part is the other runner's
-        args.markdown.write_text(page + heading + layers)
+        args.markdown.write_text(page + kept_part(written))
     if args.json:
         args.json.write_text(json.dumps(records, indent=1))
     return 0
