@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from typing import Any
 
 import numpy as np
 
+from . import threads
 from .memory import keep_freed
 
 ndarray, f32 = np.ndarray, np.dtype("float32")
@@ -37,22 +39,42 @@ NUMBA = {
 }
 
 
+HIRING = 1 << 25  # elements of large arrays after which the half second that a crew of threads costs once is worth it
+
+
 class _Choice:
     """Which providers may be used; modules are None until looked for, False where there are none."""
 
     def __init__(self) -> None:
         self.allowed = os.environ.get("ADJOINT_PROVIDER", "fast") != "numpy"
+        self.seen = 0
         self.onednn: Any = None
         self.loops: Any = None
 
 
 choice = _Choice()
+_hiring = threading.Lock()
 
 
 def allow(fast: bool) -> bool:
     """Set whether other kernels than NumPy's may be used; return what was set before."""
     before, choice.allowed = choice.allowed, fast
+    if threads.crew is not None:
+        threads.crew.limit(threads.count - 1 if fast else 0)
     return before
+
+
+def note_large(size: int) -> None:
+    """Note that an array is large: where there are many, NumPy's loops over them are shared by a crew of threads."""
+    if choice.seen > HIRING or not choice.allowed:
+        return
+    choice.seen += size
+    if choice.seen > HIRING and importlib.util.find_spec("numba") is not None:
+        with _hiring:
+            from . import crew
+
+            threads.crew = threads.crew or crew.hire()
+            threads.set_count(threads.count)
 
 
 def onednn(op: str, x: Any, size: int | None = None) -> Any:
@@ -84,6 +106,7 @@ def loops(op: str, x: Any, size: int | None = None) -> Any:
 
 
 def _without_threads() -> None:
+    choice.seen = 0
     if choice.onednn:
         choice.onednn = False
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from .provider import note_large
 from .threads import share
 
 _WIDTH = 512  # numbers that are added in one dot product
 _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
+_NOTED = 1 << 15
 _SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
@@ -41,6 +43,8 @@ def dot(x: Any, y: Any) -> Any:
 def _row_sums(x: Any, y: Any = None) -> Any:
     """Return the sums of rows; times those of `y`, if given."""
     n, width = x.shape
+    if x.size > _NOTED:
+        note_large(x.size)
     ones = _ONES[x.dtype][:width]
     out = np.empty(n, x.dtype)
 

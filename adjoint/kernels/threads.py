@@ -20,12 +20,15 @@ _local = threading.local()
 _lock = threading.Lock()
 _jobs: SimpleQueue[Any] = SimpleQueue()
 _started = 0
+crew: Any = None  # native threads that share NumPy's loops, where there are some: see crew.py
 
 
 def set_count(number: int) -> None:
     """Set how many threads share the work, the calling one among them."""
     global count
     count = number
+    if crew is not None:
+        crew.limit(number - 1)
 
 
 class _Job:
@@ -67,8 +70,12 @@ def share(function: Callable[[int, int], object], total: int, least: int = 1) ->
     job = _Job(function, [total * i // pieces for i in range(pieces + 1)])
     for _ in range(pieces - 1):
         _jobs.put((contextvars.copy_context(), job))  # NumPy's error state is part of the context
+    if crew is not None:
+        crew.held.value = 1
     job.work()
     job.done.acquire()
+    if crew is not None:
+        crew.held.value = 0
     if job.error is not None:
         raise job.error
 
@@ -92,6 +99,8 @@ def _worker(jobs: SimpleQueue[Any]) -> None:
 def _forget() -> None:
     global _jobs, _lock, _started
     _jobs, _lock, _started = SimpleQueue(), threading.Lock(), 0
+    if crew is not None:
+        crew.forget()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,0 +1,358 @@
+"""NumPy's own elementwise loops, shared by a crew of native threads: for large arrays, with Numba installed.
+
+NumPy computes a ufunc by one call of an inner loop over all elements, without the interpreter's lock. `hire` puts a
+loop of ours before each of those for floats: short arrays go straight on (2 ns), long ones are cut into pieces, which
+the caller and the crew take in turn. Everything between is machine code, so that a piece waits for no lock of Python's;
+a thread without work looks for some for `_PATIENCE` µs, as OpenMP's do, and then sleeps. Results are the same bits, and
+floating-point flags (NumPy's warnings) arrive where they would. ``ADJOINT_PROVIDER=numpy`` leaves NumPy as it is, as
+does any system but Linux.
+
+Only imported where Numba is installed and an array is large.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import binding, ir  # type: ignore[import-untyped, unused-ignore]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy._core import umath
+
+# --- What machine code can do and Numba has no word for ---------------------------------------------
+
+_word, _byte = ir.IntType(64), ir.IntType(8)
+intp = types.intp
+
+
+def _at(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, _word.as_pointer())
+
+
+@intrinsic
+def load(context: Any, address: Any) -> Any:
+    """Return the word at an address, in order with what other threads see."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(_at(builder, args[0]), "seq_cst", 8)
+
+    return intp(intp), generate
+
+
+@intrinsic
+def store(context: Any, address: Any, value: Any) -> Any:
+    """Write a word to an address, in order with what other threads see."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store_atomic(args[1], _at(builder, args[0]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(intp, intp), generate
+
+
+def _exchange(operation: str) -> Any:
+    @intrinsic
+    def exchange(context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.atomic_rmw(operation, _at(builder, args[0]), args[1], "seq_cst")
+
+        return intp(intp, intp), generate
+
+    return exchange
+
+
+add, swap, union = _exchange("add"), _exchange("xchg"), _exchange("or")
+_MACHINE = os.uname().machine if hasattr(os, "uname") else ""
+# LLVM's name for an instruction that lets a processor rest while it looks again and again, and its argument.
+_PAUSE: Any = {"x86_64": ("llvm.x86.sse2.pause",), "aarch64": ("llvm.aarch64.hint", 1)}.get(_MACHINE)
+
+
+@intrinsic
+def _pause(context: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        name, *given = _PAUSE
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)] * len(given))
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [ir.Constant(ir.IntType(32), v) for v in given])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def _call(context: Any, function: Any, arrays: Any, count: Any, steps: Any, data: Any) -> Any:
+    """Call an inner loop of NumPy's by its address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_word] * 4)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(intp, intp, intp, intp, intp), generate
+
+
+def _foreign(name: str, *kinds: Any) -> Any:
+    return types.ExternalFunction(name, types.int32(*kinds))
+
+
+_sem_wait, _sem_post, _sched_yield = _foreign("sem_wait", intp), _foreign("sem_post", intp), _foreign("sched_yield")
+_clear_flags, _flags, _raise_flags = (_foreign(f"fe{n}except", types.int32) for n in ("clear", "test", "raise"))
+_EVERY_FLAG = 0x3D if _MACHINE == "x86_64" else 0x1F
+
+# --- The crew and its work ----------------------------------------------------------------------------
+
+# Words of the shared state, apart so that threads do not tug at one line of the cache.
+_LOCK, _OPEN, _NEXT, _ACTIVE, _ASLEEP, _LIMIT, _FLAGS, _JOB, _HELD = (64 * i for i in range(9))
+_SEMAPHORE, _SCRATCH = 64 * 10, 64 * 16
+_MOST = 64  # threads
+# Words of the job: the loop, where its arguments are, and how it is cut.
+_FUNCTION, _ARRAYS, _STEPS, _DATA, _COUNT, _TOTAL, _PIECE = (8 * i for i in range(7))
+_PATIENCE = 200  # µs
+_SMALLEST = 4096  # elements of a piece
+
+compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+@compiled
+def _take(state: Any, scratch: Any) -> None:
+    """Compute pieces of the open job until none is left."""
+    job = state + _JOB
+    function, arrays, steps, data = load(job), load(job + _ARRAYS), load(job + _STEPS), load(job + _DATA)
+    count, total, piece = load(job + _COUNT), load(job + _TOTAL), load(job + _PIECE)
+    while True:
+        start = add(state + _NEXT, piece)
+        if start >= total:
+            return
+        for k in range(count):
+            store(scratch + 8 * k, load(arrays + 8 * k) + start * load(steps + 8 * k))
+        store(scratch + 64, min(piece, total - start))
+        _call(function, scratch, scratch + 64, steps, data)
+
+
+@compiled
+def _serve(state: Any, number: Any, patience: Any) -> None:
+    """Be the worker of that number, for ever."""
+    scratch = state + _SCRATCH + 128 * number
+    idle = 0
+    while True:
+        if (
+            load(state + _OPEN) != 0
+            and number <= load(state + _LIMIT)
+            and load(state + _NEXT) < load(state + _JOB + _TOTAL)
+        ):
+            add(state + _ACTIVE, 1)
+            if load(state + _OPEN) != 0:  # still: now it stays until we are done
+                _clear_flags(_EVERY_FLAG)
+                _take(state, scratch)
+                union(state + _FLAGS, np.intp(_flags(_EVERY_FLAG)))
+            add(state + _ACTIVE, -1)
+            idle = 0
+        _pause()
+        idle += 1
+        if idle > patience:
+            add(state + _ASLEEP, 1)
+            _sem_wait(state + _SEMAPHORE)
+            idle = 0
+
+
+@compiled
+def _apart(arrays: Any, steps: Any, count: Any, n: Any) -> Any:
+    """Return whether the result (the last array) is dense and shares no memory with an operand, unless all of it."""
+    out, width = load(arrays + 8 * (count - 1)), load(steps + 8 * (count - 1))
+    if width <= 0 or width > 16:
+        return False
+    for k in range(count - 1):
+        first, step = load(arrays + 8 * k), load(steps + 8 * k)
+        if step < 0:
+            return False
+        if not (first == out and step == width) and first < out + n * width and out < first + n * step + 16:
+            return False
+    return True
+
+
+def _shared(arrays: Any, counts: Any, steps: Any, data: Any, entry: Any) -> None:
+    """Stand before an inner loop: `entry` holds its address, the length from which it is shared, and the state."""
+    n, function, state = load(counts), load(entry), load(entry + 16)
+    operands = load(entry + 24)
+    alone = n < load(entry + 8) or load(state + _LIMIT) <= 0 or load(state + _HELD) != 0
+    # Or another thread has the crew.
+    if alone or not _apart(arrays, steps, operands, n) or swap(state + _LOCK, 1) != 0:
+        _call(function, arrays, counts, steps, data)
+        return
+    job = state + _JOB
+    store(job, function)
+    store(job + _ARRAYS, arrays)
+    store(job + _STEPS, steps)
+    store(job + _DATA, data)
+    store(job + _COUNT, operands)
+    store(job + _TOTAL, n)
+    piece = n // (4 * (load(state + _LIMIT) + 1))
+    store(job + _PIECE, max(_SMALLEST, piece // 1024 * 1024))
+    store(state + _NEXT, 0)
+    store(state + _FLAGS, 0)
+    store(state + _OPEN, 1)
+    for _ in range(swap(state + _ASLEEP, 0) if load(state + _ASLEEP) > 0 else 0):
+        _sem_post(state + _SEMAPHORE)
+    _take(state, state + _SCRATCH)
+    store(state + _OPEN, 0)
+    waited = 0
+    while load(state + _ACTIVE) != 0:
+        _pause()
+        waited += 1
+        if waited & 1023 == 0:
+            _sched_yield()
+    flags = load(state + _FLAGS)
+    store(state + _LOCK, 0)
+    if flags != 0:
+        _raise_flags(np.int32(flags))
+
+
+@compiled
+def _pauses(count: Any) -> None:
+    for _ in range(count):
+        _pause()
+
+
+# --- Putting it before NumPy's loops ------------------------------------------------------------------
+
+# Elements from which loops are shared: of functions of few steps, and of those of many.
+_CHEAP = {"f": 1 << 15, "d": 1 << 14, "i": 1 << 15, "l": 1 << 14, "?": 1 << 16}
+_DEAR = {"f": 1 << 14, "d": 1 << 13}
+_WANTED: dict[tuple[str, str], list[str]] = {  # the ufuncs of each kind, and the types of elements
+    ("fd", "cheap"): [
+        "add", "subtract", "multiply", "negative", "absolute", "fabs", "square", "maximum", "minimum", "fmax", "fmin",
+        "floor", "ceil", "trunc", "rint", "sign", "copysign", "equal", "not_equal", "less", "less_equal", "greater",
+        "greater_equal", "isnan", "isfinite", "isinf", "signbit",
+    ],
+    ("fd", "dear"): [
+        "divide", "sqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+        "tanh", "sinh", "cosh", "arctan", "arcsin", "arccos", "arcsinh", "arccosh", "arctanh", "arctan2", "hypot",
+        "power", "fmod", "remainder", "floor_divide", "logaddexp", "cbrt", "float_power",
+    ],
+    ("il?", "cheap"): [
+        "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "logical_and", "logical_or", "logical_not", "negative",
+        "subtract", "add",
+    ],
+}  # fmt: skip
+_REPLACE = 30  # place of PyUFunc_ReplaceLoopBySignature in NumPy's table for C
+
+
+class Crew:
+    """The state in memory, and what must live as long as it."""
+
+    def __init__(self) -> None:
+        self.memory = np.zeros(_SCRATCH // 8 + 16 * (_MOST + 1) + 8, np.int64)
+        self.state = (self.memory.ctypes.data + 63) // 64 * 64
+        self.held = ctypes.c_int64.from_address(self.state + _HELD)  # 1: Python's threads have the processors
+        self.kept: list[Any] = []
+        self.started = 0
+        self.patience = _calibrated()
+        _initialize(self.state + _SEMAPHORE)
+
+    def limit(self, workers: int) -> None:
+        """Set how many workers may take pieces, and start those that are missing."""
+        workers = min(workers, _MOST - 1)
+        while self.started < workers:
+            self.started += 1
+            args = (self.state, self.started, self.patience)
+            threading.Thread(target=_serve, args=args, name=f"adjoint-crew-{self.started}", daemon=True).start()
+        ctypes.c_int64.from_address(self.state + _LIMIT).value = max(workers, 0)
+
+    def forget(self) -> None:
+        """Be without workers, as a forked child is; they start anew when asked for."""
+        self.memory[:] = 0
+        self.started = 0
+        _initialize(self.state + _SEMAPHORE)
+
+
+def _initialize(address: int) -> None:
+    ctypes.CDLL(None).sem_init(ctypes.c_void_p(address), 0, 0)
+
+
+def _calibrated() -> int:
+    """Return how many pauses take as long as a worker is patient."""
+    _pauses(1)
+    least = 1.0
+    for _ in range(5):
+        start = time.perf_counter()
+        _pauses(2000)
+        least = min(least, time.perf_counter() - start)
+    return int(2000 * _PATIENCE * 1e-6 / least)
+
+
+def _wanted() -> list[tuple[Any, str, int]]:
+    """Return the ufuncs, the types of the loops to stand before, and the length from which on."""
+    found = []
+    for (kinds, price), names in _WANTED.items():
+        least = _CHEAP if price == "cheap" else _DEAR
+        for ufunc in (getattr(np, name) for name in names):
+            for signature in dict.fromkeys(ufunc.types):
+                first = signature[0]
+                if first in kinds and set(signature) <= {first, "?", "-", ">"}:
+                    found.append((ufunc, signature, least[first]))
+    return found + [(vars(umath)["clip"], f"{kind * 3}->{kind}", _CHEAP[kind]) for kind in "fd"]
+
+
+def _springboards(target: int, entries: list[int]) -> tuple[Any, list[int]]:
+    """Return machine code that calls `target` with one more argument, for each of the entries."""
+    module = ir.Module()
+    module.triple = binding.get_default_triple()
+    kind = ir.FunctionType(ir.VoidType(), [_word] * 4)
+    longer = ir.FunctionType(ir.VoidType(), [_word] * 5)
+    for i, entry in enumerate(entries):
+        function = ir.Function(module, kind, f"loop{i}")
+        builder = ir.IRBuilder(function.append_basic_block())
+        callee = builder.inttoptr(ir.Constant(_word, target), longer.as_pointer())
+        builder.call(callee, [*function.args, ir.Constant(_word, entry)], tail=True)
+        builder.ret_void()
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine()
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(str(module)), machine)
+    engine.finalize_object()
+    return engine, [engine.get_function_address(f"loop{i}") for i in range(len(entries))]
+
+
+def _replacer() -> Any:
+    """Return NumPy's function that puts another loop in a ufunc's table."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = pointer(umath._UFUNC_API, None)
+    address = ctypes.c_size_t.from_address(table + 8 * _REPLACE).value
+    kinds = (ctypes.py_object, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_size_t))
+    return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(address)
+
+
+def _stand_before(crew: Crew, shared: int) -> None:
+    wanted = _wanted()
+    words = np.zeros((len(wanted), 4), np.int64)
+    addresses = [words.ctypes.data + 32 * i for i in range(len(wanted))]
+    engine, boards = _springboards(shared, addresses)
+    replace = _replacer()
+    crew.kept += [engine, words]
+    for (ufunc, signature, least), row, board in zip(wanted, words, boards, strict=True):
+        numbers = [np.dtype(c).num for c in signature.replace("->", "")]
+        row[1:] = least, crew.state, len(numbers)
+        old = ctypes.c_size_t()
+        if replace(ufunc, board, (ctypes.c_int * len(numbers))(*numbers), ctypes.byref(old)) == 0:
+            row[0] = old.value
+
+
+def hire() -> Crew | None:
+    """Put the crew before NumPy's loops; return it, or None where that cannot be."""
+    if not sys.platform.startswith("linux") or not _PAUSE or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return None
+    crew = Crew()
+    kind = types.void(intp, intp, intp, intp, intp)
+    shared = numba.cfunc(kind, cache=True, error_model="numpy")(_shared)
+    crew.kept.append(shared)
+    _stand_before(crew, shared.address)
+    return crew
