@@ -261,6 +261,9 @@ def _run_for(rules: tuple[Any, ...], keeps: tuple[tuple[int, ...], ...]) -> Call
         return _run_one(rules[0], counts[0])
     if len(rules) == 2 and None not in rules and counts in ((0, 0), (1, 1)):
         return _run_two(*rules, counts[0])
+    if sum(rule is not None for rule in rules) == 1:
+        return _run_lone(rules, counts)
+    nothing = (None,) * len(rules)
 
     def run(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
         results = [
@@ -271,7 +274,7 @@ def _run_for(rules: tuple[Any, ...], keeps: tuple[tuple[int, ...], ...]) -> Call
             else rule(g, kept)
             if count == 1
             else rule(g, *kept)
-            for edge, rule, kept, count in zip(edges, rules, saved, counts, strict=True)
+            for edge, rule, kept, count in zip(edges, rules, nothing if saved is None else saved, counts, strict=True)
         ]
         return results if self.targets is None else fit_all(results, self.targets)
 
@@ -281,17 +284,19 @@ def _run_for(rules: tuple[Any, ...], keeps: tuple[tuple[int, ...], ...]) -> Call
 def _run_joint(op: Op) -> Callable[..., Any]:
     rule, spans, single = op.joint, op.spans, len(op.keeps[0]) == 1
     assert rule is not None
-    asks = "needs" in parameters_of(rule)
+    asks, spanned = "needs" in parameters_of(rule), any(spans)
+    everything = (True,) * len(op.inputs)
 
     def run(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
         kept = () if saved is None else saved if single else saved[0]
-        if any(spans):
+        if spanned:
             kept = _gather(kept, spans)
-        if asks:
-            results = rule(g, *kept, needs=tuple(e is not None for e in edges))
+        if None in edges:
+            needs = tuple([e is not None for e in edges])
+            results = rule(g, *kept, needs=needs) if asks else rule(g, *kept)
+            results = [None if e is None else r for e, r in zip(edges, results, strict=True)]
         else:
-            results = rule(g, *kept)
-        results = [None if e is None else r for e, r in zip(edges, results, strict=True)]
+            results = rule(g, *kept, needs=everything) if asks else rule(g, *kept)
         return results if self.targets is None else fit_all(results, self.targets)
 
     return run
@@ -346,6 +351,21 @@ def _run_one(rule: Any, count: int) -> Callable[..., Any]:
     if count == 1:
         return lambda self, g, edges, saved: (rule(g, saved[0]),)
     return lambda self, g, edges, saved: (rule(g, *saved[0]),)
+
+
+def _run_lone(rules: tuple[Any, ...], counts: tuple[int, ...]) -> Callable[..., Any]:
+    """Return `Node.run` where only one of several inputs has a rule."""
+    at = next(i for i, rule in enumerate(rules) if rule is not None)
+    rule, count, before, after = rules[at], counts[at], (None,) * at, (None,) * (len(rules) - at - 1)
+
+    def run(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+        if edges[at] is None:
+            return (None,) * len(rules)
+        result = rule(g) if count == 0 else rule(g, saved[at]) if count == 1 else rule(g, *saved[at])
+        results = (*before, result, *after)
+        return results if self.targets is None else fit_all(results, self.targets)
+
+    return run
 
 
 def _run_two(rule_x: Any, rule_y: Any, count: int) -> Callable[..., Any]:
@@ -579,8 +599,10 @@ def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: 
 def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:
     if not op.promotes:
         return None
+    joined = op.sequence is not None  # inputs of cat and stack do not broadcast
     changed = any(
-        x is not None and (v.shape != out.shape or v.dtype != x.array.dtype) for x, v in zip(owned, values, strict=True)
+        x is not None and (v.dtype != x.array.dtype or (v.shape != out.shape and not joined))
+        for x, v in zip(owned, values, strict=True)
     )
     return tuple(_target(x) for x in owned) if changed else None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import modes, primitive, views
 from .modes import local, off
-from .nodes import Node, differentiable, refuse_inference, settle
+from .nodes import MultipleNode, Node, differentiable, output_node, refuse_inference, settle
 from .overrides import plain
 from .primitive import (
     Op,
@@ -366,8 +366,10 @@ def parametric(
     """
     _, params = _split_names(kernel, 1)
     op = Op(name or _name_of(kernel), kernel, ("x",), params, {"x": x} if x else {}, view=view, **options)
-    if op.outputs or op.floating:
+    if op.floating:
         return _publish(op, _named(op))
+    if op.outputs:
+        return _publish(op, _several(op, kernel))
     pick, derived = op.pickers[0], op.derived
     only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
 
@@ -446,9 +448,9 @@ def nary(
     names, params = _split_names(kernel, inputs)
     named = {k: options.pop(k) for k in names if k in options}
     op = Op(name or _name_of(kernel), kernel, names, params, named, joint=joint, **options)
-    if op.outputs or op.floating or op.view:
+    if op.floating or (op.outputs and op.promotes) or (op.view and not op.outputs):
         return _publish(op, _named(op))
-    return _publish(op, _fixed(op, kernel))
+    return _publish(op, (_several if op.outputs else _fixed)(op, kernel))
 
 
 def _one_dtype(values: list[Any], which: Any) -> list[Any]:
@@ -475,34 +477,20 @@ def _one_dtype(values: list[Any], which: Any) -> list[Any]:
 
 def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
     """Return the recorder of an op of several inputs and one output."""
-    promoted = range(len(op.inputs)) if op.promotes is True else op.promotes
+    if len(op.inputs) in (2, 3):
+        return (_two if len(op.inputs) == 2 else _three)(op, kernel)
+    promoted = _promoted(op)
     arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
-    keeps = any(op.keeps)
+    keeps, joined = any(op.keeps), op.sequence is not None
 
     def call(*args: Any, out: Any = None) -> Any:
         global program
         if modes.unusual or out is not None:
             return _into(out, general(op, args[:arity], args[arity:]))
-        values, edges = [], []
-        mine = live = False
-        for x, rule in zip(args, rules):
-            t = type(x)
-            if t is Tensor or t in plain:
-                values.append(x.array)
-                mine = True
-                e = None if rule is None else x.node
-                if e is not None:
-                    live = True
-                    if e is STALE:
-                        e = refresh(x)
-                edges.append(e)
-            elif isinstance(x, TensorBase):
-                return general(op, args[:arity], args[arity:])
-            else:
-                values.append(x)
-                edges.append(None)
-        if not mine:
-            return _run_raw(op, args[:arity], args[arity:])
+        taken = _taken(args, rules)
+        if taken is None:
+            return general(op, args[:arity], args[arity:])
+        values, edges, live = taken
         params = args[arity:]
         if promoted:
             values = _one_dtype(values, promoted)
@@ -528,7 +516,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         if promoted:
             shape = c.shape
             for e, x, v in zip(edges, args, values):
-                if e is not None and (v.shape != shape or v.dtype != x.array.dtype):
+                if e is not None and (v.dtype is not x.array.dtype or (v.shape != shape and not joined)):
                     n.targets = tuple([_target(x) for x in args[:arity]])
                     break
         if keeps:
@@ -551,6 +539,313 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         n.code = code
         n.lasti = f.f_lasti
         return out
+
+    return call
+
+
+def _promoted(op: Op) -> Any:
+    """Return the positions of the inputs that promote to one dtype."""
+    return tuple(range(len(op.inputs))) if op.promotes is True else op.promotes
+
+
+def _taken(args: Any, rules: Any) -> tuple[list[Any], list[Any], bool] | None:
+    """Return the values and edges of an op's inputs, and whether a gradient can flow; None: ask `general`."""
+    values, edges = [], []
+    mine = live = False
+    for x, rule in zip(args, rules):
+        t = type(x)
+        if t is Tensor or t in plain:
+            values.append(x.array)
+            mine = True
+            e = None if rule is None else x.node
+            if e is not None:
+                live = True
+                if e is STALE:
+                    e = refresh(x)
+            edges.append(e)
+        elif isinstance(x, TensorBase):
+            return None
+        else:
+            values.append(x)
+            edges.append(None)
+    return (values, edges, live) if mine else None
+
+
+def _two(op: Op, kernel: Any) -> Callable[..., Any]:
+    """Return the recorder of an op of two inputs and parameters: `_fixed` without its loops."""
+    promoted, derived, joint = _promoted(op), op.derived, op.joint
+    pick_x, pick_y = (op.pickers[0], None) if joint else op.pickers
+    keeps, joined = any(op.keeps), op.sequence is not None
+    shape_x, shapes = derived == ((0, "shape"),), derived == ((0, "shape"), (1, "shape"))
+    flows_x, flows_y = [rule is not None for rule in op.rules]
+
+    def call(x: Any, y: Any, *params: Any, out: Any = None) -> Any:
+        global program
+        if modes.unusual or out is not None:
+            return _into(out, general(op, (x, y), params))
+        ex = ey = None
+        t = type(x)
+        mine = t is Tensor or t in plain
+        if mine:
+            a = x.array
+            if flows_x:
+                ex = x.node
+        else:
+            a = x
+        t = type(y)
+        if t is Tensor or t in plain:
+            b = y.array
+            if flows_y:
+                ey = y.node
+        elif isinstance(y, TensorBase):
+            return general(op, (x, y), params)
+        else:
+            if not mine and not isinstance(x, TensorBase):
+                return _run_raw(op, (x, y), params)
+            b = y
+        if not mine and isinstance(x, TensorBase):
+            return general(op, (x, y), params)
+        if promoted and not (type(a) is ndarray is type(b) and a.dtype is b.dtype):
+            a, b = _one_dtype([a, b], promoted)
+        try:
+            c = kernel(a, b, *params)
+        except RuntimeWarning:
+            c = quietly(kernel, a, b, *params)
+        except Exception as error:
+            raise explained(op, error, (x, y)) from error.__cause__
+        if type(c) is not ndarray:
+            c = settle(c)
+        out = make()
+        out.array = c
+        out._grad = out.lineage = out.memory = None
+        d = c.dtype
+        if (ex is None and ey is None) or (off and not local.grad) or not (d is f32 or d is f64 or differentiable(d)):
+            out.node = None
+            return out
+        if ex is STALE:
+            ex = refresh(x)
+        if ey is STALE:
+            ey = refresh(y)
+        out.node = n = Node()
+        n.op = op.variant(c) if op.holomorphic else op
+        n.edges = (ex, ey)
+        n.stamp = tick()
+        n.targets = n.extra = None
+        if promoted and (
+            (ex is not None and (a.dtype is not x.array.dtype or (not joined and a.shape != c.shape)))
+            or (ey is not None and (b.dtype is not y.array.dtype or (not joined and b.shape != c.shape)))
+        ):
+            n.targets = (_target(x), _target(y))
+        if keeps:
+            if shape_x:
+                env: Any = (a, b, c, *params, a.shape)
+            elif shapes:
+                env = (a, b, c, *params, a.shape, b.shape)
+            else:
+                env = (a, b, c, *params, *[getattr((a, b)[i], what) for i, what in derived])
+            if joint:
+                n.saved = (pick_x(env),)  # type: ignore[misc]
+            else:
+                n.saved = (
+                    None if ex is None or pick_x is None else pick_x(env),
+                    None if ey is None or pick_y is None else pick_y(env),
+                )
+            if modes.inferred:
+                refuse_inference(n, (x, y))
+        else:
+            n.saved = None
+        f: Any = getframe(1)
+        code = f.f_code
+        if code is not program:
+            while code.co_filename in ours:
+                f = f.f_back
+                code = f.f_code
+            program = code
+        n.code = code
+        n.lasti = f.f_lasti
+        return out
+
+    return call
+
+
+def _three(op: Op, kernel: Any) -> Callable[..., Any]:
+    """Return the recorder of an op of three inputs and parameters: `_fixed` without its loops."""
+    promoted, derived, joint = _promoted(op), op.derived, op.joint
+    pick_x, pick_y, pick_z = (op.pickers[0], None, None) if joint else op.pickers
+    keeps, joined = any(op.keeps), op.sequence is not None
+    flows_x, flows_y, flows_z = [rule is not None for rule in op.rules]
+    choice = promoted == (1, 2)
+
+    def call(x: Any, y: Any, z: Any, *params: Any, out: Any = None) -> Any:
+        global program
+        if modes.unusual or out is not None:
+            return _into(out, general(op, (x, y, z), params))
+        a, b, c = x, y, z
+        ex = ey = ez = None
+        mine = False
+        t = type(x)
+        if t is Tensor or t in plain:
+            mine = True
+            a = x.array
+            if flows_x:
+                ex = x.node
+        elif isinstance(x, TensorBase):
+            return general(op, (x, y, z), params)
+        t = type(y)
+        if t is Tensor or t in plain:
+            mine = True
+            b = y.array
+            if flows_y:
+                ey = y.node
+        elif isinstance(y, TensorBase):
+            return general(op, (x, y, z), params)
+        t = type(z)
+        if t is Tensor or t in plain:
+            mine = True
+            c = z.array
+            if flows_z:
+                ez = z.node
+        elif isinstance(z, TensorBase):
+            return general(op, (x, y, z), params)
+        if not mine:
+            return _run_raw(op, (x, y, z), params)
+        if promoted and not (
+            type(b) is ndarray is type(c)
+            and b.dtype is c.dtype
+            and (choice or (type(a) is ndarray and a.dtype is b.dtype))
+        ):
+            a, b, c = _one_dtype([a, b, c], promoted)
+        try:
+            r = kernel(a, b, c, *params)
+        except RuntimeWarning:
+            r = quietly(kernel, a, b, c, *params)
+        except Exception as error:
+            raise explained(op, error, (x, y, z)) from error.__cause__
+        if type(r) is not ndarray:
+            r = settle(r)
+        out = make()
+        out.array = r
+        out._grad = out.lineage = out.memory = None
+        d = r.dtype
+        if (
+            (ex is None and ey is None and ez is None)
+            or (off and not local.grad)
+            or not (d is f32 or d is f64 or differentiable(d))
+        ):
+            out.node = None
+            return out
+        if ex is STALE:
+            ex = refresh(x)
+        if ey is STALE:
+            ey = refresh(y)
+        if ez is STALE:
+            ez = refresh(z)
+        out.node = n = Node()
+        n.op = op.variant(r) if op.holomorphic else op
+        n.edges = (ex, ey, ez)
+        n.stamp = tick()
+        n.targets = n.extra = None
+        if promoted:
+            shape = r.shape
+            if (
+                (ex is not None and (a.dtype is not x.array.dtype or (not joined and a.shape != shape)))
+                or (ey is not None and (b.dtype is not y.array.dtype or (not joined and b.shape != shape)))
+                or (ez is not None and (c.dtype is not z.array.dtype or (not joined and c.shape != shape)))
+            ):
+                n.targets = (_target(x), _target(y), _target(z))
+        if keeps:
+            if derived:
+                env: Any = (a, b, c, r, *params, *[getattr((a, b, c)[i], what) for i, what in derived])
+            else:
+                env = (a, b, c, r, *params)
+            if joint:
+                n.saved = (pick_x(env),)  # type: ignore[misc]
+            else:
+                n.saved = (
+                    None if ex is None or pick_x is None else pick_x(env),
+                    None if ey is None or pick_y is None else pick_y(env),
+                    None if ez is None or pick_z is None else pick_z(env),
+                )
+            if modes.inferred:
+                refuse_inference(n, (x, y, z))
+        else:
+            n.saved = None
+        f: Any = getframe(1)
+        code = f.f_code
+        if code is not program:
+            while code.co_filename in ours:
+                f = f.f_back
+                code = f.f_code
+            program = code
+        n.code = code
+        n.lasti = f.f_lasti
+        return out
+
+    return call
+
+
+def _several(op: Op, kernel: Any) -> Callable[..., Any]:
+    """Return the recorder of an op of several outputs."""
+    arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
+    keeps, kept, view = any(op.keeps), op.keeps_outputs, op.view
+
+    def call(*args: Any) -> Any:
+        global program
+        if modes.unusual:
+            return general(op, args[:arity], args[arity:])
+        taken = _taken(args, rules)
+        if taken is None:
+            return general(op, args[:arity], args[arity:])
+        values, edges, live = taken
+        params = args[arity:]
+        try:
+            arrays = kernel(*values, *params)
+        except RuntimeWarning:
+            arrays = quietly(kernel, *values, *params)
+        except Exception as error:
+            raise explained(op, error, args) from error.__cause__
+        outs: list[Any] = []
+        for array in arrays:
+            out = make()
+            out.array = array if type(array) is ndarray else settle(array)
+            out._grad = out.lineage = out.memory = out.node = None
+            if view and _shares(array, values[0]):
+                note_view(out, args[0], op, (*params, len(outs)), View.MULTIPLE)
+            outs.append(out)
+        if not live or (off and not local.grad):
+            return tuple(outs)
+        n = MultipleNode()
+        arrays = [out.array for out in outs]
+        n.op = op.variant(arrays[0]) if op.holomorphic else op
+        n.edges = tuple(edges)
+        n.stamp = tick()
+        n.targets = n.extra = None
+        n.metas = tuple([(array.shape, array.dtype) for array in arrays])
+        if keeps:
+            results = tuple(arrays if kept is None else [r if i in kept else None for i, r in enumerate(arrays)])
+            env = (*values, results, *params, *[getattr(values[i], what) for i, what in derived])
+            if joint:
+                n.saved = (pickers[0](env),)  # type: ignore[misc]
+            else:
+                n.saved = tuple([None if e is None or pick is None else pick(env) for e, pick in zip(edges, pickers)])
+            if modes.inferred:
+                refuse_inference(n, args)
+        else:
+            n.saved = None
+        f: Any = getframe(1)
+        code = f.f_code
+        if code is not program:
+            while code.co_filename in ours:
+                f = f.f_back
+                code = f.f_code
+            program = code
+        n.code = code
+        n.lasti = f.f_lasti
+        for i, out in enumerate(outs):
+            d = out.array.dtype
+            if d is f32 or d is f64 or differentiable(d):
+                out.node = output_node(n, i)
+        return tuple(outs)
 
     return call
 
@@ -580,8 +875,12 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
         def flat(*args: Any) -> Any:
             return kernel(args[:arity], *args[arity:])
 
-        op = Op(name, flat, tuple(f"x{i}" for i in range(arity)), params, {}, joint=xs, sequence=shown, **options)
-        op.call = _fixed(op, flat)
+        def pair(x: Any, y: Any, *params: Any) -> Any:
+            return kernel((x, y), *params)
+
+        inputs = tuple([f"x{i}" for i in range(arity)])
+        op = Op(name, pair if arity == 2 else flat, inputs, params, {}, joint=xs, sequence=shown, **options)
+        op.call = _fixed(op, op.kernel)
         of_arity[arity] = op
         return op
 
