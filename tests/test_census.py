@@ -28,10 +28,9 @@ def _read(path: Path) -> dict[str, list[str]]:
 
 CENSUS = _read(Path(__file__).with_name("census.txt"))
 
-# Not there yet, of the names in use: sparse tensors, and models over several processes.
+# Not there yet, of the names in use: sparse tensors.
 MISSING = {
     "torch": "sparse_coo_tensor sparse_csr_tensor spmm",
-    "nn.parallel": "DistributedDataParallel",
     # `index` and `resize` are counted on objects that are no tensors.
     "Tensor": "coalesce index indices resize solve sparse_mask to_sparse values",
 }

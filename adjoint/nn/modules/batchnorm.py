@@ -181,6 +181,19 @@ class SyncBatchNorm(_BatchNorm):
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input`, normalised in training by the batches of all processes."""
+        if self.training or self.running_mean is None:
+            # The room of processes stands on this one; without one that runs, there is nothing to ask it.
+            from ... import distributed
+
+            if distributed.is_initialized() and distributed.get_world_size(self.process_group) > 1:
+                from ...distributed.batch_norm import synchronised
+
+                self._check_input_dim(input)
+                return synchronised(self, input, self._momentum())
+        return super().forward(input)
+
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
         """Return a model with each batch norm in it replaced by this one."""

@@ -1,0 +1,16 @@
+"""Collectives that gradients flow through."""
+
+from __future__ import annotations
+
+from . import functional
+from .functional import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    all_to_all_single,
+    broadcast,
+    gather,
+    reduce,
+    reduce_scatter,
+    scatter,
+)

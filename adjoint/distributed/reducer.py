@@ -1,0 +1,174 @@
+"""The reducer: averages gradients over the ranks while the backward pass still runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.engine import AccumulateGrad, _reach, running
+from ..core.views import edge_of
+from ..errors import describe
+from .buckets import GradBucket, filled
+from .groups import ProcessGroup
+from .reductions import ReduceOp
+
+__all__ = ["Reducer"]
+
+
+class Reducer:
+    """Buckets of the parameters' gradients; each is reduced as soon as it is complete, in the same order everywhere.
+
+    Parameters that a rank did not use count as zero. Where no rank used one, its gradient stays as it is.
+    """
+
+    def __init__(
+        self,
+        named: Sequence[tuple[str, Any]],
+        group: ProcessGroup,
+        cap: int,
+        first_cap: int,
+        as_view: bool,
+        walk: bool,
+        static: bool,
+    ) -> None:
+        self.group, self.as_view, self.walk, self.static = group, as_view, walk, static
+        self.names = {id(p): name for name, p in named}
+        self.params = [p for _, p in named]
+        self.buckets = filled(self.params, cap, first_cap)
+        self.place = {id(p): (bucket, slot) for bucket in self.buckets for slot, p in enumerate(bucket.params)}
+        self.enabled = True
+        self.divisor = group.size()
+        self.hook: Callable[..., Any] | None = None
+        self.hook_state: Any = None
+        self.passes = 0
+        self._armed, self._next = False, 0
+        self._used: set[int] | None = None  # of the forward passes since the last backward pass
+        self._known: Any = None  # which parameters some rank uses, when the graph is always the same
+        self._handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.params]
+
+    # --- Forward ------------------------------------------------------------------------------------
+
+    def expect(self, outputs: list[Any]) -> None:
+        """Get ready for the backward pass of a forward pass with these outputs."""
+        if running.tasks:  # a part of the model that is computed again in the backward pass
+            return
+        if self._armed:  # the last pass broke off
+            self._reset()
+        if self.walk:
+            self._used = (self._used or set()) | self._reached(outputs)
+        for tensor in outputs:
+            tensor.register_hook(self._arm)
+
+    def _reached(self, outputs: list[Any]) -> set[int]:
+        """Return the parameters (by id) that the graph of the outputs leads to."""
+        roots = [edge_of(tensor) for tensor in outputs]
+        leaves = {e for node in _reach(roots) for e in node.edges if type(e) is AccumulateGrad}
+        leaves |= {root for root in roots if type(root) is AccumulateGrad}
+        return {id(p) for p in self.params if edge_of(p) in leaves}
+
+    def unused(self) -> list[str]:
+        """Return the names of the parameters that got no gradient in this pass so far."""
+        return [self.names[id(b.params[slot])] for b in self.buckets for slot in sorted(b.missing)]
+
+    # --- Backward -----------------------------------------------------------------------------------
+
+    def _arm(self, gradient: Any = None) -> None:
+        """Make sure that the pass that runs now ends with all gradients reduced."""
+        if self._armed or not self.enabled:
+            return
+        self._armed = True
+        running.tasks[0].callbacks.append(self._finish)
+        if self._used is not None:
+            for p in self.params:
+                if id(p) not in self._used:
+                    self._ready(p)
+            self._advance()
+
+    def _arrived(self, p: Any) -> None:
+        if not self.enabled:
+            return
+        self._arm()
+        self._ready(p)
+        self._advance()
+
+    def _ready(self, p: Any) -> None:
+        bucket, slot = self.place[id(p)]
+        if bucket.work is not None:
+            raise RuntimeError(
+                f"DistributedDataParallel: the gradient of {self.names[id(p)]} arrives after its bucket was reduced: "
+                "the parameter is used in several backward passes inside of one (reentrant checkpoints), or was "
+                "taken for unused; use checkpoint(..., use_reentrant=False), or find_unused_parameters=False"
+            )
+        bucket.take(slot, 1 if self.hook else self.divisor, self.as_view)
+
+    def _advance(self) -> None:
+        """Reduce the buckets that are complete, in order; let those on their way go on."""
+        while self._next < len(self.buckets) and self.buckets[self._next].complete:
+            self._start(self.buckets[self._next])
+            self._next += 1
+        if self._next and self.hook is None:
+            self.buckets[self._next - 1].work.is_completed()
+
+    def _start(self, bucket: Any) -> None:
+        if self.hook is not None:
+            bucket.work = self.hook(self.hook_state, GradBucket(bucket, bucket.index == len(self.buckets) - 1))
+            return
+        flat = bucket.flat
+        start = lambda: self.group.engine_for(flat).all_reduce(flat, ReduceOp.SUM)
+        bucket.work = self.group.begin(f"gradients of bucket {bucket.index}", describe(flat), start)
+
+    def _finish(self) -> None:
+        """Reduce what is left, and hand out the averages."""
+        for bucket in self.buckets[self._next :]:
+            for slot in tuple(bucket.missing):
+                bucket.take(slot, 1 if self.hook else self.divisor, self.as_view)
+            self._start(bucket)
+        self._next = len(self.buckets)
+        used = self._used_anywhere([p._grad is not None for p in self.params])
+        for bucket in self.buckets:
+            outcome = bucket.work.wait()
+            if self.hook is not None:
+                reduced = outcome[0] if isinstance(outcome, list | tuple) else outcome
+                if reduced.array is not bucket.flat:
+                    bucket.flat[...] = reduced.array
+            for slot, p in enumerate(bucket.params):
+                if used[id(p)]:
+                    bucket.give(slot, self.as_view)
+                elif p._grad is not None and self.as_view:
+                    p._grad = None
+        self.passes += 1
+        self._reset()
+
+    def _used_anywhere(self, here: list[bool]) -> dict[int, bool]:
+        """Return of each parameter, by id, whether some rank has a gradient for it."""
+        if self._known is None or not self.static:
+            flags = np.array(here, np.uint8)
+            start = lambda: self.group._engine.all_reduce(flags, ReduceOp.MAX)
+            self.group.begin("parameters used", f"{len(here)} parameters", start, None, flags).wait()
+            self._known = dict(zip(self.names, map(bool, flags)))
+        return self._known
+
+    def _reset(self) -> None:
+        for bucket in self.buckets:
+            bucket.clear()
+        self._armed, self._next, self._used = False, 0, None
+
+    # --- Uneven inputs ------------------------------------------------------------------------------
+
+    def shadow(self) -> None:
+        """Take part in the others' backward pass with zeros: this rank has no data left."""
+        for bucket in self.buckets:
+            bucket.flat[...] = 0
+            bucket.missing.clear()
+            self._start(bucket)
+        self._used_anywhere([False] * len(self.params))
+        for bucket in self.buckets:
+            bucket.work.wait()
+        self._reset()
+
+    def remove(self) -> None:
+        """Watch the parameters no longer."""
+        for handle in self._handles:
+            handle.remove()
