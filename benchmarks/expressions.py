@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 Program = Callable[[], object]
 LEAVES = ("x", "y", "z", "v", "w", "b3", "b3t", "b3b", "c3", "d3")
 
@@ -161,6 +159,7 @@ def expressions(table: str) -> list[str]:
 
 def inputs(T: Any, text: str, rows: int, columns: int) -> dict[str, Any]:
     """Return what an expression names: the same numbers for both sides."""
+    import numpy as np  # late: `ops.py` first says how many threads BLAS may have
 
     def values(name: str, *shape: int) -> Any:
         seed = sum(name.encode())
