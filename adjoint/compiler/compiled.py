@@ -21,7 +21,7 @@ from . import kernels
 from .capture import Tracer
 from .graph import Graph, GuardFailure, Step, Value
 from .guards import Before, Outside, Surroundings
-from .joint import JointTrace, Recording
+from .joint import JointTrace, Recording, has_history
 from .memory import layout_of
 from .program import Program, note_writes
 
@@ -275,7 +275,7 @@ class Compiled:
                 result = self.function(*args, **kwargs)
             found, _ = tree_flatten(result)
             given = set(map(id, leaves))
-            if any(isinstance(t, TensorBase) and t.node is not None and id(t) not in given for t in found):
+            if any(has_history(t) for t in found if id(t) not in given):
                 self.differentiable = True  # the next call is captured together with its backward pass
                 return tracer.settled(result)
             del found

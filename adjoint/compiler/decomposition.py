@@ -243,7 +243,7 @@ def _rewritten(graph: Graph, line: Line, lines: list[Line]) -> Value | None:
     if rule is None or isinstance(line.op, Step) or len(line.outputs) != 1:
         return None
     first = line.operands[0] if line.operands else None
-    if not isinstance(first, Value) or first.dtype.kind not in "f":
+    if not isinstance(first, Value) or first.dtype.kind not in "f" or not first.size:
         return None
     mine: list[Line] = []
     made = rule(Scribe(graph, line, mine), *line.operands, *line.params)

@@ -17,7 +17,7 @@ from ..autograd.differentiate import grad
 from ..autograd.function import Function, once_differentiable
 from ..core.device import module_of
 from ..core.engine import AccumulateGrad
-from ..core.nodes import wrap
+from ..core.nodes import Freed, wrap
 from ..core.tensor import TensorBase
 from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
@@ -39,7 +39,7 @@ class Recording:
         with tracer:
             result = function(*args, **kwargs)
             self.found, self.spec = tree_flatten(result)
-            self.outputs = [t for t in self.found if isinstance(t, TensorBase) and t.node is not None]
+            self.outputs = [t for t in self.found if has_history(t)]
             self.wanted = _reached(self.outputs)
             seeds = [wrap(module_of(t.array).ones(t.array.shape, t.array.dtype)) for t in self.outputs]
             self.seeds = [tracer._argument(seed) for seed in seeds]
@@ -72,18 +72,27 @@ def _originals(wanted: list[Any], stand_ins: list[Any], leaves: list[Any]) -> li
     return [original.get(id(t), t) for t in wanted]
 
 
-def _reached(outputs: list[Any]) -> list[Any]:
-    """Return the leaves that gradients of the outputs go to."""
-    stack, seen, leaves = [t.node for t in outputs], set(), []
+def has_history(value: Any) -> bool:
+    """Return whether a backward pass may start at a value: one that was there already has freed its history."""
+    if not isinstance(value, TensorBase) or value.node is None:
+        return False
+    return not any(type(node.saved) is Freed for node in _nodes([value]))
+
+
+def _nodes(outputs: list[Any]) -> list[Any]:
+    """Return the nodes that the outputs come from."""
+    stack, seen = [t.node for t in outputs], {}
     while stack:
         node = stack.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if type(node) is AccumulateGrad:
-            leaves.append(node.variable)
-        stack += node.edges
-    return leaves
+        if node is not None and id(node) not in seen:
+            seen[id(node)] = node
+            stack += node.edges
+    return list(seen.values())
+
+
+def _reached(outputs: list[Any]) -> list[Any]:
+    """Return the leaves that gradients of the outputs go to."""
+    return [node.variable for node in _nodes(outputs) if type(node) is AccumulateGrad]
 
 
 class _Eager(Function):

@@ -15,11 +15,12 @@ from .. import return_types
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.observation import note_read
 from ..core.payload import Payload
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from ..errors import LinAlgError
-from .arguments import dim_in, dtype_of, require_tensor
+from .arguments import dim_in, dtype_of, either, require_tensor
 from .arrange import tril_p, triu_p
 from .contraction import cross_along, matmul, multiply_chain, with_rank
 from .create import finish, into
@@ -657,6 +658,7 @@ class Cutoff:
     __slots__ = ("atol", "eps", "rtol", "side")
 
     def __init__(self, atol: Any, rtol: Any, side: int, dtype: Any) -> None:
+        note_read("tolerance", atol, rtol)
         self.atol, self.rtol = (v.array if isinstance(v, TensorBase) else v for v in (atol, rtol))
         self.side, self.eps = side, float(np.finfo(of(dtype).to_real().np).eps)
 
@@ -804,8 +806,9 @@ def cond(A: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
 # --- Products and tensors -------------------------------------------------------------------------
 
 
-def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None, axis: int | None = None) -> Tensor:
     """Take the dot products of vectors along `dim`; the first is conjugated."""
+    dim = dim if axis is None else either(dim, axis, -1)
     if of(x.array.dtype).category < 2 or of(y.array.dtype).category < 2:
         bad = x if of(x.array.dtype).category < 2 else y
         raise RuntimeError(
@@ -815,8 +818,9 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
     return into(out, product.sum(dim_in(dim, product.array.ndim)))
 
 
-def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Any = None) -> Tensor:
+def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Any = None, axis: int | None = None) -> Tensor:
     """Take the vector product along a dim of size 3."""
+    dim = dim if axis is None else either(dim, axis, -1)
     return cross_along(input, other, dim, out)
 
 

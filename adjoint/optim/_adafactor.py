@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import no_grad
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.nodes import wrap
-from .elementwise import advanced, without_tensors
+from ..core.observation import number
+from ..core.tensor import TensorBase
+from .elementwise import advanced, is_captured, without_tensors
 from .optimizer import Closure, Optimizer, ParamsT, check, check_lr, note_written, scalar, zeros_like
 
 __all__ = ["Adafactor"]
 
 
-def _update(p: Any, g: Any, kept: list[Any], step: float, group: dict[str, Any]) -> None:
-    """Update a parameter and what is remembered of it: the mean squares of rows and columns, or of elements."""
+def _update(p: Any, g: Any, kept: list[Any], step: Any, group: dict[str, Any]) -> None:
+    """Update a parameter and what is remembered of it: the mean squares of rows and columns, or of elements.
+
+    On arrays, and on tensors while a program is captured.
+    """
     floor, smallest = group["eps"]
     if floor is None:
-        floor = float(dtypes.finfo(dtypes.of(p.dtype)).eps)
+        floor = float(dtypes.finfo(p.dtype if _is_tensor(p) else dtypes.of(p.dtype)).eps)
     lr, share = group["lr"], step ** group["beta2_decay"]
-    alpha = max(smallest, _length(p) / p.size**0.5) * min(lr, 1 / step**0.5)
+    alpha = _larger(smallest, _length(p) / math.prod(p.shape) ** 0.5) * -_larger(-lr, -1 / step**0.5)
     if group["weight_decay"] != 0:
         p *= 1 - lr * group["weight_decay"]
     if len(kept) == 2:
         row, column = kept
-        row += ((g * g).mean(-1, keepdims=True) - row) * share
-        column += ((g * g).mean(-2, keepdims=True) - column) * share
-        square = row @ column / np.maximum(row.mean(-2, keepdims=True), floor)
+        row += (_mean(g * g, -1) - row) * share
+        column += (_mean(g * g, -2) - column) * share
+        square = row @ column / np.maximum(_mean(row, -2), floor)
     else:
         (square,) = kept
         square += (g * g - square) * share
     change = g / np.sqrt(np.maximum(square, floor * floor))
-    p -= change * (alpha / max(1.0, _length(change) / (change.size**0.5 * group["d"])))
+    p -= change * (alpha / _larger(1.0, _length(change) / (math.prod(change.shape) ** 0.5 * group["d"])))
 
 
-def _length(x: Any) -> float:
-    return float(np.sqrt((x * x).sum()))
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, TensorBase)
+
+
+def _length(x: Any) -> Any:
+    length: Any = np.sqrt((x * x).sum())
+    return length.double() if _is_tensor(x) else float(length)
+
+
+def _larger(x: Any, y: Any) -> Any:
+    if _is_tensor(x):
+        return np.maximum(x, y) if _is_tensor(y) else x.clamp(min=y)
+    return y.clamp(min=x) if _is_tensor(y) else max(x, y)
+
+
+def _mean(x: Any, axis: int) -> Any:
+    return x.mean(axis, keepdim=True) if _is_tensor(x) else x.mean(axis, keepdims=True)
 
 
 class Adafactor(Optimizer):
@@ -72,7 +94,8 @@ class Adafactor(Optimizer):
         loss = self._loss_of(closure)
         for group in self.param_groups:
             params = [p for p in group["params"] if p._grad is not None]
-            plain = without_tensors(group)
+            captured = is_captured()
+            plain = group if captured else without_tensors(group)
             for p in params:
                 if p.is_complex():
                     raise RuntimeError("Adafactor does not support complex parameters")
@@ -81,10 +104,16 @@ class Adafactor(Optimizer):
                 state = self.state[p]
                 if not state:
                     self._begin(state, p)
+                if captured:
+                    kept = [state[name] for name in ("row_var", "col_var", "variance") if name in state]
+                    with no_grad():
+                        options = {**group, "lr": number(group, "lr")}
+                        _update(p, -p._grad if group["maximize"] else p._grad, kept, advanced(state["step"]), options)
+                    continue
                 g = -p._grad.array if group["maximize"] else p._grad.array
                 kept = [state[name].array for name in ("row_var", "col_var", "variance") if name in state]
                 _update(p.array, g, kept, advanced(state["step"]), plain)
-            if params:
+            if params and not captured:
                 note_written(params, "Adafactor.step")
         return loss
 

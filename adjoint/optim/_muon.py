@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import no_grad
 from ..core import dtypes
-from .elementwise import without_tensors
+from ..core.observation import number
+from ..core.tensor import TensorBase
+from .elementwise import is_captured, without_tensors
 from .optimizer import Closure, Optimizer, ParamsT, check, check_lr, note_written, zeros_like
 
 __all__ = ["Muon"]
@@ -15,6 +18,8 @@ __all__ = ["Muon"]
 
 def _rounded(x: Any) -> Any:
     """Return single-precision values as bfloat16 has them."""
+    if isinstance(x, TensorBase):
+        return x.bfloat16().float()  # type: ignore[attr-defined]
     return x.astype(dtypes.bfloat16.np).astype(np.float32)
 
 
@@ -22,7 +27,8 @@ def _orthogonal(x: Any, coefficients: tuple[float, float, float], steps: int, ep
     """Return nearly the orthogonal factor of `x`, by Newton and Schulz's iteration in bfloat16."""
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]
-    x = _rounded((x.T if tall else x).astype(np.float32))
+    x = x.T if tall else x
+    x = _rounded(x.float() if isinstance(x, TensorBase) else x.astype(np.float32))  # type: ignore[attr-defined]
     x = _rounded(x / np.maximum(_rounded(np.sqrt((x * x).sum())), np.float32(eps)))
     for _ in range(steps):
         gram = _rounded(x @ x.T)
@@ -30,12 +36,12 @@ def _orthogonal(x: Any, coefficients: tuple[float, float, float], steps: int, ep
     return x.T if tall else x
 
 
-def _rate(lr: float, rule: str | None, shape: tuple[int, ...]) -> float:
+def _rate(lr: Any, rule: str | None, shape: tuple[int, ...]) -> Any:
     """Return the learning rate for a matrix of the given shape."""
     rows, columns = shape
     if rule == "match_rms_adamw":
-        return float(lr * 0.2 * max(rows, columns) ** 0.5)
-    return float(lr * max(1, rows / columns) ** 0.5)
+        return lr * (0.2 * float(max(rows, columns)) ** 0.5)
+    return lr * float(max(1, rows / columns)) ** 0.5
 
 
 def _update(p: Any, g: Any, buffer: Any, group: dict[str, Any]) -> None:
@@ -44,7 +50,8 @@ def _update(p: Any, g: Any, buffer: Any, group: dict[str, Any]) -> None:
     ahead = g + (buffer - g) * momentum if group["nesterov"] else buffer
     step = _orthogonal(ahead, group["ns_coefficients"], group["ns_steps"], group["eps"])
     p *= 1 - lr * group["weight_decay"]
-    p -= step.astype(p.dtype) * _rate(lr, group["adjust_lr_fn"], p.shape)
+    step = step.to(p.dtype) if isinstance(p, TensorBase) else step.astype(p.dtype)  # type: ignore[attr-defined]
+    p -= step * _rate(lr, group["adjust_lr_fn"], p.shape)
 
 
 class Muon(Optimizer):
@@ -83,7 +90,8 @@ class Muon(Optimizer):
         loss = self._loss_of(closure)
         for group in self.param_groups:
             params = [p for p in group["params"] if p._grad is not None]
-            plain = without_tensors(group)
+            captured = is_captured()
+            plain = group if captured else without_tensors(group)
             check(plain["ns_steps"] < 100, "Number of steps must be less than 100 for computational efficiency")
             check(len(plain["ns_coefficients"]) == 3, "Coefficients must be a tuple of exactly 3 values")
             for p in params:
@@ -94,7 +102,11 @@ class Muon(Optimizer):
                 state = self.state[p]
                 if "momentum_buffer" not in state:
                     state["momentum_buffer"] = zeros_like(p)
-                _update(p.array, p._grad.array, state["momentum_buffer"].array, plain)
-            if params:
+                if captured:
+                    with no_grad():
+                        _update(p, p._grad, state["momentum_buffer"], {**group, "lr": number(group, "lr")})
+                else:
+                    _update(p.array, p._grad.array, state["momentum_buffer"].array, plain)
+            if params and not captured:
                 note_written(params, "Muon.step")
         return loss

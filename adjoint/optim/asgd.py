@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import TensorBase
-from .elementwise import Elementwise, advanced
+from .elementwise import Elementwise, advanced, is_captured
 from .optimizer import ParamsT, check, check_lr, scalar, zeros_like
 
 __all__ = ["ASGD"]
@@ -16,6 +16,10 @@ def _update(p: Any, g: Any, average: Any, eta: Any, keep: Any, share: Any) -> An
     p -= g * eta
     average += (p - average) * share
     return p, average
+
+
+def _number(lr: Any) -> Any:
+    return lr.item() if isinstance(lr, TensorBase) else lr  # type: ignore[attr-defined]
 
 
 class ASGD(Elementwise):
@@ -50,10 +54,15 @@ class ASGD(Elementwise):
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         lr = group["lr"]
-        lr = lr.item() if isinstance(lr, TensorBase) else lr  # type: ignore[attr-defined]
         if not state:
-            state.update(step=scalar(0.0), eta=scalar(lr), mu=scalar(1.0), ax=zeros_like(p))
+            state.update(step=scalar(0.0), eta=scalar(_number(lr)), mu=scalar(1.0), ax=zeros_like(p))
         step = advanced(state["step"])
+        if is_captured():
+            now = state["eta"].double().clone(), state["mu"].double().clone()
+            state["eta"].copy_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
+            state["mu"].copy_(1 / (step - group["t0"]).clamp(min=1))
+            return now
+        lr = _number(lr)
         eta, mu = state["eta"].array, state["mu"].array
         now = float(eta), float(mu)
         # What the next step will use.

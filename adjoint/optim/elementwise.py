@@ -268,9 +268,14 @@ def stored(buffer: Any, value: Any) -> Any:
     return buffer
 
 
+def is_captured() -> bool:
+    """Return whether each op of a step must be a primitive, because a program is being captured."""
+    return bool(modes.unusual) and lifting(False) is not False
+
+
 def advanced(step: Any) -> Any:
     """Add one to a step count, and return it."""
-    if modes.unusual and lifting(False) is not False:  # captured: a number would be the same on every run
+    if is_captured():  # a number would be the same on every run
         step += 1
         return step.double()
     now = float(step.array) + 1.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import Elementwise, advanced
+from .elementwise import Elementwise, advanced, is_captured
 from .optimizer import ParamsT, check, check_betas, check_lr, scalar, zeros_like
 
 __all__ = ["NAdam"]
@@ -68,6 +68,9 @@ class NAdam(Elementwise):
         if not state:
             state.update(step=scalar(0.0), mu_product=scalar(1.0), exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
         step = advanced(state["step"])
+        if is_captured():
+            state["mu_product"].mul_(_momentum(group, step))
+            return step, state["mu_product"].double().clone()
         product = state["mu_product"].array
         product *= _momentum(group, step)
         return step, float(product)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .elementwise import Elementwise, advanced
+from ..ops.piecewise import where
+from .elementwise import Elementwise, advanced, is_captured
 from .optimizer import ParamsT, check, check_betas, check_lr, scalar, zeros_like
 
 __all__ = ["RAdam"]
@@ -34,6 +35,20 @@ def _update(
         p -= mean / (np.sqrt(square) + eps) * step
     else:
         p -= mean * step
+    return p, mean, square
+
+
+def _either(
+    p: Any, g: Any, mean: Any, square: Any, step: Any, scaled: Any, eps: Any, fresh1: Any, beta2: Any, fresh2: Any,
+    keep: Any,
+) -> Any:  # fmt: skip
+    """Update as `_update` does, where `scaled` is a tensor: its value differs from run to run."""
+    if keep is not None:
+        p *= keep
+    mean += (g - mean) * fresh1
+    square *= beta2
+    square += g * g * fresh2
+    p -= mean / where(scaled, np.sqrt(square) + eps, 1.0) * step
     return p, mean, square
 
 
@@ -71,6 +86,9 @@ class RAdam(Elementwise):
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")
 
+    def _update_for(self, group: dict[str, Any]) -> Any:
+        return _either if is_captured() else _update
+
     def _pull(self, group: dict[str, Any]) -> Any:
         return None if group["decoupled_weight_decay"] else group["weight_decay"]
 
@@ -86,9 +104,15 @@ class RAdam(Elementwise):
         # How many gradients the average of squares amounts to, and in the end.
         most = 2 / (1 - beta2) - 1
         length = most - 2 * stage * beta2**stage / correction
+        decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
+        kept = group["eps"], 1 - beta1, beta2, 1 - beta2, 1 - lr * decay if decay else None
+        if is_captured():
+            scaled = length > 5.0
+            length = where(scaled, length, 5.0)
+            ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+            return where(scaled, step * (ratio * correction) ** 0.5, step), scaled, *kept
         scaled = length > 5.0
         if scaled:
             ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
             step = step * (ratio * correction) ** 0.5
-        decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
-        return step, scaled, group["eps"], 1 - beta1, beta2, 1 - beta2, 1 - lr * decay if decay else None
+        return step, scaled, *kept

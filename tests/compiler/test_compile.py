@@ -284,3 +284,16 @@ def test_what_is_written_is_read_before(backend: Any) -> None:
         return old + state.sum()
 
     compare(step, lambda i: (torch.full((4,), float(i)),), [state, wide], backend=backend)
+
+
+def test_a_loss_returned_after_its_backward_pass() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        weight.grad = None
+        loss = (weight * x).square().sum()
+        loss.backward()
+        return loss
+
+    compiled = compare(step, lambda i: (torch.full((3,), float(i)),), [weight], backend="numpy")
+    assert compiled.traces
