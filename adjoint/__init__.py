@@ -102,7 +102,8 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset({
     "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "func", "functional", "futures", "hub",
-    "jit", "multiprocessing", "nn", "optim", "profiler", "quasirandom", "serialization", "stand_in", "tree", "viz",
+    "jit", "library", "multiprocessing", "nn", "optim", "profiler", "quasirandom", "serialization", "stand_in", "tree",
+    "viz",
 })  # fmt: skip
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {

@@ -19,7 +19,7 @@ ROOMS = [
     "_version", "_typing", "errors", "hooks", "printing", "kernels", "core", "return_types", "ops", "subclasses",
     "tensor", "functional",
     "quasirandom", "settings", "typed", "types", "version", "overrides", "random", "_C", "storage", "payloads",
-    "autograd", "tree", "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked",
+    "autograd", "_ops", "library", "tree", "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked",
     "cuda", "cpu", "mps", "backends", "amp", "nn", "testing", "optim", "distributions", "serialization", "utils",
     "profiler", "explanation", "viz", "multiprocessing", "futures", "distributed", "jit", "fx", "onnx", "hub",
     "stand_in", "demo", "__main__",

@@ -1,1 +1,16 @@
-"""Every primitive with its rules, and its public function beside it."""
+"""Every primitive with its rules, and its public function beside it; ``ops.aten`` has them by torch's inner names."""
+
+from __future__ import annotations
+
+import pkgutil
+from typing import Any
+
+_rooms = frozenset(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _rooms or name.startswith("__"):  # a module here that is still to be imported
+        raise AttributeError(f"module 'adjoint.ops' has no attribute '{name}'")
+    from .. import _ops  # a namespace of operators knows all functions, so it stands below them
+
+    return _ops.load_library if name == "load_library" else _ops.namespace(name)

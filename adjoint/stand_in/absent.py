@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["Absent", "AbsentModule", "Operator", "operators"]
+__all__ = ["Absent", "AbsentModule"]
 
 
 class Absent:
@@ -55,31 +54,6 @@ class Absent:
 
     def __repr__(self) -> str:
         return f"<{self._name}, which adjoint does not offer>"
-
-
-class Operator(Absent):
-    """A name in ``torch.ops``: ``torch.ops.aten.add.Tensor`` calls `add`, what adjoint does not have raises."""
-
-    def __getattr__(self, name: str) -> Operator:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Operator(f"{self._name}.{name}")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call adjoint's function of the same name."""
-        parts = self._name.split(".")
-        function = getattr(sys.modules["adjoint"], parts[3], None) if parts[2] == "aten" and len(parts) > 3 else None
-        return super().__call__() if function is None else function(*args, **kwargs)
-
-
-def load_library(path: str) -> NoReturn:
-    """Raise: compiled libraries for torch are of no use here."""
-    raise OSError(f"{path} is compiled for torch; adjoint stands in its place")
-
-
-def operators(name: str) -> Any:
-    """Return what ``torch.ops`` has under a name."""
-    return load_library if name == "load_library" else Operator(f"torch.ops.{name}")
 
 
 class _Base:

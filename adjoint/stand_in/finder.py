@@ -12,10 +12,10 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _C, ops, printing, version
+from .. import _C, printing, version
 from ..core import dtypes
 from ..core.size import Size
-from .absent import AbsentModule, operators
+from .absent import AbsentModule
 from .harmless import ADDED, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
@@ -151,15 +151,8 @@ def install() -> None:
     Size.__repr__ = lambda self: f"torch.Size({list(self)})"  # type: ignore[method-assign]
     printing.PACKAGE = "torch"
     sys.meta_path.append(_LastFinder())
-    ops.__dict__["__getattr__"] = _operator
     for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):
         _answer_absent(importlib.import_module(package))
-
-
-def _operator(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module 'torch.ops' has no attribute '{name}'")
-    return operators(name)
 
 
 def _answer_absent(package: types.ModuleType) -> None:

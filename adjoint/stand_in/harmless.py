@@ -58,13 +58,6 @@ def absent(module: str, names: str) -> dict[str, Any]:
     return {name: Absent(f"{module}.{name}") for name in names.split()}
 
 
-class Library:
-    """Where a program registers ops of its own; their Python functions are called directly here."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.impl = self.define = decorator
-
-
 class _Keys:
     """A set of dispatch keys: here nothing is dispatched by them."""
 
@@ -132,7 +125,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
     "_tensor": {}, "_utils": {}, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
     "_functorch": {}, "_higher_order_ops": {}, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
-    "_ops": {}, "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
+    "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
     "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
     "_jit_internal": {
         "Final": Any, "boolean_dispatch": nothing, "_overload": decorator, "_overload_method": decorator,
@@ -144,18 +137,9 @@ MODULES: dict[str, dict[str, Any]] = {
         "is_available": answer(True), "device_count": answer(1), "synchronize": nothing,
         "current_device": answer("cpu"), "set_device": nothing,
     },
-    "distributed": {
-        "is_available": no, "is_initialized": no, "get_rank": answer(0), "get_world_size": answer(1),
-        "is_nccl_available": no, "is_mpi_available": no, "is_gloo_available": no, "is_torchelastic_launched": no,
-        "barrier": nothing, "destroy_process_group": nothing,
-    },
+    "distributed": {},
     "export": {"register_dataclass": nothing}, "fx": {"wrap": same}, "fx.experimental": {},
     "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.frontend": {},
-    "library": {
-        "custom_op": decorator, "register_fake": decorator, "register_kernel": decorator, "impl": decorator,
-        "impl_abstract": decorator, "register_autograd": nothing, "register_vmap": decorator, "define": decorator,
-        "triton_op": decorator, "wrap_triton": same, "Library": Library,
-    },
     "distributed.rpc": {"is_available": no, "api": types.SimpleNamespace(_require_initialized=decorator)},
     "utils.weak": {}, "monitor": {}, "mps": {
         "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
@@ -187,7 +171,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils._foreach_utils": {"_group_tensors_by_device_and_dtype": _grouped}, "utils.data._utils.worker": {},
     "utils.data._utils.fetch": {}, "utils.data._utils.pin_memory": {}, "utils.data._utils.signal_handling": {},
     "utils._triton": {"has_triton": no, "has_triton_package": no},
-    "utils._python_dispatch": {}, "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
+    "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
     "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
     "utils.collect_env": {}, "utils.cpp_extension": {"CUDA_HOME": None, "ROCM_HOME": None},
     "utils.deterministic": {"fill_uninitialized_memory": True}, "utils.file_baton": {}, "utils.flop_counter": {},
@@ -226,7 +210,6 @@ ADDED: dict[str, dict[str, Any]] = {
         "nvtx": _Config(),
     },
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
-    "nn.parallel": {"DistributedDataParallel": Absent("torch.nn.parallel.DistributedDataParallel")},
     "profiler": {"kineto_available": no, **absent("torch.profiler", "ProfilerAction tensorboard_trace_handler itt")},
     "utils._pytree": {
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,

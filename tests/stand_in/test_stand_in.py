@@ -76,7 +76,7 @@ def f(x):
     return x
 
 @torch.library.custom_op("mine::op", mutates_args=())
-def g(x):
+def g(x: torch.Tensor) -> torch.Tensor:
     return x
 
 @torch.jit.ignore(drop=True)

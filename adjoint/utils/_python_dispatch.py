@@ -1,0 +1,172 @@
+"""``TorchDispatchMode``: a context that sees every primitive that runs, under ATen's names as far as they go.
+
+A mode here stands where ops are recorded, not below autograd as torch's does: the tensors that a handler gets
+have their history, and what it returns is the result of the op. A primitive goes by the name of ATen's operator
+that does the same; its arguments are the primitive's own, in their plain form (axes as a tuple, say).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import _ops
+from ..core import modes
+from ..core.observation import Observer
+from ..core.tensor import TensorBase
+
+__all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
+
+# What a primitive is called in ATen, where that is another name.
+_NAMES = {
+    "matmul": "mm", "concatenate": "cat", "index": "index", "getitem": "select", "cast": "_to_copy",
+    "reshape": "view", "softmax": "_softmax", "log_softmax": "_log_softmax", "conv": "convolution", "copy": "clone",
+    "transpose": "permute", "power": "pow", "project": "linear",
+}  # fmt: skip
+_COMPARED = {"add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "pow", "remainder",
+             "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor"}  # fmt: skip
+_REDUCED = {
+    "sum": "dim_IntList",
+    "mean": "dim",
+    "max": "dim",
+    "min": "dim",
+    "prod": "dim_int",
+    "all": "dim",
+    "any": "dim",
+}
+
+
+def _aten_name(op: Any) -> str:
+    return _NAMES.get(op.name, op.name.removesuffix("_all"))
+
+
+class _Called(_ops.OpOverload):
+    """An operator as a handler gets it: calling it goes on with the primitive."""
+
+    def __init__(self, name: str, overload: str, run: Callable[..., Any]) -> None:
+        super().__init__(getattr(_ops.namespace("aten"), name), overload)
+        self._run = run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the primitive."""
+        return self._run(*args, **kwargs)
+
+
+def _overload_of(name: str, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> str:
+    if name.rstrip("_") in _COMPARED and len(inputs) > 1:
+        second = isinstance(inputs[1], TensorBase)
+        if name in ("pow", "pow_"):
+            return "Tensor_Tensor" if second else "Tensor_Scalar"
+        whole = name.rstrip("_") in ("add", "sub", "mul", "div")  # numbers are wrapped as tensors there
+        return "Tensor" if second or whole else "Scalar"
+    if name in _REDUCED and params and params[0] is not None and isinstance(inputs[0], TensorBase):
+        every = len(params[0]) == inputs[0].array.ndim if isinstance(params[0], tuple) else False
+        return "default" if every else _REDUCED[name]
+    return {"where": "self", "select": "int"}.get(name, "default")
+
+
+class TorchDispatchMode(Observer):
+    """A context in which ``__torch_dispatch__`` of this object is called in the place of every primitive.
+
+    Examples
+    --------
+    >>> from adjoint.utils._python_dispatch import TorchDispatchMode
+    >>> class Names(TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         print(func)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Names():
+    ...     x = adjoint.ones(2).sin() * 2
+    aten.sin.default
+    aten.mul.Tensor
+    """
+
+    lifts = True
+
+    def __init__(self, _dispatch_key: Any = None) -> None:
+        """Do nothing."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer a call of `func`."""
+        raise NotImplementedError
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a mode of this class; the same as calling the class."""
+        return cls(*args, **kwargs)
+
+    def _handle(self, name: str, args: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        func = _Called(name, _overload_of(name, args, params), run)
+        with self._outside():
+            return self.__torch_dispatch__(func, (), (*args, *params), {})
+
+    @contextlib.contextmanager
+    def _outside(self) -> Iterator[None]:
+        """Let what the handler calls be seen by the modes around this one alone."""
+        before, modes.local.observer = modes.local.observer, self.inner
+        try:
+            yield
+        finally:
+            modes.local.observer = before
+
+    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Hand a primitive to the handler."""
+        if not any(isinstance(v, TensorBase) for v in inputs):
+            return self.proceed(op, inputs, params, run)
+        count = len(inputs)
+
+        def go_on(*args: Any, **kwargs: Any) -> Any:
+            values = args[0] if op.sequence is not None else args[:count]
+            return self.proceed(op, tuple(values), args[1:] if op.sequence is not None else args[count:], run)
+
+        name = _aten_name(op)
+        if op.sequence is not None:
+            return self._handle(name, (list(inputs),), params, go_on)
+        return self._handle(name, inputs, params, go_on)
+
+    def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
+        """Hand a write to the handler."""
+
+        def go_on(*args: Any, **kwargs: Any) -> Any:
+            run() if self.inner is None else self.inner.compute_into(op, x, inputs, params, run)
+            return x
+
+        rest = inputs[1:] if isinstance(inputs, tuple) and inputs and inputs[0] is x else inputs
+        self._handle(f"{_aten_name(op)}_", (x, *rest), tuple(params), go_on)
+
+
+def _get_current_dispatch_mode() -> Any:
+    """Return the innermost mode of this thread, or None."""
+    observer = modes.local.observer
+    return observer if isinstance(observer, TorchDispatchMode) else None
+
+
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    """Return the modes of this thread, innermost last."""
+    found, observer = [], modes.local.observer
+    while observer is not None:
+        found.append(observer)
+        observer = observer.inner
+    return [o for o in reversed(found) if isinstance(o, TorchDispatchMode)]
+
+
+@contextlib.contextmanager
+def _disable_current_modes() -> Iterator[list[Any]]:
+    """Run a block that no mode sees."""
+    known, before = _get_current_dispatch_mode_stack(), modes.local.observer
+    modes.local.observer = None
+    try:
+        yield known
+    finally:
+        modes.local.observer = before
+
+
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """Return whether a tensor is made of others and can be taken apart: none is here."""
+    return hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+
+
+def is_traceable_wrapper_subclass_type(t: type) -> bool:
+    """Return whether the tensors of a class can be taken apart."""
+    return hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
