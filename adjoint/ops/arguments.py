@@ -19,6 +19,8 @@ def dim_in(dim: Any, rank: int) -> int:
     """Return a dimension counted from the front, or raise torch's IndexError."""
     if type(dim) is int and -rank <= dim < rank:
         return dim + rank if dim < 0 else dim
+    if dim is None:
+        raise TypeError("missing 1 required positional argument: 'dim'")
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(f"dim must be an int, not {type(dim).__name__}")
     wrapped = operator.index(dim)
@@ -28,6 +30,18 @@ def dim_in(dim: Any, rank: int) -> int:
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {wrapped})"
         )
     return wrapped + bound if wrapped < 0 else wrapped
+
+
+def either(dim: Any, axis: Any, default: Any = None) -> Any:
+    """Return what was given as ``axis``, NumPy's word for ``dim``; to say both is an error."""
+    if dim != default:
+        raise TypeError(f"got dim={dim} and axis={axis}: these are two words for one argument; give one of them")
+    return axis
+
+
+def missing(op: str, name: str) -> TypeError:
+    """Return the error of a call that left out an argument, where ``axis`` may stand for one before it."""
+    return TypeError(f"{op}() missing 1 required positional argument: '{name}'")
 
 
 def dims_in(dim: Any, rank: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from ..core.nodes import wrap
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import selection
-from .arguments import dim_in, dims_in, shape_from
+from .arguments import dim_in, dims_in, either, shape_from
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
@@ -86,8 +86,9 @@ def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
 
 @looped_for("repeats")
 def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-) -> Tensor:
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Repeat each element along `dim`, by one number or by one each; without `dim`, of all in one dimension.
 
     Examples
@@ -95,6 +96,7 @@ def repeat_interleave(
     >>> adjoint.tensor([1, 2]).repeat_interleave(2)
     tensor([1, 1, 2, 2])
     """
+    dim = dim if axis is None else either(dim, axis)
     if repeats is None:
         counts = concrete(input, "repeat_interleave()")
         if counts.ndim != 1:

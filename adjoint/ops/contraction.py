@@ -15,7 +15,7 @@ from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary
 from ..core.tensor import TensorBase
 from ..kernels.products import multiply_batches
-from .arguments import dim_in, require_tensor
+from .arguments import dim_in, either, require_tensor
 from .create import into
 from .elementwise import add_p, mul_p
 from .shape import reshape_p
@@ -672,8 +672,9 @@ def multiply_chain(matrices: list[Tensor]) -> Tensor:
     return build(0, n - 1)
 
 
-def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Any = None) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
     """Take the vector product along a dim of size 3; the first such one unless `dim` is given."""
+    dim = dim if axis is None else either(dim, axis)
     if dim is None:
         shape = np.broadcast_shapes(input.array.shape, other.array.shape)
         if 3 not in shape:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import TensorBase
 from . import create, index, join, kinds, parts, shape
-from .arguments import dim_in
+from .arguments import dim_in, either
 
 Tensor = Any
 
@@ -25,7 +25,11 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def _slice(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
+    dim = dim if axis is None else either(dim, axis, 0)
     axis = dim_in(dim, input.array.ndim)
     return index.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
 

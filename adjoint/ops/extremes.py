@@ -13,7 +13,7 @@ from ..core.dtypes import of
 from ..core.primitive import by_ufunc
 from ..core.recorders import parametric
 from ..core.tensor import TensorBase
-from .arguments import dim_in, dims_in, dtype_of, require_tensor
+from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
 from .gather import gather_p, ungathered
 from .reduce import f32, is_half, kept, kept_shape, shifted, sum_p, title_of
@@ -147,8 +147,13 @@ def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, o
     return into(out, primitive(input, axes, keepdim))
 
 
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None, axis: int | None = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """Find the smallest and the largest element, of all or along `dim`."""
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     if dim is None:
         _refuse_all_of_none("aminmax", input.array)
     for o in out or ():
@@ -419,7 +424,10 @@ median_p = _whole(_median_all, median_dim_p, "median")
 nanmedian_p = _whole(_nanmedian_all, nanmedian_dim_p, "nanmedian")
 
 
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """Find the middle element, the lower of two; with `dim` values and indices.
 
     Examples
@@ -427,11 +435,18 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     >>> adjoint.tensor([4.0, 1.0, 3.0, 2.0]).median()
     tensor(2.)
     """
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     return _medians(input, dim, keepdim, out, median_p, median_dim_p, return_types.median)
 
 
-def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def nanmedian(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
 
@@ -477,8 +492,13 @@ def _mode(x: Any, axis: Any, keepdims: Any) -> Any:
 mode_p = _choice(_mode, "mode", "ModeBackward0")
 
 
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def mode(
+    input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """Find the commonest element along `dim` and a place where it is."""
+    dim = dim if axis is None else either(dim, axis, -1)
+    keepdim = keepdim or keepdims
     return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
 
 
@@ -486,14 +506,9 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def quantile(
-    input: Tensor,
-    q: Any,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    interpolation: str = "linear",
-    out: Any = None,
-) -> Tensor:
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    out: Any = None, axis: int | None = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Find the values below which a part `q` of the elements lies, of all or along `dim`.
 
     Examples
@@ -501,19 +516,18 @@ def quantile(
     >>> adjoint.quantile(adjoint.tensor([0.0, 1.0, 2.0, 3.0]), 0.5)
     tensor(1.5000)
     """
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
 
 def nanquantile(
-    input: Tensor,
-    q: Any,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    interpolation: str = "linear",
-    out: Any = None,
-) -> Tensor:
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    out: Any = None, axis: int | None = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Find quantiles of the elements that are not NaN."""
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 
 

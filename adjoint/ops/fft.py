@@ -16,7 +16,7 @@ from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, of
 from ..core.recorders import parametric
-from .arguments import dim_in, dtype_of, require_tensor
+from .arguments import dim_in, dtype_of, either, require_tensor
 from .create import finish, into
 from .measure import conjugate
 from .reduce import part, shifted, title_of, widened
@@ -166,7 +166,10 @@ def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], Sequence[Any]]:
 # --- One dim --------------------------------------------------------------------------------------
 
 
-def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Transform along one dim to frequencies.
 
     Examples
@@ -174,11 +177,16 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     >>> adjoint.fft.fft(adjoint.tensor([1.0, 0.0, 0.0, 0.0]))
     tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j])
     """
+    dim = dim if axis is None else either(dim, axis, -1)
     return into(out, _one(input, n, dim, norm, False, "fft"))
 
 
-def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Transform along one dim from frequencies."""
+    dim = dim if axis is None else either(dim, axis, -1)
     return into(out, _one(input, n, dim, norm, True, "ifft"))
 
 
@@ -188,15 +196,23 @@ def _one(input: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
     return c2c_p(_sized(x, axis, n), (axis,), inverse, _norm(norm))
 
 
-def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Transform real values along one dim to the frequencies that are not negative."""
+    dim = dim if axis is None else either(dim, axis, -1)
     x = _real(input, "rfft")
     axis = _axis(x, dim)
     return into(out, r2c_p(_sized(x, axis, n), axis, _norm(norm)))
 
 
-def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Transform frequencies that are not negative, along one dim, to `n` real values."""
+    dim = dim if axis is None else either(dim, axis, -1)
     x = _complex(input, "irfft")
     axis = _axis(x, dim)
     return into(out, _to_real(x, axis, n, _norm(norm)))
@@ -209,15 +225,23 @@ def _to_real(x: Tensor, axis: int, n: int | None, norm: str) -> Tensor:
     return c2r_p(_sized(x, axis, length // 2 + 1), axis, length, norm)
 
 
-def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Transform half of a signal that equals its mirrored conjugate to real frequencies."""
+    dim = dim if axis is None else either(dim, axis, -1)
     x = _complex(input, "hfft")
     axis = _axis(x, dim)
     return into(out, _to_real(conjugate(x), axis, n, _ADJOINT[_norm(norm)]))
 
 
-def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Tensor:
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Transform real frequencies to half of a signal that equals its mirrored conjugate."""
+    dim = dim if axis is None else either(dim, axis, -1)
     x = _real(input, "ihfft")
     axis = _axis(x, dim)
     return into(out, conjugate(r2c_p(_sized(x, axis, n), axis, _ADJOINT[_norm(norm)])))
@@ -234,18 +258,27 @@ def _several(input: Tensor, s: Any, dim: Any, norm: str | None, inverse: bool, n
     return c2c_p(x, axes, inverse, _norm(norm)) if axes else x
 
 
-def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def fftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
+) -> Tensor:
     """Transform along several dims, all of them unless `dim` or `s` says which, to frequencies."""
+    dim = dim if axis is None else either(dim, axis)
     return into(out, _several(input, s, dim, norm, False, "fftn"))
 
 
-def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def ifftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
+) -> Tensor:
     """Transform along several dims from frequencies."""
+    dim = dim if axis is None else either(dim, axis)
     return into(out, _several(input, s, dim, norm, True, "ifftn"))
 
 
-def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def rfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
+) -> Tensor:
     """Transform real values along several dims; the last one's negative frequencies are left out."""
+    dim = dim if axis is None else either(dim, axis)
     x = _real(input, "rfftn")
     axes, sizes = _axes(x, s, dim)
     if not axes:
@@ -257,8 +290,11 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return into(out, c2c_p(x, axes[:-1], False, mode) if axes[1:] else x)
 
 
-def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def irfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
+) -> Tensor:
     """Transform along several dims from frequencies, the last one's being those that are not negative."""
+    dim = dim if axis is None else either(dim, axis)
     x = _complex(input, "irfftn")
     axes, sizes = _axes(x, s, dim)
     if not axes:
@@ -270,8 +306,11 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
     return into(out, _to_real(x, axes[-1], sizes[-1], mode))
 
 
-def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def hfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
+) -> Tensor:
     """Transform half of a mirrored signal along several dims to real frequencies."""
+    dim = dim if axis is None else either(dim, axis)
     x = _complex(input, "hfftn")
     axes, sizes = _axes(x, s, dim)
     if not axes:
@@ -283,8 +322,11 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
     return into(out, _to_real(conjugate(x), axes[-1], sizes[-1], _ADJOINT[mode]))
 
 
-def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Tensor:
+def ihfftn(
+    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None, axis: Any = None
+) -> Tensor:
     """Transform real frequencies along several dims to half of a mirrored signal."""
+    dim = dim if axis is None else either(dim, axis)
     x = _real(input, "ihfftn")
     axes, sizes = _axes(x, s, dim)
     if not axes:
@@ -298,8 +340,9 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
 def _two(several: Any, name: str, doc: str) -> Any:
     def transform(
-        input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
+        input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None, axis: Any = None
     ) -> Tensor:
+        dim = dim if axis is None else either(dim, axis, (-2, -1))
         return several(input, s, dim, norm, out=out)
 
     transform.__name__ = transform.__qualname__ = name
@@ -359,13 +402,15 @@ def _shift_dims(input: Tensor, dim: Any) -> tuple[int, ...]:
     return tuple(dim_in(d, input.array.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
 
 
-def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Move frequency 0 from the front to the middle."""
+    dim = dim if axis is None else either(dim, axis)
     dims = _shift_dims(input, dim)
     return input.roll(tuple(input.array.shape[d] // 2 for d in dims), dims)
 
 
-def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+def ifftshift(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Move frequency 0 from the middle to the front."""
+    dim = dim if axis is None else either(dim, axis)
     dims = _shift_dims(input, dim)
     return input.roll(tuple((input.array.shape[d] + 1) // 2 for d in dims), dims)

@@ -17,7 +17,7 @@ from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from .arguments import dim_in, require_tensor
+from .arguments import dim_in, either, missing, require_tensor
 from .create import apart, into
 from .index import add_rows, beside, index_p, place_p, slice_p, unindex_p
 from .looping import looped_for
@@ -202,7 +202,10 @@ def _check_gather(input: Tensor, index: Tensor, axis: int, op: str) -> None:
             )
 
 
-def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Any = None) -> Tensor:
+def gather(
+    input: Tensor, dim: int | None = None, index: Tensor = None, *, sparse_grad: bool = False, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Pick along `dim` the element that each element of `index` names.
 
     Examples
@@ -211,6 +214,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     tensor([[1],
             [4]])
     """
+    dim = dim if axis is None else either(dim, axis)
     check_index(index, "gather")
     if out is not None:
         apart(out, input, index)
@@ -225,8 +229,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     return into(out, gather_p(input, index, axis))
 
 
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Any = None) -> Tensor:
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None
+) -> Tensor:
     """Pick along `dim` by indices that broadcast against `input`; without `dim`, of all elements in a row."""
+    dim = dim if axis is None else either(dim, axis)
     check_index(indices, "take_along_dim")
     if dim is None:
         return into(out, gather_p(reshape(input, -1), _counted(reshape(indices, -1), input.array.size), 0))
@@ -320,11 +327,13 @@ scatter_add_p: Primitive = nary(
 _scatter_, _scatter_add_ = inplace(scatter_p), inplace(scatter_add_p)
 
 
-def _scatter_operands(input: Tensor, dim: int, index: Tensor, src: Any, op: str) -> tuple[int, Any]:
+def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, op: str) -> tuple[int, Any]:
     """Return the axis, and the values cut to the shape of the index."""
     check_index(index, op)
     axis = dim_in(dim, input.array.ndim)
     if not isinstance(src, TensorBase):
+        if src is None:
+            raise missing(op, "src")
         if index.array.size:
             _check_gather(input, index, axis, op)
         return axis, place_array(np.array(src, input.array.dtype), device_of(input.array))
@@ -353,8 +362,8 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
 def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None,
-    out: Any = None,
+    input: Tensor, dim: int | None = None, index: Tensor = None, src: Any = None, *, value: Any = None,
+    reduce: str | None = None, out: Any = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` written along `dim` where `index` names places.
 
@@ -364,6 +373,7 @@ def scatter(
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
+    dim = dim if axis is None else either(dim, axis)
     given = value if src is None else src
     if reduce is not None:
         return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce]))
@@ -372,9 +382,11 @@ def scatter(
 
 
 def scatter_(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
-) -> Tensor:
+    input: Tensor, dim: int | None = None, index: Tensor = None, src: Any = None, *, value: Any = None,
+    reduce: str | None = None, axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Write `src` along `dim` where `index` names places, in place."""
+    dim = dim if axis is None else either(dim, axis)
     given = value if src is None else src
     if reduce is not None:
         return scatter_reduce_(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce])
@@ -385,17 +397,26 @@ def scatter_(
 def _as_source(input: Tensor, index: Tensor, value: Any) -> Tensor:
     if isinstance(value, TensorBase):
         return value
+    if value is None:
+        raise missing("scatter", "src")
     return wrap(module_of(input.array).full(index.array.shape, value, input.array.dtype))
 
 
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor:
+def scatter_add(
+    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return `input` with `src` added along `dim` where `index` names places; names may repeat."""
+    dim = dim if axis is None else either(dim, axis)
     axis, values = _scatter_operands(input, dim, index, src, "scatter_add")
     return into(out, scatter_add_p(input, values, index, axis))
 
 
-def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+def scatter_add_(
+    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, *, axis: int | None = None
+) -> Tensor:
     """Add `src` along `dim` where `index` names places, in place."""
+    dim = dim if axis is None else either(dim, axis)
     axis, values = _scatter_operands(input, dim, index, src, "scatter_add_")
     return _scatter_add_(input, values, index, axis)
 
@@ -519,32 +540,31 @@ _scatter_reduce_ = inplace(scatter_reduce_p)
 _REDUCES = ("sum", "prod", "mean", "amax", "amin")
 
 
-def _check_reduce(reduce: str) -> None:
+def _check_reduce(reduce: str | None, op: str) -> None:
+    if reduce is None:
+        raise missing(op, "reduce")
     if reduce not in _REDUCES:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
 
 
 def scatter_reduce(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Tensor,
-    reduce: str,
-    *,
-    include_self: bool = True,
-    out: Any = None,
-) -> Tensor:
+    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, reduce: str | None = None, *,
+    include_self: bool = True, out: Any = None, axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return `input` reduced with the values of `src` that `index` sends to each place along `dim`."""
-    _check_reduce(reduce)
+    dim = dim if axis is None else either(dim, axis)
+    _check_reduce(reduce, "scatter_reduce")
     axis, values = _scatter_operands(input, dim, index, src, "scatter_reduce")
     return into(out, scatter_reduce_p(input, values, index, axis, reduce, include_self))
 
 
 def scatter_reduce_(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
+    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, reduce: str | None = None, *,
+    include_self: bool = True, axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Reduce `input` with the values of `src` that `index` sends to each place along `dim`, in place."""
-    _check_reduce(reduce)
+    dim = dim if axis is None else either(dim, axis)
+    _check_reduce(reduce, "scatter_reduce_")
     axis, values = _scatter_operands(input, dim, index, src, "scatter_reduce_")
     return _scatter_reduce_(input, values, index, axis, reduce, include_self)
 
@@ -680,7 +700,9 @@ def _slice_index(index: Any, op: str) -> Any:
     return index
 
 
-def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
+def index_select(
+    input: Tensor, dim: int | None = None, index: Tensor = None, *, out: Any = None, axis: int | None = None
+) -> Tensor:
     """Copy the slices along `dim` that a vector names.
 
     Examples
@@ -689,6 +711,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
     tensor([[2, 0],
             [5, 3]])
     """
+    dim = dim if axis is None else either(dim, axis)
     _slice_index(index, "index_select")
     apart(out, input, index)
     if index.array.ndim == 0:
@@ -697,7 +720,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
     return into(out, result if input.array.ndim else reshape(result, ()) if index.array.size == 1 else result)
 
 
-def _slices_operands(input: Tensor, dim: int, index: Tensor, source: Any, op: str) -> tuple[int, Tensor, Any]:
+def _slices_operands(input: Tensor, dim: int | None, index: Tensor, source: Any, op: str) -> tuple[int, Tensor, Any]:
     require_tensor(source, "source", op)
     _slice_index(index, op)
     rank = input.array.ndim
@@ -726,7 +749,10 @@ def _slices_operands(input: Tensor, dim: int, index: Tensor, source: Any, op: st
     return axis, reshape(index, -1), source
 
 
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1, out: Any = None) -> Tensor:
+def index_add(
+    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, alpha: Any = 1,
+    out: Any = None, axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return `input` with `alpha` times slices of `source` added where a vector names them.
 
     Examples
@@ -734,29 +760,41 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     >>> adjoint.zeros(3).index_add(0, adjoint.tensor([0, 0, 2]), adjoint.ones(3))
     tensor([2., 0., 1.])
     """
+    dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_add")
     return into(out, index_add_p(input, source if alpha == 1 else source * alpha, index, axis))
 
 
-def index_add_(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+def index_add_(
+    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, alpha: Any = 1,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Add `alpha` times slices of `source` where a vector names them, in place."""
+    dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_add_")
     return _index_add_(input, source if alpha == 1 else source * alpha, index, axis)
 
 
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Any = None) -> Tensor:
+def index_copy(
+    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return `input` with slices of `source` where a vector names them."""
+    dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_copy")
     return into(out, index_copy_p(input, source, index, axis))
 
 
-def index_copy_(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def index_copy_(
+    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, axis: int | None = None
+) -> Tensor:
     """Write slices of `source` where a vector names them, in place."""
+    dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_copy_")
     return _index_copy_(input, source, index, axis)
 
 
-def _fill_operands(input: Tensor, dim: int, index: Tensor, value: Any, op: str) -> tuple[int, Tensor, Any]:
+def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op: str) -> tuple[int, Tensor, Any]:
     _slice_index(index, op)
     if isinstance(value, TensorBase):
         if value.array.ndim:
@@ -765,48 +803,54 @@ def _fill_operands(input: Tensor, dim: int, index: Tensor, value: Any, op: str) 
             )
         if value.array.dtype != input.array.dtype:
             value = cast_p(value, input.array.dtype)
+    elif value is None:
+        raise missing(op, "value")
     else:
         value = place_array(np.array(value, input.array.dtype), device_of(input.array))
     return dim_in(dim, input.array.ndim), reshape(index, -1), value
 
 
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+def index_fill(
+    input: Tensor, dim: int | None = None, index: Tensor = None, value: Any = None, *, axis: int | None = None
+) -> Tensor:
     """Return `input` with one value in the slices that a vector names."""
+    dim = dim if axis is None else either(dim, axis)
     axis, index, value = _fill_operands(input, dim, index, value, "index_fill")
     return index_fill_p(input, value, index, axis)
 
 
-def index_fill_(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+def index_fill_(
+    input: Tensor, dim: int | None = None, index: Tensor = None, value: Any = None, *, axis: int | None = None
+) -> Tensor:
     """Write one value into the slices that a vector names, in place."""
+    dim = dim if axis is None else either(dim, axis)
     axis, index, value = _fill_operands(input, dim, index, value, "index_fill_")
     return _index_fill_(input, value, index, axis)
 
 
-def _slices_as_places(input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[int, Tensor]:
+def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Tensor) -> tuple[int, Tensor]:
+    require_tensor(source, "source", "index_reduce")
     axis = dim_in(dim, input.array.ndim)
     vector = reshape(index, (1,) * axis + (-1,) + (1,) * (input.array.ndim - axis - 1))
     return axis, expand_p(vector, source.array.shape)
 
 
 def index_reduce(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    source: Tensor,
-    reduce: str,
-    *,
-    include_self: bool = True,
-    out: Any = None,
-) -> Tensor:
+    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, reduce: str | None = None, *,
+    include_self: bool = True, out: Any = None, axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return `input` reduced ("prod", "mean", "amax", "amin") with the slices of `source` sent to each place."""
+    dim = dim if axis is None else either(dim, axis)
     axis, places = _slices_as_places(input, dim, _slice_index(index, "index_reduce"), source)
     return scatter_reduce(input, axis, places, source, reduce, include_self=include_self, out=out)
 
 
 def index_reduce_(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
+    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, reduce: str | None = None, *,
+    include_self: bool = True, axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Reduce `input` with the slices of `source` sent to each place, in place."""
+    dim = dim if axis is None else either(dim, axis)
     axis, places = _slices_as_places(input, dim, _slice_index(index, "index_reduce_"), source)
     return scatter_reduce_(input, axis, places, source, reduce, include_self=include_self)
 

@@ -13,7 +13,7 @@ from ..core.device import module_of
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
-from .arguments import dim_in
+from .arguments import dim_in, either
 from .create import into
 from .index import slice_p
 from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
@@ -340,8 +340,9 @@ def _split_method(input: Tensor, split_size: Any, dim: int = 0) -> Any:
     return split(input, split_size, dim)
 
 
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Split along `dim` into views of the given sizes."""
+    dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = dim_in(dim, input.array.ndim)
@@ -357,13 +358,15 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
     return split_with_sizes_p(input, _cuts(axis, sizes))
 
 
-def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> Any:
+def unsafe_split(input: Tensor, split_size: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Split as `split` does; the pieces may be written to."""
+    dim = dim if axis is None else either(dim, axis, 0)
     return tuple(slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim))
 
 
-def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> Any:
     """Split as `chunk` does; the pieces may be written to."""
+    dim = dim if axis is None else either(dim, axis, 0)
     return tuple(slice_p(input, index) for index in _cuts_of(chunk(input.detach(), chunks, dim), input, dim))
 
 
@@ -372,7 +375,7 @@ def _cuts_of(pieces: tuple[Tensor, ...], input: Tensor, dim: int) -> tuple[Any, 
     return _cuts(axis, [p.array.shape[axis] for p in pieces])
 
 
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
+def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) -> Any:
     """Split along `dim` into at most `chunks` views of equal size, the last perhaps smaller.
 
     Examples
@@ -380,6 +383,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     >>> adjoint.arange(5).chunk(2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
@@ -392,7 +396,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> Any:
     return split(input, size, axis)
 
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0, *, axis: int | None = None) -> Any:
     """Split along `dim` into a number of views as equal as possible, or before each of some indices.
 
     Examples
@@ -400,6 +404,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     >>> adjoint.arange(5).tensor_split((1, 3))
     (tensor([0]), tensor([1, 2]), tensor([3, 4]))
     """
+    dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     axis = dim_in(dim, input.array.ndim)
@@ -458,7 +463,7 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> Any:
     return _split_along(input, indices_or_sections, 2, "dsplit", 3)
 
 
-def unbind(input: Tensor, dim: int = 0) -> Any:
+def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> Any:
     """Return the views at every place along `dim`.
 
     Examples
@@ -466,6 +471,7 @@ def unbind(input: Tensor, dim: int = 0) -> Any:
     >>> adjoint.arange(4).reshape(2, 2).unbind()
     (tensor([0, 1]), tensor([2, 3]))
     """
+    dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = dim_in(dim, input.array.ndim)

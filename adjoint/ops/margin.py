@@ -182,7 +182,9 @@ def multilabel_soft_margin_loss(
     return reduced(loss, code)
 
 
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False, *, keepdims: bool = False
+) -> Tensor:
     """Measure the distance of vectors along the last dimension; `eps` is added to each difference.
 
     Examples
@@ -190,6 +192,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     >>> adjoint.pairwise_distance(adjoint.zeros(1, 2), adjoint.tensor([[3.0, 4.0]]), eps=0.0)
     tensor([5.])
     """
+    keepdim = keepdim or keepdims
     rank = max(x1.array.ndim, x2.array.ndim)
     away = x1 - x2 + eps
     return vector_norm_p(away, float(p), (rank - 1,) if rank else (), keepdim)

@@ -11,7 +11,7 @@ from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.recorders import nary, parametric
-from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, require_tensor
+from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, either, missing, require_tensor
 from .create import finish, into
 from .elementwise import sub_p
 from .piecewise import abs_p, sgn_p, sign_of, where_p
@@ -108,8 +108,9 @@ vector_norm_p: Any = parametric(
 
 
 def vector_norm(
-    x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
-) -> Tensor:
+    x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Measure the length of a vector, or of all vectors along `dim`; `ord` is any number or infinity.
 
     Examples
@@ -117,6 +118,8 @@ def vector_norm(
     >>> adjoint.linalg.vector_norm(adjoint.tensor([3.0, 4.0]))
     tensor(5.)
     """
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     require_tensor(x, "x", "linalg.vector_norm")
     a = x.array
     if of(a.dtype).category < 2:
@@ -148,15 +151,12 @@ def vector_norm(
 
 
 def matrix_norm(
-    A: Tensor,
-    ord: Any = "fro",
-    dim: Dims = (-2, -1),
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    out: Any = None,
-) -> Tensor:
+    A: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
+    dim = dim if axis is None else either(dim, axis, (-2, -1))
+    keepdim = keepdim or keepdims
     a = A.array
     if of(a.dtype).category < 2:
         raise RuntimeError(
@@ -197,9 +197,12 @@ def _restored(x: Tensor, rank: int, axes: tuple[int, ...]) -> Tensor:
 
 
 def linalg_norm(
-    A: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
-) -> Tensor:
+    A: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Measure a vector or a matrix, whichever `ord` and `dim` make of it."""
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     if isinstance(ord, str) or (ord is not None and _is_matrix(A, dim)):
         if dim is None:
             if A.array.ndim != 2:
@@ -242,18 +245,29 @@ def norm(
     return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype, out=out)
 
 
-def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
+def frobenius_norm(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Measure the length of all elements, or of those along `dim`."""
+    dim = dim if axis is None else either(dim, axis)
+    keepdim = keepdim or keepdims
     return vector_norm(input, 2, dim, keepdim, out=out)
 
 
-def nuclear_norm(input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Tensor:
+def nuclear_norm(
+    input: Tensor, dim: Dims = (-2, -1), keepdim: bool = False, *, out: Any = None, axis: Dims = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Add up the singular values of matrices."""
+    dim = dim if axis is None else either(dim, axis, (-2, -1))
+    keepdim = keepdim or keepdims
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Measure the `pow`-norm of each part of `v` along `dim`; of the whole where `dim` is -1."""
+    dim = dim if axis is None else either(dim, axis, 0)
     if dim == -1:
         return norm(v, pow)
     axis = dim_in(dim, v.array.ndim)
@@ -360,13 +374,18 @@ def pdist(input: Tensor, p: Any = 2) -> Tensor:
     return _distances(sub_p(input[rows], input[others]), float(p), 1)
 
 
-def renorm(input: Tensor, p: Any, dim: int, maxnorm: Any, *, out: Any = None) -> Tensor:
+def renorm(
+    input: Tensor, p: Any, dim: int | None = None, maxnorm: Any = None, *, out: Any = None, axis: int | None = None
+) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`."""
+    dim = dim if axis is None else either(dim, axis)
     a = input.array
     if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if a.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {a.ndim} dimensions")
+    if maxnorm is None:
+        raise missing("renorm", "maxnorm")
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     axis = dim_in(dim, a.ndim)
@@ -374,8 +393,9 @@ def renorm(input: Tensor, p: Any, dim: int, maxnorm: Any, *, out: Any = None) ->
     return into(out, input * where_p(size > maxnorm, maxnorm / (size + 1e-7), 1.0))
 
 
-def renorm_(input: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
+def renorm_(input: Tensor, p: Any, dim: int | None = None, maxnorm: Any = None, *, axis: int | None = None) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`, in place."""
+    dim = dim if axis is None else either(dim, axis)
     return input.copy_(renorm(input.clone(), p, dim, maxnorm))
 
 

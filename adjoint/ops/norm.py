@@ -22,6 +22,7 @@ from ..core.recorders import nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels import norms
 from ..kernels.softmax import LARGE
+from .arguments import either
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sub_p
 from .measure import vector_norm
@@ -629,7 +630,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
     return into(out, div_p(input, expand_as(length, input)))
 
 
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, axis: int | None = None) -> Tensor:
     """Return the cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`.
 
     Examples
@@ -639,6 +640,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """
     from .shape import broadcast_tensors
 
+    dim = dim if axis is None else either(dim, axis, 1)
     if x1.array.shape != x2.array.shape:
         x1, x2 = broadcast_tensors(x1, x2)
     if x1.array.dtype != x2.array.dtype:

@@ -12,7 +12,7 @@ from ..core.device import module_of
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from .arguments import dim_in, require_tensor, shape_from
+from .arguments import dim_in, either, missing, require_tensor, shape_from
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
 from .shape import become, expand_p, reshape, reshape_p, unsqueeze_p
@@ -31,7 +31,7 @@ _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 # --- One place, or a run of places, along a dimension -----------------------------------------------
 
 
-def select(input: Tensor, dim: int, index: Any) -> Tensor:
+def select(input: Tensor, dim: int | None = None, index: Any = None, *, axis: int | None = None) -> Tensor:
     """View the part of `input` at one place along `dim`.
 
     Examples
@@ -39,6 +39,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     >>> adjoint.arange(6).reshape(2, 3).select(1, 2)
     tensor([2, 5])
     """
+    dim = dim if axis is None else either(dim, axis)
     rank = input.array.ndim
     if rank == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -51,7 +52,9 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
     return select_p(input, axis, at)
 
 
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+def narrow(
+    input: Tensor, dim: int | None = None, start: Any = None, length: Any = None, *, axis: int | None = None
+) -> Tensor:
     """View `length` places along `dim`, from `start` on.
 
     Examples
@@ -59,6 +62,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     >>> adjoint.arange(5).narrow(0, 1, 3)
     tensor([1, 2, 3])
     """
+    dim = dim if axis is None else either(dim, axis)
     rank = input.array.ndim
     if rank == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -67,6 +71,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if isinstance(start, TensorBase) and (start.array.ndim or start.array.dtype.kind not in "iu"):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     first = operator.index(start)
+    if length is None:
+        raise missing("narrow", "length")
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= first <= size:
@@ -77,15 +83,23 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     return slice_p(input, (*(_ALL,) * axis, slice(first, first + length), ...))
 
 
-def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Any = None) -> Tensor:
+def narrow_copy(
+    input: Tensor, dim: int | None = None, start: int | None = None, length: Any = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Copy `length` places along `dim`, from `start` on."""
-    if dim >= input.array.ndim:
+    dim = dim if axis is None else either(dim, axis)
+    if dim is not None and dim >= input.array.ndim:
         raise RuntimeError(f"Expected dim < {input.array.ndim} to be true: narrow_copy() along dim {dim}")
     return into(out, narrow(input, dim, start, length).clone())
 
 
-def select_scatter(input: Tensor, src: Tensor, dim: int, index: int, *, out: Any = None) -> Tensor:
+def select_scatter(
+    input: Tensor, src: Tensor, dim: int | None = None, index: Any = None, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return `input` with `src` at one place along `dim`."""
+    dim = dim if axis is None else either(dim, axis)
     part = select(input, dim, index)
     _check_same_shape(part, src, "select_scatter")
     return into(out, set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...)))
@@ -93,9 +107,10 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int, *, out: Any
 
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
-    out: Any = None,
+    out: Any = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` in a slice along `dim`."""
+    dim = dim if axis is None else either(dim, axis, 0)
     item = as_slice(slice(start, end, step))
     index = (*(_ALL,) * dim_in(dim, input.array.ndim), item, ...)
     _check_same_shape(slice_p(input, index), src, "slice_scatter")

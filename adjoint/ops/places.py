@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.dtypes import of
 from ..core.tensor import TensorBase
-from .arguments import beside, dim_in, on_host, shape_from
+from .arguments import beside, dim_in, either, on_host, shape_from
 from .gather import scatter_add_p, scatter_reduce
 from .join import unsafe_split
 from .piecewise import where_p
@@ -100,8 +100,11 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(out))
 
 
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int | None = None
+) -> tuple[Tensor, ...]:
     """Split along `dim` into copies of the given sizes."""
+    dim = dim if axis is None else either(dim, axis, 0)
     return tuple(unsafe_split(input, split_sizes, dim))
 
 

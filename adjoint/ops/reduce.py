@@ -13,7 +13,7 @@ from ..core.recorders import parametric
 from ..kernels import reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
-from .arguments import dim_in, dims_in, dtype_of, shape_from
+from .arguments import dim_in, dims_in, dtype_of, either, missing, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
@@ -137,6 +137,10 @@ def _sum_all(x: Any) -> Any:
 
 
 def _spread_all(g: Any, x_shape: Any) -> Any:
+    if type(g) is ndarray and g.ndim == 0 and math.prod(x_shape) <= _LARGE:
+        out = np.empty(x_shape, g.dtype)
+        out[...] = g
+        return out
     return spread(g, x_shape, tuple(range(len(x_shape))))
 
 
@@ -584,7 +588,10 @@ logsumexp_p: Any = parametric(
 )
 
 
-def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Any = None, keepdims: bool = False) -> Tensor:
+def logsumexp(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Any = None, keepdims: bool = False,
+    axis: Dims = None,
+) -> Tensor:  # fmt: skip
     """Log of the sum of exponentials along `dim`, without overflow.
 
     Examples
@@ -592,6 +599,9 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Any = Non
     >>> adjoint.logsumexp(adjoint.tensor([1000.0, 1000.0]), dim=0)
     tensor(1000.6932)
     """
+    dim = dim if axis is None else either(dim, axis)
+    if dim is None:
+        raise missing("logsumexp", "dim")
     if of(input.array.dtype).category < 2:
         input = cast_p(input, default().np)
     return into(out, logsumexp_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims))
@@ -680,7 +690,7 @@ log_softmax_p: Any = parametric(
 )
 
 
-def _along(primitive: Any, input: Tensor, dim: int, dtype: Any, out: Any) -> Tensor:
+def _along(primitive: Any, input: Tensor, dim: int | None, dtype: Any, out: Any) -> Tensor:
     input = as_given(input, dtype)
     a = input.array
     if of(a.dtype).category != 2:
@@ -696,7 +706,9 @@ def _along(primitive: Any, input: Tensor, dim: int, dtype: Any, out: Any) -> Ten
     return result if out is None else into(out, result)
 
 
-def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, dtype: Any = None, *, out: Any = None, axis: int | None = None
+) -> Tensor:
     """Exponentials along `dim`, divided by their sum.
 
     Examples
@@ -704,11 +716,15 @@ def softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> T
     >>> adjoint.softmax(adjoint.tensor([0.0, 0.0, 1000.0]), dim=0)
     tensor([0., 0., 1.])
     """
+    dim = dim if axis is None else either(dim, axis)
     return _along(softmax_p, input, dim, dtype, out)
 
 
-def log_softmax(input: Tensor, dim: int, dtype: Any = None, *, out: Any = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, dtype: Any = None, *, out: Any = None, axis: int | None = None
+) -> Tensor:
     """Logarithm of the softmax along `dim`, computed without taking it."""
+    dim = dim if axis is None else either(dim, axis)
     return _along(log_softmax_p, input, dim, dtype, out)
 
 
@@ -760,6 +776,7 @@ def any(
     return into(out, any_p(input, axes, keepdim or keepdims))
 
 
-def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+def count_nonzero(input: Tensor, dim: Dims = None, *, axis: Dims = None) -> Tensor:
     """Count the elements that are not zero, all of them or along `dim`."""
+    dim = dim if axis is None else either(dim, axis)
     return count_nonzero_p(input, dims_in(dim, input.array.ndim), False)

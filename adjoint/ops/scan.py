@@ -16,7 +16,7 @@ from ..core.observation import note_read
 from ..core.recorders import nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels import reductions
-from .arguments import dim_in, require_tensor
+from .arguments import dim_in, either, require_tensor
 from .arrange import flip_p
 from .create import finish, into
 from .extremes import running
@@ -201,7 +201,7 @@ logcumsumexp_p: Any = parametric(
 )
 
 
-def _scanned(primitive: Any, input: Tensor, dim: int, *params: Any) -> Tensor:
+def _scanned(primitive: Any, input: Tensor, dim: int | None, *params: Any) -> Tensor:
     """Return a scan along `dim`; a scalar is an axis of one."""
     rank = input.array.ndim
     axis = dim_in(dim, rank)
@@ -210,7 +210,9 @@ def _scanned(primitive: Any, input: Tensor, dim: int, *params: Any) -> Tensor:
     return primitive(input, axis, *params)
 
 
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+def cumsum(
+    input: Tensor, dim: int | None = None, *, dtype: Any = None, out: Any = None, axis: int | None = None
+) -> Tensor:
     """Add up the elements along `dim`, keeping every partial sum.
 
     Examples
@@ -218,31 +220,38 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Te
     >>> adjoint.cumsum(adjoint.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 3., 6.])
     """
+    dim = dim if axis is None else either(dim, axis)
     return into(out, as_given(_scanned(cumsum_p, as_given(input, dtype), dim, False), dtype))
 
 
 _cumsum_, _cumprod_ = inplace(cumsum_p), inplace(cumprod_p)
 
 
-def cumsum_(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def cumsum_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: int | None = None) -> Tensor:
     """Overwrite `input` with its partial sums along `dim`."""
+    dim = dim if axis is None else either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
     return _cumsum_(input, axis, False) if input.array.ndim else input
 
 
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+def cumprod(
+    input: Tensor, dim: int | None = None, *, dtype: Any = None, out: Any = None, axis: int | None = None
+) -> Tensor:
     """Multiply the elements along `dim`, keeping every partial product."""
+    dim = dim if axis is None else either(dim, axis)
     return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
 
 
-def cumprod_(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def cumprod_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: int | None = None) -> Tensor:
     """Overwrite `input` with its partial products along `dim`."""
+    dim = dim if axis is None else either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
     return _cumprod_(input, axis) if input.array.ndim else input
 
 
-def logcumsumexp(input: Tensor, dim: int, *, out: Any = None) -> Tensor:
+def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
     """Log of the partial sums of exponentials along `dim`, without overflow."""
+    dim = dim if axis is None else either(dim, axis)
     if of(input.array.dtype).category < 2:
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{title_of(input.array.dtype)}'")
     return into(out, _scanned(logcumsumexp_p, input, dim))
@@ -294,7 +303,7 @@ cummin_p: Any = parametric(
 )
 
 
-def _run(primitive: Any, result: Any, input: Tensor, dim: int, out: Any) -> Any:
+def _run(primitive: Any, result: Any, input: Tensor, dim: int | None, out: Any) -> Any:
     a = input.array
     axis = dim_in(dim, a.ndim)
     if a.ndim == 0:
@@ -304,13 +313,15 @@ def _run(primitive: Any, result: Any, input: Tensor, dim: int, out: Any) -> Any:
     return result(found if out is None else tuple(map(into, out, found)))
 
 
-def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
+def cummax(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
     """Find the largest element so far along `dim`, and its place."""
+    dim = dim if axis is None else either(dim, axis)
     return _run(cummax_p, return_types.cummax, input, dim, out)
 
 
-def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
+def cummin(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Any:
     """Find the smallest element so far along `dim`, and its place."""
+    dim = dim if axis is None else either(dim, axis)
     return _run(cummin_p, return_types.cummin, input, dim, out)
 
 
@@ -318,14 +329,9 @@ def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
 
 
 def diff(
-    input: Tensor,
-    n: int = 1,
-    dim: int = -1,
-    prepend: Tensor | None = None,
-    append: Tensor | None = None,
-    *,
-    out: Any = None,
-) -> Tensor:
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *,
+    out: Any = None, axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Subtract each element from the next one along `dim`, `n` times over.
 
     Examples
@@ -333,6 +339,7 @@ def diff(
     >>> adjoint.diff(adjoint.tensor([1, 4, 9]))
     tensor([3, 5])
     """
+    dim = dim if axis is None else either(dim, axis, -1)
     from .join import cat
 
     if input.array.ndim == 0:
@@ -359,7 +366,9 @@ def diff(
     return into(out, x)
 
 
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1, axis: Any = None
+) -> tuple[Tensor, ...]:
     """Estimate the derivative along each dim from neighbours on both sides; at the ends, from one side.
 
     `spacing` is the distance of the points, or a list with one for each dim: a number, or coordinates.
@@ -369,6 +378,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     >>> adjoint.gradient(adjoint.tensor([0.0, 1.0, 4.0, 9.0]))
     (tensor([1., 2., 4., 5.]),)
     """
+    dim = dim if axis is None else either(dim, axis)
     rank = input.array.ndim
     dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     axes = [dim_in(d, rank) for d in dims]
@@ -430,8 +440,9 @@ def _slopes(x: Tensor, axis: int, step: Any, order: int) -> Tensor:
     return cat([left, *inner, right], axis)
 
 
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None) -> Tensor:
     """Measure the area under `y`, with straight lines between the points, along `dim`."""
+    dim = dim if axis is None else either(dim, axis, -1)
     axis = dim_in(dim, y.array.ndim)
     if y.array.shape[axis] == 0:
         return y.sum(axis) * 1.0
@@ -439,13 +450,17 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     return (pieces * width).sum(axis) / 2.0 if x is not None else pieces.sum(axis) * (dx / 2.0)
 
 
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None) -> Tensor:
     """Measure the area under `y`, with straight lines between the points, along `dim`."""
+    dim = dim if axis is None else either(dim, axis, -1)
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None
+) -> Tensor:
     """Measure the area under `y` up to each point, along `dim`."""
+    dim = dim if axis is None else either(dim, axis, -1)
     axis = dim_in(dim, y.array.ndim)
     pieces, width = _trapezoids(y, x, dx, axis, "cumulative_trapezoid")
     if x is not None:
@@ -628,7 +643,10 @@ def _boxed(points: Any, edges: list[Any], weights: Any) -> Any:
 
 
 @looped
-def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None) -> Tensor:
+def hash_tensor(
+    input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None, axis: Any = None,
+    keepdims: bool = False,
+) -> Tensor:  # fmt: skip
     """Return a number that changes with any element: all of them, as 64 bits each, combined by exclusive or.
 
     Examples
@@ -636,6 +654,8 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     >>> adjoint.hash_tensor(adjoint.tensor([1, 2, 7])).item()
     4
     """
+    dim = dim if axis is None else either(dim, axis, ())
+    keepdim = keepdim or keepdims
     note_read("hash_tensor", input)
     if mode != 0:
         raise RuntimeError(f"hash_tensor: Unknown mode: {mode}; only 0, exclusive or, is there")

@@ -18,7 +18,7 @@ from ..core.dtypes import dtype
 from ..core.inplace import check_writable, is_leaf_node
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
-from .arguments import dim_in, dims_in, shape_from
+from .arguments import dim_in, dims_in, either, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -369,8 +369,9 @@ def ravel(input: Tensor) -> Tensor:
     return reshape_p(contiguous(input), (input.array.size,))
 
 
-def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+def unflatten(input: Tensor, dim: int | None = None, sizes: Any = None, *, axis: int | None = None) -> Tensor:
     """Split one dimension into several; one of `sizes` may be -1."""
+    dim = dim if axis is None else either(dim, axis)
     shape = input.array.shape
     d = dim_in(dim, len(shape))
     wanted = shape_from((sizes,))
@@ -406,7 +407,7 @@ _squeezes = [
 squeeze_p: Primitive = _squeezes[1]
 
 
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+def squeeze(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Drop dimensions of size 1: all of them, or those of `dim` that are.
 
     Examples
@@ -414,6 +415,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     >>> adjoint.zeros(1, 2, 1).squeeze(0).shape
     adjoint.Size([2, 1])
     """
+    dim = dim if axis is None else either(dim, axis)
     shape = input.array.shape
     if dim is None:
         dims: Sequence[int] = range(len(shape))
@@ -439,7 +441,7 @@ unsqueeze_p: Primitive = parametric(
 )
 
 
-def unsqueeze(input: Tensor, dim: int) -> Tensor:
+def unsqueeze(input: Tensor, dim: int | None = None, *, axis: int | None = None) -> Tensor:
     """Insert a dimension of size 1 at `dim`.
 
     Examples
@@ -447,6 +449,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> adjoint.zeros(2, 3).unsqueeze(1).shape
     adjoint.Size([2, 1, 3])
     """
+    dim = dim if axis is None else either(dim, axis)
     return unsqueeze_p(input, dim_in(dim, input.array.ndim + 1))
 
 
@@ -841,11 +844,13 @@ def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return become(input, transpose(input, dim0, dim1), "swapdims_")
 
 
-def squeeze_(input: Tensor, dim: Any = None) -> Tensor:
+def squeeze_(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """Drop dimensions of size 1, in place."""
+    dim = dim if axis is None else either(dim, axis)
     return become(input, squeeze(input, dim), "squeeze_")
 
 
-def unsqueeze_(input: Tensor, dim: int) -> Tensor:
+def unsqueeze_(input: Tensor, dim: int | None = None, *, axis: int | None = None) -> Tensor:
     """Insert a dimension of size 1, in place."""
+    dim = dim if axis is None else either(dim, axis)
     return become(input, unsqueeze(input, dim), "unsqueeze_")

@@ -15,7 +15,7 @@ from ..core.observation import opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from .arguments import dim_in, require_tensor
+from .arguments import dim_in, either, require_tensor
 from .convert import host
 from .create import apart, into
 from .gather import gather_p, gathering
@@ -88,7 +88,9 @@ best_p: Primitive = parametric(
 sort_p, topk_p, kthvalue_p = gathering("sort"), gathering("topk"), gathering("kthvalue")
 
 
-def sort(input: Tensor, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+def sort(
+    input: Tensor, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None, axis: Any = None
+) -> Any:
     """Sort along `dim`; return values and the indices they came from. Equal elements keep their order.
 
     Examples
@@ -97,13 +99,16 @@ def sort(input: Tensor, dim: Any = -1, descending: bool = False, stable: bool = 
     >>> values, indices
     (tensor([3., 2., 1.]), tensor([0, 2, 1]))
     """
+    dim = dim if axis is None else either(dim, axis, -1)
     axis = dim_in(dim, input.array.ndim)
     order = argsort_p(input, axis, bool(descending))
     found = (sort_p(input, order, axis), order)
     return return_types.sort(found if out is None else map(into, out, found))
 
 
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, axis: int | None = None
+) -> Tensor:
     """Return the indices that sort along `dim`.
 
     Examples
@@ -111,6 +116,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     >>> adjoint.argsort(adjoint.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
+    dim = dim if axis is None else either(dim, axis, -1)
     return argsort_p(input, dim_in(dim, input.array.ndim), bool(descending))
 
 
@@ -119,7 +125,10 @@ def msort(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, sort(input, 0)[0])
 
 
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None,
+    axis: int | None = None,
+) -> Any:  # fmt: skip
     """Return the `k` largest (or smallest) elements along `dim`, best first, and their indices.
 
     Examples
@@ -127,6 +136,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     >>> adjoint.topk(adjoint.tensor([1, 4, 2]), 2).values
     tensor([4, 2])
     """
+    dim = dim if axis is None else either(dim, axis, -1)
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis] if input.array.ndim else 1
     if not 0 <= k <= length:
@@ -140,7 +150,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return return_types.topk(found if out is None else map(into, out, found))
 
 
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None, axis: int | None = None,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
     """Return the `k`-th smallest element along `dim`, counted from 1, and its index.
 
     Examples
@@ -148,6 +161,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     >>> adjoint.kthvalue(adjoint.tensor([3, 1, 2]), 2).values
     tensor(2)
     """
+    dim = dim if axis is None else either(dim, axis, -1)
+    keepdim = keepdim or keepdims
     if out is not None:
         apart(out[0], input)
     rank = input.array.ndim
