@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
 from ..core.nodes import MultipleNode, output_node, wrap
@@ -16,7 +17,6 @@ from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops import create
 
-Tensor = Any
 ndarray = np.ndarray
 
 
@@ -285,4 +285,4 @@ def _settled(g: Any, x: Any, index: int, allow_unused: bool, materialize: bool) 
             "One of the differentiated Tensors appears to not have been used in the graph. Set "
             f"allow_unused=True if this is the desired behavior (input {index})."
         )
-    return create.zeros_like(x) if materialize and isinstance(x, TensorBase) else None
+    return create.zeros_like(cast(Any, x)) if materialize and isinstance(x, TensorBase) else None

@@ -53,8 +53,6 @@ __all__ = [
     "once_differentiable",
 ]
 
-Tensor = Any
-
 
 class _Kept:
     """A tensor given to `save_for_backward`: enough to give it back without holding an output."""

@@ -16,8 +16,6 @@ from .differentiate import grad
 from .grad_mode import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
-
-Tensor = Any
 Tensors = tuple[Any, ...]
 
 

@@ -53,9 +53,9 @@ class _Context:
         if isinstance(function, type):
             raise TypeError(f"{type(self).__name__} decorates functions, not classes; decorate its methods")
         if _has_flag(function, _GENERATOR):
-            return _wrapped_generator(self.clone, function)  # type: ignore[no-any-return]
+            return _wrapped_generator(self.clone, function)
         if _has_flag(function, _COROUTINE):
-            return _wrapped_coroutine(self.clone, function)  # type: ignore[no-any-return]
+            return _wrapped_coroutine(self.clone, function)
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
@@ -22,8 +23,6 @@ from .differentiate import grad
 from .function import Function
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
-
-Tensor = Any
 Jacobian = Any  # a NumPy array: entries of the input, entries of the output
 
 
@@ -86,12 +85,12 @@ class _Subject:
         self.first = [o for o in _as_tuple(func(*self.inputs)) if isinstance(o, TensorBase)]
         self.where = [i for i, o in enumerate(self.first) if o.requires_grad]  # type: ignore[attr-defined]
 
-    def outputs(self) -> list[Tensor]:
+    def outputs(self) -> list[Any]:
         """Run the function again and return its differentiable outputs."""
         found = [o for o in _as_tuple(self.func(*self.inputs)) if isinstance(o, TensorBase)]
         return [found[i] for i in self.where] if self.where else found
 
-    def outputs_of(self, inputs: tuple[Any, ...]) -> list[Tensor]:
+    def outputs_of(self, inputs: tuple[Any, ...]) -> list[Any]:
         """Run the function on other inputs and return the same outputs."""
         found = [o for o in _as_tuple(self.func(*inputs)) if isinstance(o, TensorBase)]
         return [found[i] for i in self.where] if self.where else found
@@ -707,7 +706,7 @@ def gradgradcheck(
     )
 
 
-def _random_start(output: Tensor, random: np.random.Generator, noncontiguous: bool) -> Tensor:
+def _random_start(output: Any, random: np.random.Generator, noncontiguous: bool) -> Tensor:
     """Return a random gradient for an output, itself differentiable."""
     size = output.array.size * (2 if noncontiguous else 1)
     values = random.uniform(-1, 1, size)

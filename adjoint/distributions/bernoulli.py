@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.size import Size
 from ..ops.loss import binary_cross_entropy_with_logits
@@ -12,8 +13,6 @@ from . import constraints
 from .chances import Chances
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["Bernoulli"]
 

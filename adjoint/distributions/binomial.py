@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..ops.variates import binomial
 from . import constraints
 from .chances import Chances
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["Binomial"]
 

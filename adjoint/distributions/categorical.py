@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import finfo, int64
 from ..core.size import Size
 from . import constraints
 from .chances import Chances
 from .utils import ops
-
-Tensor = Any
 
 __all__ = ["Categorical"]
 

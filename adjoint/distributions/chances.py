@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from .distribution import Distribution
 from .utils import lazy_property, logits_to_probs, probs_to_logits
-
-Tensor = Any
 
 
 class Chances(Distribution):

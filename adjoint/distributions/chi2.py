@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from . import constraints
 from .gamma import Gamma
-
-Tensor = Any
 
 __all__ = ["Chi2"]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import bool_, finfo
 from ..linalg import cholesky_ex, eigvalsh, vector_norm
 from .utils import ops
-
-Tensor = Any
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",

@@ -6,6 +6,7 @@ import math
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.size import Size
 from ..ops.loss import binary_cross_entropy_with_logits
@@ -13,8 +14,6 @@ from . import constraints
 from .chances import Chances
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, ops
-
-Tensor = Any
 
 __all__ = ["ContinuousBernoulli"]
 

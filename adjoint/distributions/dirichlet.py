@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from ..ops.embedding import one_hot
 from ..ops.variates import _sample_dirichlet
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import ops
-
-Tensor = Any
 
 __all__ = ["Dirichlet"]
 

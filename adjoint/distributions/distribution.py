@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..func import debug_unwrap
 from . import constraints
 from .utils import lazy_property
-
-Tensor = Any
 
 __all__ = ["Distribution"]
 

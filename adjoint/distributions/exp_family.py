@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import enable_grad, grad
 from .distribution import Distribution
-
-Tensor = Any
 
 __all__ = ["ExponentialFamily"]
 

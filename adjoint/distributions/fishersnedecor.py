@@ -5,14 +5,13 @@ from __future__ import annotations
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import finfo
 from ..core.size import Size
 from . import constraints
 from .distribution import Distribution
 from .gamma import Gamma
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["FisherSnedecor"]
 

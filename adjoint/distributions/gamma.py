@@ -5,14 +5,13 @@ from __future__ import annotations
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import finfo
 from ..core.size import Size
 from ..ops.variates import _standard_gamma
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["Gamma"]
 

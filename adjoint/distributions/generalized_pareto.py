@@ -6,12 +6,11 @@ import math
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from . import constraints
 from .distribution import Distribution
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["GeneralizedPareto"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.dtypes import finfo
 from ..core.size import Size
@@ -12,8 +13,6 @@ from ..ops.loss import binary_cross_entropy_with_logits
 from . import constraints
 from .chances import Chances
 from .utils import broadcast_all
-
-Tensor = Any
 
 __all__ = ["Geometric"]
 

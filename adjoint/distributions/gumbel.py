@@ -6,14 +6,13 @@ import math
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import default, finfo
 from . import constraints
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform
 from .uniform import Uniform
 from .utils import broadcast_all, euler_constant, ops
-
-Tensor = Any
 
 __all__ = ["Gumbel"]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .transforms import AbsTransform
 from .utils import ops
-
-Tensor = Any
 
 __all__ = ["HalfNormal"]
 

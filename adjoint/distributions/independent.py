@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from . import constraints
 from .distribution import Distribution
 from .utils import _sum_rightmost
-
-Tensor = Any
 
 __all__ = ["Independent"]
 

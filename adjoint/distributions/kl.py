@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .._typing import Tensor
 from ..linalg import solve_triangular
 from ..ops.activation import softplus
 from .bernoulli import Bernoulli
@@ -38,7 +39,6 @@ from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 from .utils import _sum_rightmost, euler_constant, ops
 
-Tensor = Any
 Formula = Callable[[Any, Any], Any]
 
 __all__ = ["kl_divergence", "register_kl"]

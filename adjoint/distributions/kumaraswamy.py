@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from . import constraints
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform
 from .uniform import Uniform
 from .utils import broadcast_all, euler_constant, ops
-
-Tensor = Any
 
 __all__ = ["Kumaraswamy"]
 

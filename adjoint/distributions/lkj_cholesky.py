@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import finfo
 from ..core.size import Size
 from ..linalg import vector_norm
@@ -12,8 +13,6 @@ from . import constraints
 from .beta import Beta
 from .distribution import Distribution
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["LKJCholesky"]
 

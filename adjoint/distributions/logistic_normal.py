@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .transforms import StickBreakingTransform
-
-Tensor = Any
 
 __all__ = ["LogisticNormal"]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from ..linalg import cholesky, solve_triangular
 from . import constraints
 from .distribution import Distribution
 from .multivariate_normal import _batch_mahalanobis, _batch_mv
 from .utils import _standard_normal, lazy_property, ops
-
-Tensor = Any
 
 __all__ = ["LowRankMultivariateNormal"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.size import Size
 from . import constraints
@@ -11,8 +12,6 @@ from .categorical import Categorical
 from .constraints import MixtureSameFamilyConstraint
 from .distribution import Distribution
 from .utils import ops
-
-Tensor = Any
 
 __all__ = ["MixtureSameFamily"]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from . import constraints
 from .binomial import Binomial
 from .categorical import Categorical
 from .distribution import Distribution
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["Multinomial"]
 

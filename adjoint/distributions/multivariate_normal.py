@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from ..linalg import cholesky, solve_triangular
 from . import constraints
 from .distribution import Distribution
 from .utils import _standard_normal, lazy_property, ops
-
-Tensor = Any
 
 __all__ = ["MultivariateNormal"]
 

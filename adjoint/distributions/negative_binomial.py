@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..ops.activation import logsigmoid
 from . import constraints
 from .chances import Chances
 from .gamma import Gamma
 from .utils import broadcast_all, lazy_property, ops
-
-Tensor = Any
 
 __all__ = ["NegativeBinomial"]
 

@@ -6,13 +6,12 @@ import math
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.size import Size
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import _standard_normal, broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["Normal"]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from ..ops.embedding import one_hot
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
 from .utils import ops
-
-Tensor = Any
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from . import constraints
 from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform
 from .utils import broadcast_all
-
-Tensor = Any
 
 __all__ = ["Pareto"]
 

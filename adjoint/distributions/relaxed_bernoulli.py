@@ -5,14 +5,13 @@ from __future__ import annotations
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from . import constraints
 from .chances import Chances
 from .transformed_distribution import TransformedDistribution
 from .transforms import SigmoidTransform
 from .utils import broadcast_all, clamp_probs, ops
-
-Tensor = Any
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from . import constraints
 from .categorical import Categorical
@@ -11,8 +12,6 @@ from .distribution import Distribution
 from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
 from .utils import broadcast_all, clamp_probs, ops
-
-Tensor = Any
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from . import constraints
 from .chi2 import Chi2
 from .distribution import Distribution
 from .utils import _standard_normal, broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["StudentT"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.size import Size
 from . import constraints
@@ -11,8 +12,6 @@ from .distribution import Distribution
 from .independent import Independent
 from .transforms import ComposeTransform, Transform
 from .utils import _sum_rightmost
-
-Tensor = Any
 
 __all__ = ["TransformedDistribution"]
 
@@ -93,7 +92,8 @@ class TransformedDistribution(Distribution):
         """Return the base's log-density at the inverse image, less the logarithm of the Jacobian."""
         if self._validate_args:
             self._validate_sample(value)
-        dims, total, y = len(self.event_shape), 0.0, value
+        total: Any = 0.0
+        dims, y = len(self.event_shape), value
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             dims += transform.domain.event_dim - transform.codomain.event_dim

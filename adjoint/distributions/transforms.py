@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import finfo
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..ops.activation import softplus
 from . import constraints
 from .utils import _sum_rightmost, broadcast_all, lazy_property, ops, tril_matrix_to_vec, vec_to_tril_matrix
-
-Tensor = Any
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
@@ -841,7 +840,7 @@ class CatTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the pieces' log-Jacobians, put together or summed."""
-        logs = []
+        logs: list[Any] = []
         for t, a, b in zip(self.transforms, self._pieces(x), self._pieces(y), strict=True):
             log = t.log_abs_det_jacobian(a, b)
             logs.append(_sum_rightmost(log, self.event_dim - t.event_dim) if t.event_dim < self.event_dim else log)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..core.size import Size
 from . import constraints
 from .distribution import Distribution
 from .utils import broadcast_all, ops
-
-Tensor = Any
 
 __all__ = ["Uniform"]
 

@@ -7,12 +7,11 @@ from functools import update_wrapper
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import enable_grad
 from ..core.dtypes import default, finfo
 from ..core.tensor import TensorBase
 from ..ops import namespace
-
-Tensor = Any
 
 __all__ = [
     "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec",

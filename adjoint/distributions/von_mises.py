@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd import no_grad
 from ..core.dtypes import float64
 from ..core.size import Size
@@ -12,8 +13,6 @@ from ..ops.special import i0e, i1e
 from . import constraints
 from .distribution import Distribution
 from .utils import broadcast_all, lazy_property, ops
-
-Tensor = Any
 
 __all__ = ["VonMises"]
 

@@ -7,6 +7,7 @@ import warnings
 from numbers import Number
 from typing import Any
 
+from .._typing import Tensor
 from ..core.dtypes import finfo
 from ..core.size import Size
 from ..linalg import cholesky
@@ -15,8 +16,6 @@ from .chi2 import Chi2
 from .exp_family import ExponentialFamily
 from .multivariate_normal import _only_matrix, _precision_to_scale_tril
 from .utils import lazy_property, ops
-
-Tensor = Any
 
 __all__ = ["Wishart"]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd.differentiate import grad
 from ..autograd.grad_mode import enable_grad
 from ..ops.create import zeros
 from . import functional as F
-
-Tensor = Any
 
 
 def _input_grad(dims: int, input_size: Any, weight: Tensor, grad_output: Tensor, *options: Any) -> Tensor:

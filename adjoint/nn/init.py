@@ -8,13 +8,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .._typing import Tensor
 from ..autograd.grad_mode import no_grad
 from ..ops.create import empty, empty_like
 from ..ops.decomposition import qr as _qr
 from ..ops.random import randperm
 from ..ops.ranges import eye as _identity
-
-Tensor = Any
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",

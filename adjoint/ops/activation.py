@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -27,7 +28,6 @@ from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
 from .piecewise import abs_p, clamp_max_p, where_p
 from .shape import reshape_p
 
-Tensor = Any
 Number = Any
 
 ndarray = np.ndarray

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
@@ -29,8 +30,6 @@ __all__ = [
     "combinations", "constant_pad_nd", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile",
     "tril", "tril_indices", "triu", "triu_indices",
 ]  # fmt: skip
-
-Tensor = Any
 ndarray = np.ndarray
 
 # --- Repeating --------------------------------------------------------------------------------------
@@ -251,13 +250,13 @@ def _zero_of(x: Any) -> Any:
 
 def _tril(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
-        return selection.where(np.tri(*x.shape[-2:], diagonal, bool), x, _zero_of(x))
+        return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x))
     return module_of(x).tril(x, diagonal)
 
 
 def _triu(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
-        return selection.where(np.tri(*x.shape[-2:], diagonal - 1, bool), _zero_of(x), x)
+        return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x)
     return module_of(x).triu(x, diagonal)
 
 

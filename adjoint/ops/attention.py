@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import of
 from ..core.recorders import Primitive, nary
@@ -22,8 +23,6 @@ from .join import cat
 from .piecewise import where_p
 from .reduce import softmax_p
 from .shape import transpose_p
-
-Tensor = Any
 
 ndarray = np.ndarray
 _FULL = (np.dtype("float32"), np.dtype("float64"))
@@ -209,7 +208,7 @@ def _canonical_mask(
 
 def _in_projection(
     query: Tensor, key: Tensor, value: Tensor, packed: Any, separate: tuple[Any, Any, Any], bias: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     width = query.array.shape[-1]
     if packed is not None:
         weights: Any = packed.chunk(3) if packed.array.shape[0] == 3 * width else packed.split(width)

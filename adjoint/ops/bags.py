@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.tensor import TensorBase, note_write
@@ -18,8 +19,6 @@ from .looping import looped_for
 from .piecewise import where_p
 from .reduce import title_of
 from .shape import reshape_p
-
-Tensor = Any
 
 
 def _check_numbers(input: Any, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented
@@ -18,7 +19,6 @@ from ..core.tensor import TensorBase
 from .arguments import require_any, require_pair, require_tensor
 from .create import into
 
-Tensor = Any
 Number = Any
 
 # --- Order and equality -----------------------------------------------------------------------------

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
@@ -20,7 +21,6 @@ from .create import into
 from .elementwise import add_p, mul_p
 from .shape import reshape_p
 
-Tensor = Any
 Number = Any
 
 __all__ = [
@@ -292,7 +292,7 @@ def matmul_operator(input: Tensor, other: Any) -> Any:
 def rmatmul_operator(input: Tensor, other: Any) -> Any:
     """Answer ``other @ input``."""
     if isinstance(other, TensorBase):
-        return matmul(other, input)
+        return matmul(cast(Any, other), input)
     return matmul(input.new_tensor(other), input) if isinstance(other, np.ndarray) else NotImplemented
 
 
@@ -583,9 +583,7 @@ project_p: Any = binary(
     x=_linear_x,
     y=_linear_weight,
     jvp="bilinear",
-    batch=broadcasting(
-        lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)
-    ),
+    batch=broadcasting(lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)),
     node_name="MmBackward0",
     saved={"x": "self", "y": "mat2"},
 )

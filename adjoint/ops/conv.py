@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.recorders import nary, parametric
@@ -27,8 +28,6 @@ __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "convolution",
 ]  # fmt: skip
-
-Tensor = Any
 Ints = tuple[int, ...]
 
 # --- The primitives ---------------------------------------------------------------------------------
@@ -155,7 +154,7 @@ def _weigh_batch(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups
 
 _SAVED = {"x": "input", "w": "weight", "b": "bias", "before": "padding"}
 
-conv_p = nary(
+conv_p: Any = nary(
     _conv,
     inputs=3,
     x=_conv_x,
@@ -167,7 +166,7 @@ conv_p = nary(
     node_name="ConvolutionBackward0",
     saved=_SAVED,
 )
-conv_transpose_p = nary(
+conv_transpose_p: Any = nary(
     _conv_transpose,
     inputs=3,
     x=_transpose_x,
@@ -180,7 +179,7 @@ conv_transpose_p = nary(
     saved=_SAVED,
 )
 # The kernel that an input and the gradient of the result call for.
-weigh_p = nary(
+weigh_p: Any = nary(
     _weigh,
     inputs=2,
     x=_weigh_x,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import printing
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
@@ -19,8 +20,6 @@ from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
 from .compare import zeros_p
 from .shape import cast_p, clone, expand_p, reshape_p
-
-Tensor = Any
 
 
 def concrete(x: TensorBase, what: str) -> Any:
@@ -86,7 +85,7 @@ def to(
     return converted(input, dtype, device, copy, memory_format)
 
 
-def converted(input: Tensor, dtype: Any, device: Any, copy: bool, memory_format: Any) -> Tensor:
+def converted(input: Any, dtype: Any, device: Any, copy: bool, memory_format: Any) -> Tensor:
     """Return `input` of a dtype and on a device; None leaves either as it is."""
     out = input
     if device is not None:
@@ -128,7 +127,7 @@ def cuda(input: Tensor, device: Any = None, non_blocking: bool = False, memory_f
 _BY_TITLE = {d.title: d for d in dtypes.ALL}
 
 
-def type_name(x: Tensor) -> str:
+def type_name(x: Any) -> str:
     """Return the name of a tensor's type: ``adjoint.FloatTensor``, ``adjoint.cuda.LongTensor``."""
     place = "cuda." if devices.of(x.array).type == "cuda" else ""
     return f"adjoint.{place}{dtypes.of(x.array.dtype).title}Tensor"
@@ -256,7 +255,7 @@ def as_numpy(x: TensorBase, force: bool) -> Any:
 def text_of(x: Any) -> str:
     """Return the tensor as torch prints it."""
     array = x.array
-    if isinstance(array, Payload):
+    if isinstance(array, Payload) and array.level:
         return repr(array)
     place = devices.of(array)
     node = x.node

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .._typing import Tensor
 from ..core.tensor import TensorBase
 from . import create, index, join, kinds, parts, shape
 from .arguments import dim_in, either
-
-Tensor = Any
 
 
 def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,8 +20,6 @@ __all__: list[str] = []
 # Where a leaf that does not require grad at the moment keeps its node, with the hooks on it.
 RESTING = "_resting_node"
 
-Tensor = Any
-
 
 def as_kind(x: Any, kind: type) -> Any:
     """Return a fresh tensor as an instance of a subclass, without calling its constructor."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
@@ -19,8 +20,6 @@ from ..core.payload import Payload
 from ..core.tensor import InferenceStorage, Storage, TensorBase
 from .arguments import shape_from
 from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of
-
-Tensor = Any
 
 __all__ = [
     "as_tensor", "asarray", "empty", "empty_like", "empty_permuted", "empty_strided", "from_numpy", "frombuffer",
@@ -483,10 +482,10 @@ primitive.into = into
 # --- Like another tensor ----------------------------------------------------------------------------
 
 
-def at_level_of(input: Tensor, made: Tensor) -> Tensor:
+def at_level_of(input: Any, made: Tensor) -> Tensor:
     """Return a fresh tensor at the levels of the batches that `input` is in, so that it can be written with it."""
     payload = input.array
-    if not isinstance(payload, Payload):
+    if not isinstance(payload, Payload) or not payload.level:
         return made
     below = payload.below()
     made = at_level_of(below if isinstance(below, TensorBase) else wrap(below), made)

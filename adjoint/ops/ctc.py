@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.observation import note_read
@@ -27,8 +28,6 @@ from .piecewise import where_p
 from .reduce import title_of
 from .shape import cast_p, reshape_p
 from .special import logaddexp_p
-
-Tensor = Any
 
 ndarray = np.ndarray
 # Stands for the logarithm of zero: unlike -inf it can be subtracted from itself.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.observation import note_read
@@ -49,8 +50,6 @@ from .measure import conjugate, real_part
 from .piecewise import where_p
 from .reduce import part, widened
 from .shape import cast_p, expand_p, reshape_p, sum_to_p
-
-Tensor = Any
 
 __all__ = [
     "geqrf",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import modes
 from ..core.nodes import wrap
@@ -15,8 +16,6 @@ from ..core.payload import Payload
 from .arguments import beside
 from .elementwise import add_p, mul_p
 from .random import stream_of
-
-Tensor = Any
 
 _SELU_LEAST = 1.7580993408473766  # what selu tends to far below zero, negated: alpha times its scale
 

@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from .._typing import Tensor
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
@@ -13,8 +14,6 @@ from .contraction import check_dtypes, multiply, multiply_matrices
 from .create import into
 from .reduce import sum_p
 from .shape import expand_p, permute_p, reshape_p
-
-Tensor = Any
 
 __all__ = ["einsum", "tensordot"]
 

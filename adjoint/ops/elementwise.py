@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented
@@ -31,7 +32,6 @@ from .create import into, tensor
 from .piecewise import where_p
 from .shape import cast_p, conj_p, reshape_p
 
-Tensor = Any
 Number = Any
 
 # --- Arithmetic -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import wrap
@@ -20,8 +21,6 @@ from .piecewise import where_p
 from .shape import cast_p, reshape_p
 
 __all__ = ["embedding"]
-
-Tensor = Any
 ndarray = np.ndarray
 
 
@@ -129,7 +128,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    array = tensor.array
+    array: Any = tensor.array
     if of(array.dtype).name != "int64":
         raise RuntimeError(
             f"one_hot is only applicable to index tensor of type LongTensor, not {of(array.dtype).name}."
@@ -137,7 +136,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if isinstance(array, Payload) and num_classes != -1:
-        hot = eq_p(reshape_p(tensor, (*array.shape, 1)), wrap(np.arange(num_classes)))
+        hot = eq_p(reshape_p(tensor, (*tensor.shape, 1)), wrap(np.arange(num_classes)))
         return cast_p(hot, np.dtype(np.int64))
     if array.size:
         if array.min() < 0:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.recorders import Primitive, nary
@@ -20,8 +21,6 @@ from .loss import MEAN, NONE, SUM, reduction_of
 from .piecewise import where_p
 from .reduce import _sum, log_softmax_p, softmax_p, sum_p, title_of
 from .shape import cast_p, expand_p, reshape_p
-
-Tensor = Any
 
 ndarray = np.ndarray
 _FULL = (np.dtype("float32"), np.dtype("float64"))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.primitive import by_ufunc
@@ -20,7 +21,6 @@ from .reduce import f32, is_half, kept, kept_shape, shifted, sum_p, title_of
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
 
-Tensor = Any
 ndarray = np.ndarray
 Dims = Any
 
@@ -120,7 +120,7 @@ def amax(
     >>> x.grad
     tensor([0.5000, 0.0000, 0.5000])
     """
-    return _reduce_to_extreme(amax_p, input, dim if axis is None else axis, keepdim or keepdims, out)
+    return _reduce_to_extreme(amax_p, input, dim if axis is None else either(dim, axis, ()), keepdim or keepdims, out)
 
 
 def amin(
@@ -133,7 +133,7 @@ def amin(
     keepdims: bool = False,
 ) -> Tensor:
     """Find the smallest element, of all or along `dim`; equal ones share the gradient."""
-    return _reduce_to_extreme(amin_p, input, dim if axis is None else axis, keepdim or keepdims, out)
+    return _reduce_to_extreme(amin_p, input, dim if axis is None else either(dim, axis, ()), keepdim or keepdims, out)
 
 
 def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
@@ -247,7 +247,7 @@ def max(
     """
     return _extremes(
         input,
-        axis if dim is None else dim,
+        dim if axis is None else either(dim, axis),
         keepdim or keepdims,
         other,
         out,
@@ -264,7 +264,7 @@ def min(
     """Find the smallest element; with `dim` values and indices; of two tensors the smaller elements."""
     return _extremes(
         input,
-        axis if dim is None else dim,
+        dim if axis is None else either(dim, axis),
         keepdim or keepdims,
         other,
         out,
@@ -324,7 +324,7 @@ def argmax(
     >>> adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
     tensor([1, 0])
     """
-    return into(out, _place(argmax_p, input, axis if dim is None else dim, keepdim or keepdims))
+    return into(out, _place(argmax_p, input, dim if axis is None else either(dim, axis), keepdim or keepdims))
 
 
 def argmin(
@@ -332,7 +332,7 @@ def argmin(
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find where the smallest element is: in the flattened tensor, or along `dim`."""
-    return into(out, _place(argmin_p, input, axis if dim is None else dim, keepdim or keepdims))
+    return into(out, _place(argmin_p, input, dim if axis is None else either(dim, axis), keepdim or keepdims))
 
 
 def _place(primitive: Any, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
@@ -556,7 +556,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
     return reshape_p(found, (*(q.array.shape if q.array.ndim else ()), *rest))
 
 
-def _checked_q(name: str, q: Any, a: Any) -> Tensor:
+def _checked_q(name: str, q: Any, a: Any) -> Any:
     from . import create
 
     if not isinstance(q, TensorBase):

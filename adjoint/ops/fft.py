@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import modes
 from ..core.device import module_of
@@ -21,8 +22,6 @@ from .create import finish, into
 from .measure import conjugate
 from .reduce import part, shifted, title_of, widened
 from .shape import cast_p
-
-Tensor = Any
 
 __all__: list[str] = []  # see `adjoint.fft`
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
@@ -29,8 +30,6 @@ __all__ = [
     "gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter",
     "masked_select", "put", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim",
 ]  # fmt: skip
-
-Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
 _FEW = 4096  # elements of an index whose offsets are kept for the next call
@@ -203,7 +202,7 @@ def _check_gather(input: Tensor, index: Tensor, axis: int, op: str) -> None:
 
 
 def gather(
-    input: Tensor, dim: int | None = None, index: Tensor = None, *, sparse_grad: bool = False, out: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, *, sparse_grad: bool = False, out: Any = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Pick along `dim` the element that each element of `index` names.
@@ -362,7 +361,7 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
 def scatter(
-    input: Tensor, dim: int | None = None, index: Tensor = None, src: Any = None, *, value: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, value: Any = None,
     reduce: str | None = None, out: Any = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` written along `dim` where `index` names places.
@@ -382,7 +381,7 @@ def scatter(
 
 
 def scatter_(
-    input: Tensor, dim: int | None = None, index: Tensor = None, src: Any = None, *, value: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, value: Any = None,
     reduce: str | None = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Write `src` along `dim` where `index` names places, in place."""
@@ -394,7 +393,7 @@ def scatter_(
     return _scatter_(input, values, index, axis)
 
 
-def _as_source(input: Tensor, index: Tensor, value: Any) -> Tensor:
+def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
     if isinstance(value, TensorBase):
         return value
     if value is None:
@@ -403,7 +402,7 @@ def _as_source(input: Tensor, index: Tensor, value: Any) -> Tensor:
 
 
 def scatter_add(
-    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, *, out: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, out: Any = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `src` added along `dim` where `index` names places; names may repeat."""
@@ -413,7 +412,7 @@ def scatter_add(
 
 
 def scatter_add_(
-    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, axis: int | None = None
 ) -> Tensor:
     """Add `src` along `dim` where `index` names places, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -548,7 +547,7 @@ def _check_reduce(reduce: str | None, op: str) -> None:
 
 
 def scatter_reduce(
-    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, reduce: str | None = None, *,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, reduce: str | None = None, *,
     include_self: bool = True, out: Any = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` reduced with the values of `src` that `index` sends to each place along `dim`."""
@@ -559,7 +558,7 @@ def scatter_reduce(
 
 
 def scatter_reduce_(
-    input: Tensor, dim: int | None = None, index: Tensor = None, src: Tensor = None, reduce: str | None = None, *,
+    input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, reduce: str | None = None, *,
     include_self: bool = True, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Reduce `input` with the values of `src` that `index` sends to each place along `dim`, in place."""
@@ -701,7 +700,7 @@ def _slice_index(index: Any, op: str) -> Any:
 
 
 def index_select(
-    input: Tensor, dim: int | None = None, index: Tensor = None, *, out: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, *, out: Any = None, axis: int | None = None
 ) -> Tensor:
     """Copy the slices along `dim` that a vector names.
 
@@ -750,7 +749,7 @@ def _slices_operands(input: Tensor, dim: int | None, index: Tensor, source: Any,
 
 
 def index_add(
-    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, alpha: Any = 1,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, alpha: Any = 1,
     out: Any = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with `alpha` times slices of `source` added where a vector names them.
@@ -766,7 +765,7 @@ def index_add(
 
 
 def index_add_(
-    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, alpha: Any = 1,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, alpha: Any = 1,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Add `alpha` times slices of `source` where a vector names them, in place."""
@@ -776,7 +775,7 @@ def index_add_(
 
 
 def index_copy(
-    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, out: Any = None,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, out: Any = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` with slices of `source` where a vector names them."""
@@ -786,7 +785,7 @@ def index_copy(
 
 
 def index_copy_(
-    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, axis: int | None = None
 ) -> Tensor:
     """Write slices of `source` where a vector names them, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -811,7 +810,7 @@ def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op
 
 
 def index_fill(
-    input: Tensor, dim: int | None = None, index: Tensor = None, value: Any = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, value: Any = None, *, axis: int | None = None
 ) -> Tensor:
     """Return `input` with one value in the slices that a vector names."""
     dim = dim if axis is None else either(dim, axis)
@@ -820,7 +819,7 @@ def index_fill(
 
 
 def index_fill_(
-    input: Tensor, dim: int | None = None, index: Tensor = None, value: Any = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, index: Any = None, value: Any = None, *, axis: int | None = None
 ) -> Tensor:
     """Write one value into the slices that a vector names, in place."""
     dim = dim if axis is None else either(dim, axis)
@@ -836,7 +835,7 @@ def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Ten
 
 
 def index_reduce(
-    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, reduce: str | None = None, *,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, reduce: str | None = None, *,
     include_self: bool = True, out: Any = None, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `input` reduced ("prod", "mean", "amax", "amin") with the slices of `source` sent to each place."""
@@ -846,7 +845,7 @@ def index_reduce(
 
 
 def index_reduce_(
-    input: Tensor, dim: int | None = None, index: Tensor = None, source: Tensor = None, reduce: str | None = None, *,
+    input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, reduce: str | None = None, *,
     include_self: bool = True, axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Reduce `input` with the slices of `source` sent to each place, in place."""

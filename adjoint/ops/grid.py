@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import wrap
@@ -22,8 +23,6 @@ from .resample import cubic_weights
 from .shape import cast_p, expand_p, reshape_p
 
 __all__ = ["affine_grid_generator", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]
-
-Tensor = Any
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}

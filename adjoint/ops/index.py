@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes, primitive
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
@@ -29,8 +30,6 @@ from .convert import copy_, host
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
 __all__ = ["index_put", "index_put_"]
-
-Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(bool)
@@ -344,7 +343,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     return index_p((input, *indexes), spec) if indexes else input
 
 
-def _is_plain(x: Tensor, index: Tensor) -> bool:
+def _is_plain(x: Tensor, index: Any) -> bool:
     """Return whether an index is an array of int64, or a mask of a shape that fits."""
     i = index.array
     if type(i) is not ndarray or not x.array.ndim:
@@ -724,7 +723,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     note_write(input, "copy_")
 
 
-def _put_plainly(input: Tensor, index: Tensor, value: Any) -> bool:
+def _put_plainly(input: Tensor, index: Any, value: Any) -> bool:
     """Write at one index tensor where nothing is recorded; return whether that was possible."""
     array, i = input.array, index.array
     if not _is_plain(input, index) or not i.ndim:
@@ -793,7 +792,7 @@ def _number_for(x: Tensor, value: Any) -> Any:
     return value
 
 
-def _value_for(x: Tensor, value: Any) -> Tensor:
+def _value_for(x: Tensor, value: Any) -> Any:
     """Return a value to write by index tensors as a tensor of the dtype of `x`."""
     if not isinstance(value, TensorBase):
         value = _number_for(x, value)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core.dtypes import of, of_number
 from ..core.inplace import check_writable
@@ -21,8 +22,6 @@ from .literals import array_from
 from .memory import address_of
 
 __all__ = ["from_dlpack", "to_dlpack"]
-
-Tensor = Any
 
 # --- Ufuncs -----------------------------------------------------------------------------------------
 
@@ -192,7 +191,7 @@ def wrapped(result: Any) -> Any:
 
 def _into_out(out: Any, result: Any) -> Any:
     if isinstance(out, TensorBase):
-        return copy_(out, result)
+        return copy_(cast(Any, out), result)
     out[...] = as_numpy(result, False) if isinstance(result, TensorBase) else result
     return out
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.observation import note_read
@@ -18,7 +19,6 @@ from .create import into
 from .index import slice_p
 from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
 
-Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
 
@@ -114,7 +114,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
             return cat_p(xs, dim_in(dim, xs[0].array.ndim))
         except Exception:  # the checks below say it better
             pass
-    return into(out, _checked_cat(xs, dim if axis is None else axis))
+    return into(out, _checked_cat(xs, dim if axis is None else either(dim, axis, 0)))
 
 
 def _checked_cat(xs: tuple[Any, ...], dim: int) -> Tensor:
@@ -176,7 +176,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = Non
                 f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
                 f"{list(x.array.shape)} at entry {i}"
             )
-    return into(out, stack_p(xs, dim_in(dim if axis is None else axis, len(shape) + 1)))
+    return into(out, stack_p(xs, dim_in(dim if axis is None else either(dim, axis, 0), len(shape) + 1)))
 
 
 def hstack(tensors: Any, *, out: Any = None) -> Tensor:

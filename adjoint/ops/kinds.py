@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.recorders import Primitive, parametric
@@ -13,8 +14,6 @@ from .index import select_p
 from .shape import alias_p
 
 __all__ = ["imag", "real", "view_as_complex", "view_as_real"]
-
-Tensor = Any
 ndarray = np.ndarray
 
 

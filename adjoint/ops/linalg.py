@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
@@ -29,8 +30,6 @@ from .parts import diagonal_p, undiagonal_p
 from .reduce import part, sum_p, title_of, widened
 from .scan import cumprod
 from .shape import expand_p, reshape_p, sum_to_p
-
-Tensor = Any
 
 __all__: list[str] = []  # `adjoint.linalg` names what it shows; torch's own namespace has other signatures
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import of
 from ..core.promotion import result_type
@@ -27,8 +28,6 @@ from .piecewise import abs_p, where_p
 from .reduce import _mean, _sum, mean_all_p, mean_p, sum_all_p, sum_p, title_of
 from .shape import broadcast_tensors, cast_p
 from .special import xlogy
-
-Tensor = Any
 
 ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
@@ -181,7 +180,7 @@ smooth_l1_loss_p = elementwise_loss(
 huber_loss_p = elementwise_loss("huber_loss", _huber, _huber_slope, summed=_bent_sum)
 
 
-def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, Tensor]:
+def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, ...]:
     """Return both tensors at their common shape and dtype; torch warns where the shapes differ."""
     require_tensor(input, "input", name)
     require_tensor(target, "target", name)
@@ -200,7 +199,7 @@ def _size(array: Any) -> str:
     return f"adjoint.Size({list(array.shape)})"
 
 
-def same_dtype(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def same_dtype(input: Tensor, target: Tensor) -> tuple[Tensor, ...]:
     """Return both tensors in the dtype of the result of an op on them."""
     if input.array.dtype is target.array.dtype:
         return input, target

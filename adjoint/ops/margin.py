@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import of
 from .activation import log_sigmoid_p, relu_p
@@ -17,8 +17,6 @@ from .measure import vector_norm_p
 from .piecewise import clamp_min, where_p
 from .reduce import sum_p, title_of
 from .shape import reshape_p
-
-Tensor = Any
 
 ndarray = np.ndarray
 

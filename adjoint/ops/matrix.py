@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import return_types
+from .._typing import Tensor
 from ..core.device import module_of
 from . import decomposition, linalg
 from .contraction import matmul
@@ -12,8 +13,6 @@ from .create import finish, into
 from .linalg import check_matrices, check_square, eye_like, mH, mT, outs, solve_triangular_p
 from .piecewise import where_p
 from .shape import expand_p
-
-Tensor = Any
 
 # --- Functions ------------------------------------------------------------------------------------
 

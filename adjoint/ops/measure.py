@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
@@ -19,7 +20,6 @@ from .power import power_p
 from .reduce import _sum, as_given, f32, is_half, kept, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
-Tensor = Any
 Dims = Any
 ndarray = np.ndarray
 

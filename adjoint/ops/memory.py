@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
 from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, owner_of, storage_of
 from .arguments import shape_from
-
-Tensor = Any
 
 __all__ = ["TypedStorage", "UntypedStorage", "detach", "detach_", "resize_as_"]
 
@@ -117,7 +116,7 @@ class UntypedStorage:
 
     def tolist(self) -> list[int]:
         """Return the bytes as Python integers."""
-        return self._bytes.tolist()  # type: ignore[no-any-return]
+        return self._bytes.tolist()
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -231,7 +230,7 @@ class TypedStorage:
 
     def tolist(self) -> list[Any]:
         """Return the elements as Python numbers."""
-        return self._elements.tolist()  # type: ignore[no-any-return]
+        return self._elements.tolist()
 
     def __getitem__(self, index: Any) -> Any:
         found = self._elements[index]

@@ -2,93 +2,135 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import (
-    activation,
-    arrange,
-    compare,
-    contraction,
-    conv,
-    copied,
-    create,
-    decomposition,
-    einsum,
-    elementwise,
-    embedding,
-    extremes,
-    gather,
-    grid,
-    index,
-    interop,
-    join,
-    kinds,
-    matrix,
-    measure,
-    memory,
-    native,
-    parts,
-    piecewise,
-    places,
-    pooling,
-    power,
-    questions,
-    random,
-    ranges,
-    recurrent,
-    reduce,
-    removed,
-    resample,
-    scan,
-    shape,
-    signal,
-    sorting,
-    special,
-    variates,
-)
+if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and editors read
+    from .activation import *
+    from .arrange import *
+    from .compare import *
+    from .contraction import *
+    from .conv import *
+    from .copied import *
+    from .create import *
+    from .decomposition import *
+    from .einsum import *
+    from .elementwise import *
+    from .embedding import *
+    from .extremes import *
+    from .gather import *
+    from .grid import *
+    from .index import *
+    from .interop import *
+    from .join import *
+    from .kinds import *
+    from .matrix import *
+    from .measure import *
+    from .memory import *
+    from .native import *
+    from .parts import *
+    from .piecewise import *
+    from .places import *
+    from .pooling import *
+    from .power import *
+    from .questions import *
+    from .random import *
+    from .ranges import *
+    from .recurrent import *
+    from .reduce import *
+    from .removed import *
+    from .resample import *
+    from .scan import *
+    from .shape import *
+    from .signal import *
+    from .sorting import *
+    from .special import *
+    from .variates import *
+else:
+    from . import (
+        activation,
+        arrange,
+        compare,
+        contraction,
+        conv,
+        copied,
+        create,
+        decomposition,
+        einsum,
+        elementwise,
+        embedding,
+        extremes,
+        gather,
+        grid,
+        index,
+        interop,
+        join,
+        kinds,
+        matrix,
+        measure,
+        memory,
+        native,
+        parts,
+        piecewise,
+        places,
+        pooling,
+        power,
+        questions,
+        random,
+        ranges,
+        recurrent,
+        reduce,
+        removed,
+        resample,
+        scan,
+        shape,
+        signal,
+        sorting,
+        special,
+        variates,
+    )
 
-_ROOMS = (
-    create,
-    ranges,
-    random,
-    memory,
-    questions,
-    interop,
-    elementwise,
-    power,
-    piecewise,
-    compare,
-    activation,
-    special,
-    reduce,
-    extremes,
-    scan,
-    measure,
-    shape,
-    index,
-    join,
-    arrange,
-    gather,
-    embedding,
-    sorting,
-    parts,
-    kinds,
-    copied,
-    contraction,
-    conv,
-    pooling,
-    resample,
-    grid,
-    einsum,
-    decomposition,
-    matrix,
-    signal,
-    native,
-    places,
-    recurrent,
-    removed,
-    variates,
-)
+    _ROOMS = (
+        create,
+        ranges,
+        random,
+        memory,
+        questions,
+        interop,
+        elementwise,
+        power,
+        piecewise,
+        compare,
+        activation,
+        special,
+        reduce,
+        extremes,
+        scan,
+        measure,
+        shape,
+        index,
+        join,
+        arrange,
+        gather,
+        embedding,
+        sorting,
+        parts,
+        kinds,
+        copied,
+        contraction,
+        conv,
+        pooling,
+        resample,
+        grid,
+        einsum,
+        decomposition,
+        matrix,
+        signal,
+        native,
+        places,
+        recurrent,
+        removed,
+        variates,
+    )
 
 
 def _is_public(room: Any, name: str) -> bool:
@@ -99,11 +141,12 @@ def _is_public(room: Any, name: str) -> bool:
     return hasattr(room, "__all__") or getattr(value, "__module__", None) == room.__name__
 
 
-_names = {
-    name: getattr(room, name)
-    for room in _ROOMS
-    for name in getattr(room, "__all__", vars(room))
-    if _is_public(room, name)
-}
-globals().update(_names)
-__all__ = list(_names)
+if not TYPE_CHECKING:
+    _names = {
+        name: getattr(room, name)
+        for room in _ROOMS
+        for name in getattr(room, "__all__", vars(room))
+        if _is_public(room, name)
+    }
+    globals().update(_names)
+    __all__ = list(_names)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.nodes import wrap
 from ..core.observation import observer
 from . import bags, ctc, loss, norm
@@ -24,8 +25,6 @@ from .measure import pdist
 from .norm import cosine_similarity, rms_norm
 from .reduce import mean_p
 from .shape import cast_p, reshape_p
-
-Tensor = Any
 
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear", "binary_cross_entropy_with_logits",
@@ -157,7 +156,7 @@ def native_group_norm(
 def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float, *, out: Any = None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
     result, found, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.dtypes import finfo, of
 from ..core.nodes import wrap
 from ..core.observation import observer
@@ -29,8 +30,6 @@ from .measure import vector_norm
 from .piecewise import clamp_min
 from .reduce import count_of, is_half, mean_p, shifted, title_of
 from .shape import cast_p, expand_as, reshape_p, sum_to_p
-
-Tensor = Any
 
 ndarray = np.ndarray
 f32 = np.dtype("float32")
@@ -510,7 +509,7 @@ def _statistics(input: Tensor, axes: tuple[int, ...], moments: Moments) -> tuple
     return (mean, var) if watched else (mean.array, var.array)
 
 
-def _with_running(input: Tensor, mean: Tensor, var: Tensor, weight: Any, bias: Any, eps: float) -> Tensor:
+def _with_running(input: Tensor, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Tensor:
     """Normalize by statistics that are given."""
     d = input.array.dtype
     work = f32 if is_half(d) else d

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def _put(out: Any, result: Any) -> Any:
     if out is None:
         return result
     if isinstance(out, TensorBase):
-        return copy_(out, result)
+        return copy_(cast(Any, out), result)
     out[...] = as_numpy(result, False)
     return out
 
@@ -108,7 +108,7 @@ def _dims(axis: Any, rank: int) -> tuple[int, ...]:
 @implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Any:
     if isinstance(dst, TensorBase) and where is True:
-        copy_(dst, src)
+        copy_(cast(Any, dst), src)
         return None
     return _writing(np.copyto, dst, src, casting=casting, where=where)
 

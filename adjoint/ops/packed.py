@@ -9,7 +9,6 @@ import numpy as np
 from ..core.device import module_of
 from ..core.recorders import Primitive, parametric
 
-Tensor = Any
 __all__: list[str] = []  # for other rooms: `nn.utils.rnn` is the public side
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
@@ -22,8 +23,6 @@ __all__ = [
     "as_strided", "as_strided_", "diag", "diag_embed", "diagflat", "diagonal", "narrow", "narrow_copy",
     "select", "select_scatter", "slice_scatter", "trace",
 ]  # fmt: skip
-
-Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
 _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
@@ -31,7 +30,7 @@ _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 # --- One place, or a run of places, along a dimension -----------------------------------------------
 
 
-def select(input: Tensor, dim: int | None = None, index: Any = None, *, axis: int | None = None) -> Tensor:
+def select(input: Tensor, dim: int | None = None, index: Any = None, axis: int | None = None) -> Tensor:
     """View the part of `input` at one place along `dim`.
 
     Examples
@@ -53,7 +52,7 @@ def select(input: Tensor, dim: int | None = None, index: Any = None, *, axis: in
 
 
 def narrow(
-    input: Tensor, dim: int | None = None, start: Any = None, length: Any = None, *, axis: int | None = None
+    input: Tensor, dim: int | None = None, start: Any = None, length: Any = None, axis: int | None = None
 ) -> Tensor:
     """View `length` places along `dim`, from `start` on.
 

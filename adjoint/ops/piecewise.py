@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented
@@ -22,7 +23,6 @@ from .compare import zeros_p
 from .create import into
 from .shape import cast_p, sum_to_p
 
-Tensor = Any
 Number = Any
 _BOOL = np.dtype(np.bool_)
 ndarray = np.ndarray

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.dtypes import of
 from ..core.tensor import TensorBase
 from .arguments import beside, dim_in, either, on_host, shape_from
 from .gather import scatter_add_p, scatter_reduce
 from .join import unsafe_split
 from .piecewise import where_p
-
-Tensor = Any
 
 __all__ = ["segment_reduce", "unravel_index", "unsafe_split_with_sizes"]
 

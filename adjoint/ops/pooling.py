@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
@@ -32,8 +33,6 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "max_pool1d", "max_pool1d_with_indices",
     "max_pool2d", "max_pool3d",
 ]  # fmt: skip
-
-Tensor = Any
 Ints = tuple[int, ...]
 Plans = tuple[Taps, ...]
 
@@ -354,7 +353,7 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Take the maximum of windows of the last dimension, and where it is."""
-    return _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[no-any-return]
+    return _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
@@ -362,7 +361,7 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Take the maximum of windows of the last two dimensions, and where it is."""
-    return _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[no-any-return]
+    return _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
@@ -370,7 +369,7 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Take the maximum of windows of the last three dimensions, and where it is."""
-    return _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[no-any-return]
+    return _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 # --- A result of a given size -----------------------------------------------------------------------
@@ -463,21 +462,21 @@ def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Take the maxima of `output_size` windows that share the last dimension, and where they are."""
-    return _adaptive_maximum(1, input, output_size, True)  # type: ignore[no-any-return]
+    return _adaptive_maximum(1, input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Take the maxima of windows that share the last two dimensions, and where they are."""
-    return _adaptive_maximum(2, input, output_size, True)  # type: ignore[no-any-return]
+    return _adaptive_maximum(2, input, output_size, True)
 
 
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Take the maxima of windows that share the last three dimensions, and where they are."""
-    return _adaptive_maximum(3, input, output_size, True)  # type: ignore[no-any-return]
+    return _adaptive_maximum(3, input, output_size, True)
 
 
 # --- Windows at random ------------------------------------------------------------------------------

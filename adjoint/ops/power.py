@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -23,7 +24,6 @@ from .elementwise import mul_p
 from .piecewise import where_p
 from .shape import cast_p
 
-Tensor = Any
 Number = Any
 
 
@@ -143,7 +143,7 @@ def power(input: Tensor, exponent: Any) -> Tensor:
     return power_p(input if input.array.dtype == dtype else cast_p(input, dtype), exponent)
 
 
-def rpow(input: Tensor, other: Number) -> Tensor:
+def rpow(input: Any, other: Number) -> Tensor:
     """Answer ``other**input``."""
     if isinstance(other, TensorBase):
         return pow_p(other, input)

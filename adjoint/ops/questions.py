@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._typing import Tensor
 from ..core import dtypes, promotion
 from ..core.tensor import InferenceStorage, TensorBase
 from .arguments import require_tensor
 from .convert import concrete, type_name
 from .memory import TypedStorage, UntypedStorage
-
-Tensor = Any
 
 
 def is_tensor(obj: Any) -> bool:
@@ -92,7 +91,7 @@ def numel(input: Tensor) -> int:
 def get_device(input: Tensor) -> int:
     """Return the index of the GPU that holds the tensor, -1 for the host."""
     require_tensor(input, "input", "get_device")
-    return input.get_device()  # type: ignore[no-any-return]
+    return input.get_device()
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:

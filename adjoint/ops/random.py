@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
@@ -25,8 +26,6 @@ from .compare import zeros_p
 from .create import finish, into, like, order_like
 from .draws import batch_stream, drawn_below
 from .shape import expand_p
-
-Tensor = Any
 
 __all__ = [
     "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial",
@@ -525,6 +524,8 @@ def _fill(x: Any, kind: str, sample: Any) -> Tensor:
 
 def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
     require_tensor(x, "self", f"{kind}_")
+    if devices.of(x.array).type == "meta":  # without elements, numbers need not be drawn
+        return x
     return _fill(x, kind, _drawn(kind, tuple(x.array.shape), dtypes.of(x.array.dtype), generator, *params))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import as_dtype, default
@@ -17,8 +18,6 @@ from ..core.tensor import TensorBase
 from .create import _as_out, _put, finish
 from .literals import depth_outside, scalar_of
 from .looping import looped
-
-Tensor = Any
 
 __all__ = ["arange", "eye", "linspace", "logspace", "range"]
 

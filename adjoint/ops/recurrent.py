@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
@@ -23,7 +24,6 @@ from .elementwise import add_p, mul_p, sigmoid_p, sub_p, tanh_p
 from .join import cat, stack
 from .shape import transpose_p
 
-Tensor = Any
 Step = Callable[[Tensor, Tensor, Any], Any]
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]

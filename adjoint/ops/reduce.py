@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import parametric
@@ -19,7 +20,6 @@ from .create import into
 from .index import slice_p
 from .shape import cast_p, expand_p, permute_p, reshape_p, sum_to_p
 
-Tensor = Any
 Dims = Any
 
 ndarray = np.ndarray
@@ -169,6 +169,8 @@ def sum(
         if axis is None and dtype is None and out is None and not keepdim and not keepdims:
             return sum_all_p(input)
         dim = axis
+    elif axis is not None:
+        dim = either(dim, axis)
     if dtype is not None:
         input = as_given(input, dtype)
     if dim is None and not keepdim and not keepdims:
@@ -214,7 +216,7 @@ def nansum(
         return sum(input, dim, keepdim, out=out, axis=axis, keepdims=keepdims)
     if input.array.dtype.kind == "c":
         raise RuntimeError("nansum does not support complex inputs; take nansum of the real and imaginary parts")
-    axes = dims_in(axis if dim is None else dim, input.array.ndim)
+    axes = dims_in(dim if axis is None else either(dim, axis), input.array.ndim)
     return into(out, nansum_p(input, axes, keepdim or keepdims))
 
 
@@ -274,7 +276,7 @@ def mean(
     d = input.array.dtype
     if d is not f32 and d is not f64 and of(d).category < 2:
         raise _no_mean("Input dtype", of(d))
-    dim = axis if dim is None else dim
+    dim = dim if axis is None else either(dim, axis)
     if dim is None and not keepdim and not keepdims:
         result = mean_all_p(input)
     else:
@@ -299,7 +301,7 @@ def nanmean(
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {title_of(input.array.dtype)}"
         )
-    dim, keep = axis if dim is None else dim, keepdim or keepdims
+    dim, keep = dim if axis is None else either(dim, axis), keepdim or keepdims
     there = (input == input).sum(dim, keep)
     return into(out, nansum(input, dim, keep) / there)
 
@@ -414,7 +416,7 @@ def prod(
     tensor(24.)
     """
     input = as_given(input, dtype)
-    dim = axis if dim is None else dim
+    dim = dim if axis is None else either(dim, axis)
     rank = input.array.ndim
     axes = tuple(range(rank)) if dim is None else (dim_in(dim, rank),) if rank else dims_in(dim, rank)
     result = prod_p(input, axes, keepdim or keepdims)
@@ -507,7 +509,7 @@ def _spread_arguments(
             f"std and var only support floating point and complex dtypes, not {title_of(input.array.dtype)}; "
             "convert with .float()"
         )
-    dim = axis if dim is None else dim
+    dim = dim if axis is None else either(dim, axis)
     if isinstance(dim, bool):  # var(x, unbiased)
         dim, unbiased = None, dim
     if correction is None:
@@ -763,7 +765,7 @@ def all(
     >>> adjoint.tensor([[True, False], [True, True]]).all(dim=0)
     tensor([ True, False])
     """
-    axes = dims_in(axis if dim is None else dim, input.array.ndim)
+    axes = dims_in(dim if axis is None else either(dim, axis), input.array.ndim)
     return into(out, all_p(input, axes, keepdim or keepdims))
 
 
@@ -772,7 +774,7 @@ def any(
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Tell whether any element, or any along `dim`, is true."""
-    axes = dims_in(axis if dim is None else dim, input.array.ndim)
+    axes = dims_in(dim if axis is None else either(dim, axis), input.array.ndim)
     return into(out, any_p(input, axes, keepdim or keepdims))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..kernels.taps import Taps
 from .arguments import require_tensor
 from .arrange import constant_pad_nd
@@ -21,8 +22,6 @@ from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool
 from .shape import clone_p, permute_p, reshape
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
-
-Tensor = Any
 
 # --- Padding ----------------------------------------------------------------------------------------
 

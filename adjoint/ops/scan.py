@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .. import return_types
+from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
@@ -26,7 +27,6 @@ from .piecewise import where_p
 from .reduce import as_given, f32, is_half, part, title_of, widened
 from .shape import reshape_p
 
-Tensor = Any
 ndarray = np.ndarray
 
 __all__ = [
@@ -408,7 +408,7 @@ def _slopes(x: Tensor, axis: int, step: Any, order: int) -> Tensor:
                 f"torch.gradient expected each coordinate tensor to be a vector of the size of its dim, {n}, but got "
                 f"{list(step.array.shape)}"
             )
-        gaps: Any = reshape_p(diff(step), tuple(n - 1 if i == axis else 1 for i in range(x.array.ndim)))
+        gaps: Any = reshape_p(diff(cast(Any, step)), tuple(n - 1 if i == axis else 1 for i in range(x.array.ndim)))
     else:
         gaps = None
 

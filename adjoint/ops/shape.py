@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
@@ -27,8 +28,6 @@ __all__ = [
     "ravel", "reshape", "resolve_conj", "resolve_neg", "squeeze", "swapaxes", "swapdims", "t",
     "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
-
-Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
 
@@ -182,7 +181,7 @@ alias_p: Primitive = parametric(
 )
 
 
-def alias(input: Tensor) -> Tensor:
+def alias(input: Any) -> Tensor:
     """Return another tensor that looks at the same memory and has the same history."""
     return alias_p(input)
 
@@ -407,7 +406,7 @@ _squeezes = [
 squeeze_p: Primitive = _squeezes[1]
 
 
-def squeeze(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
+def squeeze(input: Tensor, dim: Any = None, axis: Any = None) -> Tensor:
     """Drop dimensions of size 1: all of them, or those of `dim` that are.
 
     Examples
@@ -441,7 +440,7 @@ unsqueeze_p: Primitive = parametric(
 )
 
 
-def unsqueeze(input: Tensor, dim: int | None = None, *, axis: int | None = None) -> Tensor:
+def unsqueeze(input: Tensor, dim: int | None = None, axis: int | None = None) -> Tensor:
     """Insert a dimension of size 1 at `dim`.
 
     Examples
@@ -817,6 +816,7 @@ def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
     if is_leaf_node(input.node):
         input.node.follow(input)
     if input.lineage is not None:
+        assert seen.lineage is not None  # `seen` is a view of it
         seen.lineage.kind = input.lineage.kind
         input.lineage = seen.lineage
     storage_of(input)
@@ -844,13 +844,13 @@ def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return become(input, transpose(input, dim0, dim1), "swapdims_")
 
 
-def squeeze_(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
+def squeeze_(input: Tensor, dim: Any = None, axis: Any = None) -> Tensor:
     """Drop dimensions of size 1, in place."""
     dim = dim if axis is None else either(dim, axis)
     return become(input, squeeze(input, dim), "squeeze_")
 
 
-def unsqueeze_(input: Tensor, dim: int | None = None, *, axis: int | None = None) -> Tensor:
+def unsqueeze_(input: Tensor, dim: int | None = None, axis: int | None = None) -> Tensor:
     """Insert a dimension of size 1, in place."""
     dim = dim if axis is None else either(dim, axis)
     return become(input, unsqueeze(input, dim), "unsqueeze_")

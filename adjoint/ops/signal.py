@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, float32, of
@@ -20,8 +21,6 @@ from .kinds import view_as_real
 from .parts import refold_p, unfold_p
 from .reduce import widened
 from .shape import cast_p, expand_p, reshape_p, transpose_p
-
-Tensor = Any
 
 __all__ = [
     "bartlett_window", "blackman_window", "hamming_window", "hann_window", "istft", "kaiser_window", "stft",

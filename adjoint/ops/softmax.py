@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .._typing import Tensor
 from .create import zeros_like
 from .elementwise import add_p, div_p, neg_p
 from .random import exponential_
 from .reduce import log_softmax as log_softmax_along
 from .reduce import softmax as softmax_along
-
-Tensor = Any
 
 
 def _implied(name: str, rank: int, stacklevel: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from .._typing import Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
@@ -22,7 +23,6 @@ from .gather import gather_p, gathering
 from .looping import looped
 from .shape import cast_p, reshape, squeeze_p
 
-Tensor = Any
 ndarray = np.ndarray
 _ALL = slice(None)
 
@@ -142,7 +142,7 @@ def topk(
     if not 0 <= k <= length:
         raise RuntimeError(f"selected index k out of range: {k} of {length} elements along dim {dim}")
     if input.array.ndim == 0:
-        found = reshape(input, 1), wrap(np.zeros(1, np.int64))
+        found: Any = reshape(input, 1), wrap(np.zeros(1, np.int64))
         found = tuple(reshape(f, ()).clone() for f in found) if k else tuple(f[:0].clone() for f in found)
     else:
         order = best_p(input, axis, int(k), bool(largest))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -26,7 +27,6 @@ from .elementwise import add_p, mul_p, sub_p
 from .piecewise import where_p
 from .power import exponential_p
 
-Tensor = Any
 Number = Any
 
 _SQRT_PI = math.sqrt(math.pi)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._typing import Tensor
 from ..core import device as devices
 from ..core import modes
 from ..core.device import module_of
@@ -15,8 +16,6 @@ from ..kernels.implicit import dirichlet_gradient, gamma_gradient
 from .draws import drawn_below
 from .random import Generator, _sampler, stream_of
 from .shape import expand_p
-
-Tensor = Any
 
 __all__ = ["_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial"]
 

@@ -408,10 +408,11 @@ def note_written(params: list[Any], operation: str) -> None:
         return
     first = params[0]
     note_write(first, operation)
-    done = ledger_of(storage_of(first))
+    done: Any = ledger_of(storage_of(first))
     for p in params[1:]:
-        ledger = p.memory.ledger if p.memory is not None else None
-        if ledger is None or written_ledger(p.array) is not ledger:
+        ledger: Any = p.memory.ledger if p.memory is not None else None
+        known: Any = written_ledger(p.array)
+        if ledger is None or known is not ledger:
             note_write(p, operation)  # the first write to some memory is also registered with it
             continue
         ledger.version += 1

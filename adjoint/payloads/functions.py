@@ -7,7 +7,7 @@ forward is the same function one level down. So it means the same under any nest
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..core import modes
 from ..core.nodes import wrap
@@ -177,7 +177,7 @@ def _rebatched(out: Any, dims: Any, level: int) -> Any:
         return tuple(_rebatched(o, d, level) for o, d in zip(out, each, strict=True))
     if dims is None or not isinstance(out, TensorBase):
         return out
-    return wrap(Batched(_value(out if dims == 0 else movedim(out, dims, 0)), level))
+    return wrap(Batched(_value(out if dims == 0 else movedim(cast(Any, out), dims, 0)), level))
 
 
 _LOWER: dict[type, Callable[..., Any]] = {Dual: _dual, Batched: _batched}

@@ -29,8 +29,6 @@ from ..errors import InPlaceError, place
 from ..nn.modules.container import Sequential
 from ..ops.random import default_generator
 
-Tensor = Any
-
 __all__ = [
     "CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint",
     "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "noop_context_fn",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..._typing import Tensor
 from ...ops.create import empty
 from .. import functional as F
 from .. import init
@@ -43,8 +44,6 @@ __all__ = [
     "Tanhshrink",
     "Threshold",
 ]  # fmt: skip
-
-Tensor = Any
 
 
 def _inplace(module: Any, before: str = "") -> str:

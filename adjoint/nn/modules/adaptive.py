@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ..._typing import Tensor
 from ...ops.create import empty, zeros
 from .. import functional as F
 from .container import ModuleList, Sequential
@@ -12,8 +13,6 @@ from .linear import Linear
 from .module import Module
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
-
-Tensor = Any
 
 
 class _ASMoutput(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from ...ops.create import empty
 from .. import functional as F
 from .. import init
@@ -12,8 +13,6 @@ from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = ["MultiheadAttention"]
-
-Tensor = Any
 
 
 class MultiheadAttention(Module):

@@ -12,8 +12,6 @@ from ...core.tensor import TensorBase
 
 __all__ = ["BackwardHook"]
 
-Tensor = Any
-
 
 class BackwardHookFunction(Function):
     """The identity: a node at a module's border, where hooks can be set."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from ...core import dtypes
 from ...ops.create import empty, ones, tensor, zeros
 from .. import functional as F
@@ -16,8 +17,6 @@ __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d",
     "SyncBatchNorm",
 ]  # fmt: skip
-
-Tensor = Any
 
 
 class _NormBase(Module):
@@ -188,7 +187,7 @@ class SyncBatchNorm(_BatchNorm):
             from ... import distributed
 
             if distributed.is_initialized() and distributed.get_world_size(self.process_group) > 1:
-                from ...distributed.batch_norm import synchronised
+                from ...distributed.batch_norm import synchronised  # the same room
 
                 self._check_input_dim(input)
                 return synchronised(self, input, self._momentum())

@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
 from ...core import device as devices
 from ...ops.create import empty_like
 from ..parameter import is_lazy
 from .speech import parse_to
 
-Tensor = Any
 T = TypeVar("T", bound="Convertible")
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..._typing import Tensor
 from .. import functional as F
 from .module import Module
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
-
-Tensor = Any
 
 
 class _DropoutNd(Module):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from .module import Module
 
 __all__ = ["Flatten", "Unflatten"]
-
-Tensor = Any
 
 
 class Flatten(Module):

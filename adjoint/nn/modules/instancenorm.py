@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..._typing import Tensor
 from .. import functional as F
 from .batchnorm import _LazyNormBase, _NormBase
 
@@ -12,8 +13,6 @@ __all__ = [
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
     "LazyInstanceNorm3d",
 ]  # fmt: skip
-
-Tensor = Any
 
 
 class _InstanceNorm(_NormBase):

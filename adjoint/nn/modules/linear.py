@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..._typing import Tensor
 from ...ops.create import empty
 from .. import functional as F
 from .. import init
@@ -13,8 +14,6 @@ from .lazy import LazyModuleMixin
 from .module import Module
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
-
-Tensor = Any
 
 
 class Identity(Module):
@@ -123,6 +122,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     """A `Linear` that learns `in_features` from its first input."""
 
     cls_to_become = Linear
+    weight: Any  # an UninitializedParameter until the first input
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, False, device, dtype)

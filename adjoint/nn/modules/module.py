@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from ..._typing import Tensor
 from ...core.tensor import TensorBase
 from ...hooks import RemovableHandle
 from ..parameter import Buffer, Parameter
@@ -29,8 +30,6 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]
-
-Tensor = Any
 T = TypeVar("T", bound="Module")
 _IncompatibleKeys = IncompatibleKeys
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from ...ops.create import empty, tensor
 from .. import functional as F
 from .. import init
@@ -11,8 +12,6 @@ from ..parameter import Parameter
 from .module import Module
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
-
-Tensor = Any
 
 
 class LocalResponseNorm(Module):

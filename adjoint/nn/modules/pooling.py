@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from .. import functional as F
 from .module import Module
 from .utils import _ntuple
@@ -14,8 +15,6 @@ __all__ = [
     "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
     "MaxUnpool3d",
 ]  # fmt: skip
-
-Tensor = Any
 
 
 class _Pool(Module):

@@ -7,6 +7,7 @@ import numbers
 import warnings
 from typing import Any
 
+from ..._typing import Tensor
 from ...ops import recurrent
 from ...ops.create import empty, zeros
 from .. import init
@@ -15,8 +16,6 @@ from ..utils.rnn import PackedSequence
 from .module import Module
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
-
-Tensor = Any
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _FUNCTIONS = {

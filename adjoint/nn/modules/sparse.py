@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
 from ...ops.create import empty
 from .. import functional as F
@@ -12,8 +13,6 @@ from ..parameter import Parameter
 from .module import Module
 
 __all__ = ["Embedding", "EmbeddingBag"]
-
-Tensor = Any
 
 
 class _Table(Module):

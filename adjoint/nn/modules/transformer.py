@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..._typing import Tensor
 from ...core import dtypes
 from ...core.modes import is_grad_enabled
 from ...ops.arrange import triu
@@ -27,8 +28,6 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
 ]
-
-Tensor = Any
 Activation = str | Callable[[Tensor], Tensor]
 
 

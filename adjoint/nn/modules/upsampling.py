@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from .. import functional as F
 from .module import Module
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
-
-Tensor = Any
 
 
 class Upsample(Module):

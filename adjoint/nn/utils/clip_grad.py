@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
 from ...core.nodes import wrap
 from ...core.observation import lifting
 from ...core.tensor import TensorBase, note_write
 from ...linalg import vector_norm
 from ...ops.join import stack
-
-Tensor = Any
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..._typing import Tensor
 from ...core.tensor import TensorBase
 from ...ops.join import cat
-
-Tensor = Any
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ..._typing import Tensor
 from ...ops.create import ones_like, zeros_like
 from ..parameter import Parameter
-
-Tensor = Any
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any
 
+from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
 from ...core.dtypes import finfo
 from ...linalg import householder_product, matrix_exp, solve
@@ -17,8 +18,6 @@ from ...ops.ranges import eye
 from ..modules.module import Module
 from .parametrize import register_parametrization
 from .weight_norm import norm_except_dim
-
-Tensor = Any
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -248,7 +247,7 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
     """Divide a weight by its greatest singular value, followed by power iteration."""
-    weight = getattr(module, name, None)
+    weight: Any = getattr(module, name, None)
     if not hasattr(weight, "array"):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:

@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from ..._typing import Tensor
 from ...ops.create import ones_like, zeros_like
 from ...ops.random import rand, rand_like
 from ...ops.sorting import topk
 from .convert_parameters import parameters_to_vector
-
-Tensor = Any
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._typing import Tensor
 from ...core.dtypes import of
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
 from ...ops.create import as_tensor, empty_like
 from ...ops.join import stack
 from ...ops.packed import put_rows_p, rows_of, take_rows_p
-
-Tensor = Any
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",

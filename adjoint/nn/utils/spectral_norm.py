@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
 from ...ops.contraction import dot, mv
 from ...ops.norm import normalize
 from ..parameter import Parameter
-
-Tensor = Any
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 

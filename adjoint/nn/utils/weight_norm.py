@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..._typing import Tensor
 from ..parameter import Parameter
-
-Tensor = Any
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
