@@ -190,16 +190,18 @@ def _backward(
         task.needed = _needed(roots, task.wanted)
         if not accumulating:
             task.captured = {}
-    before, was = running.tasks, modes.local.grad
+    before, was, grad = running.tasks, modes.local.grad, lift is True
     running.tasks = (*before, task)
-    modes.set_grad(lift is True)
+    if was is not grad:
+        modes.set_grad(grad)
     try:
         _execute(roots, gradients, task)
         for callback in task.callbacks:
             callback()
     finally:
         running.tasks = before
-        modes.set_grad(was)
+        if modes.local.grad is not was:
+            modes.set_grad(was)
     if task.captured is None or inputs is None:
         return []
     return [task.captured.get(node) for node in inputs]
@@ -257,19 +259,23 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     ends: dict[Any, list[Any]] | None = None
     leaf = AccumulateGrad
     take = grads.pop
-    for root, g in zip(roots, gradients, strict=True):
-        if needed is None or root in needed:
-            place_of = sums if type(root) is leaf else grads
-            if root in place_of:
-                place_of[root] = place_of[root] + g
-            else:
-                place_of[root] = g
-                if place_of is grads:
-                    heappush(heap, (-root.stamp, root))
-    if any(root.watched for root in sums):
-        ends = _ends(list(grads), needed)
-    node = heappop(heap)[1] if heap else None
-    g = take(node, None)
+    if needed is None and len(roots) == 1 and type(roots[0]) is not leaf:  # as nearly always
+        node, g = roots[0], gradients[0]
+        gradients = ()
+    else:
+        for root, g in zip(roots, gradients, strict=True):
+            if needed is None or root in needed:
+                place_of = sums if type(root) is leaf else grads
+                if root in place_of:
+                    place_of[root] = place_of[root] + g
+                else:
+                    place_of[root] = g
+                    if place_of is grads:
+                        heappush(heap, (-root.stamp, root))
+        if any(root.watched for root in sums):
+            ends = _ends(list(grads), needed)
+        node = heappop(heap)[1] if heap else None
+        g = take(node, None)
     try:
         while node is not None:
             edges = node.edges
@@ -417,6 +423,14 @@ def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | 
     """Give a leaf its complete gradient."""
     if g is None:
         return
+    if captured is None and leaf.extra is None and leaf.post_hooks is None and not lift:  # as nearly always
+        variable = leaf.ref()
+        if variable is None:
+            return
+        with _accumulate_lock:
+            if variable._grad is None:
+                variable._grad = wrap(_own(g, variable.array, _references))
+                return
     if leaf.extra is not None:
         g = _before(leaf, leaf.extra, g, lift)
         if captured is None and leaf.extra.prehooks:
@@ -439,7 +453,9 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
     with _accumulate_lock:
         held = variable._grad
         if held is None:
-            variable._grad = (g if lift is True else g.clone()) if lift else wrap(_own(g, variable.array))
+            variable._grad = (
+                (g if lift is True else g.clone()) if lift else wrap(_own(g, variable.array, _references_below))
+            )
         elif lift:
             variable._grad = held + g if lift is True else held.add_(g)
         elif held.node is None and _writable(held.array, g):
@@ -459,12 +475,12 @@ def _writable(held: Any, g: Any) -> bool:
     return not isinstance(held, Payload) and held.dtype == g.dtype
 
 
-def _own(g: Any, like: Any) -> Any:
+def _own(g: Any, like: Any, references: int) -> Any:
     """Return an array for ``.grad``: `g` itself when nobody else can see it, otherwise a copy."""
-    if type(g) is np.ndarray:
+    if type(g) is ndarray:
         # More references than the calls from `_execute` down to here make mean that a rule, a kept value
         # or another edge holds the same array, which a later in-place add must not change.
-        alone = getrefcount(g) <= _references and g.flags.writeable and g.dtype == like.dtype
+        alone = getrefcount(g) <= references and g.dtype is like.dtype and g.flags.writeable
         if alone and (g.base is None or _is_whole(g)):
             return g
         return g.astype(like.dtype, copy=True) if g.dtype != like.dtype else g.copy()
@@ -481,7 +497,7 @@ def _is_whole(g: Any) -> bool:
     return type(base) is np.ndarray and getrefcount(base) == 3 and g.nbytes == base.nbytes and g.flags.c_contiguous
 
 
-_references = _sole_reference = 0
+_references = _references_below = _sole_reference = 0  # in `finish`, in `accumulate` below it; of a held gradient
 _OWN_SUM = 4
 _SMALL = 16384  # elements under which adding in place gains nothing
 
@@ -604,12 +620,13 @@ def _calibrate() -> None:
 
     The number depends on how an interpreter passes arguments, so it is found by a pass over one node.
     """
-    global _own, _references, _sole_reference
+    global _own, _references, _references_below, _sole_reference
     own, counts = _own, []
+    ways: tuple[Any, ...] = (None, {})  # without hooks through `finish`, else through `accumulate`
 
-    def probe(g: Any, like: Any) -> Any:
+    def probe(g: Any, like: Any, references: int) -> Any:
         counts.append(getrefcount(g))
-        return own(g, like)
+        return own(g, like, references)
 
     leaf, node = wrap(np.zeros(1)), Node()
     leaf.node = AccumulateGrad(leaf)
@@ -618,10 +635,12 @@ def _calibrate() -> None:
     node.stamp, node.code, node.lasti = 0, None, 0
     _own = probe
     try:
-        backward([node], [np.ones(1)], False, False)
+        for hooks in ways:
+            leaf._grad, leaf.node.post_hooks = None, hooks
+            backward([node], [np.ones(1)], False, False)
     finally:
         _own = own
-    _references = counts[0]
+    _references, _references_below = counts
     sole = wrap(np.zeros(1))
     _sole_reference = getrefcount(sole.array)
 

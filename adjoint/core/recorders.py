@@ -385,7 +385,7 @@ def parametric(
         except Exception as error:
             raise explained(op, error, (x, *params)) from None
         if type(c) is not ndarray:
-            c = settle(c)
+            c = asarray(c) if isinstance(c, generic) else settle(c)
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
