@@ -11,49 +11,17 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
-from numba.extending import intrinsic
 
-# NaNs and infinities keep their meaning; sums may be taken in any order, and products fused with sums.
-_EXACT = {"contract", "nsz"}
-_FREE = {"contract", "nsz", "reassoc", "arcp"}
+from .mathematics import EXACT as _EXACT
+from .mathematics import FLAGS as _FREE
+from .mathematics import bounded_exp as _exp
 
 
 def _compiled(flags: set[str]) -> Any:
     return numba.njit(nogil=True, cache=True, fastmath=flags, error_model="numpy")
 
 
-@intrinsic
-def _as_float(context: Any, bits: Any) -> Any:
-    """Return the float32 that an int32 is in memory."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.FloatType())
-
-    return numba.float32(numba.int32), generate
-
-
-_LOG2E, _LN2_HIGH, _LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
-_C0, _C1, _C2 = np.float32(1 / 2), np.float32(1 / 6), np.float32(0.0416657343)
-_C3, _C4, _C5 = np.float32(0.00833344236), np.float32(0.00139304355), np.float32(0.000198756912)
-_HALF, _ONE, _LEAST, _MOST = np.float32(0.5), np.float32(1), np.float32(-88.3), np.float32(88.7)
-
-
-@_compiled(_EXACT)
-def _exp(x: Any) -> Any:
-    """Return the exponential: a power of two times a polynomial; it vectorizes, as calls to libm do not."""
-    x = _LEAST if x < _LEAST else x
-    x = _MOST if x > _MOST else x
-    n = np.floor(x * _LOG2E + _HALF)
-    r = x - n * _LN2_HIGH
-    r = r - n * _LN2_LOW
-    p = _C4 + r * _C5
-    p = _C3 + r * p
-    p = _C2 + r * p
-    p = _C1 + r * p
-    p = _C0 + r * p
-    p = _ONE + r + r * r * p
-    return p * _as_float(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
+_HALF, _ONE = np.float32(0.5), np.float32(1)
 
 
 @_compiled(_FREE)

@@ -1,0 +1,248 @@
+"""Elementary functions for compiled loops, for single numbers: polynomials, which LLVM turns into vector code.
+
+A call to libm is not vectorised and costs twenty times as much. Everything here is accurate to a few units in the last
+place of float32, and gives what NumPy gives at infinities and NaN. In double precision libm is called.
+Only imported where Numba is installed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
+from numba.extending import intrinsic
+
+# NaNs and infinities keep their meaning; sums may be taken in any order.
+FLAGS = {"contract", "nsz", "reassoc", "arcp"}
+EXACT = {"contract", "nsz"}
+inline = numba.njit(fastmath=EXACT, error_model="numpy")
+F = np.float32
+
+
+@intrinsic
+def _as_float(context: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return numba.float32(numba.int32), generate
+
+
+@intrinsic
+def _as_bits(context: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return numba.int32(numba.float32), generate
+
+
+@inline
+def _exp_parts(x: Any) -> Any:
+    """Return n and p with exp(x) = 2**n * (1 + p), for x that is neither too large nor too small."""
+    n = np.floor(x * F(1.44269504) + F(0.5))
+    r = x - n * F(0.693359375)
+    r = r + n * F(2.12194440e-4)
+    p = F(0.00139304355) + r * F(0.000198756912)
+    p = F(0.00833344236) + r * p
+    p = F(0.0416657343) + r * p
+    p = F(0.166666667) + r * p
+    p = F(0.5) + r * p
+    return n, r + r * r * p
+
+
+@inline
+def _power_of_two(n: Any) -> Any:
+    return _as_float(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
+
+
+@inline
+def bounded_exp(x: Any) -> Any:
+    """Return the exponential of a float32 between -88.3 and 88.7, and of the nearer end for others."""
+    x = F(-88.3) if x < F(-88.3) else x
+    n, p = _exp_parts(F(88.7) if x > F(88.7) else x)
+    return (F(1.0) + p) * _power_of_two(n)
+
+
+@inline
+def _scaled(p: Any, n: Any) -> Any:
+    """Return p * 2**n, in two factors: 2**128 and 2**-150 are no float32, though the product is."""
+    half = np.int32(n) >> np.int32(1)
+    return p * _power_of_two(half) * _power_of_two(np.int32(n) - half)
+
+
+@inline
+def _exp32(x: Any) -> Any:
+    low = F(-104.0) if x < F(-104.0) else x
+    n, p = _exp_parts(F(88.72283) if low > F(88.72283) else low)
+    out = _scaled(F(1.0) + p, n)
+    return F(np.inf) if x > F(88.72284) else out
+
+
+@inline
+def _expm1_32(x: Any) -> Any:
+    low = F(-30.0) if x < F(-30.0) else x
+    n, p = _exp_parts(F(88.72283) if low > F(88.72283) else low)
+    # 2**n * (1 + p) - 1 without the cancellation near 0, where n is 0.
+    out = _scaled(F(1.0) + p, n) if n > F(25.0) else _scaled(p, n) + (_scaled(F(1.0), n) - F(1.0))
+    out = x if abs(x) < F(1e-7) else out  # and keeps the sign of zero
+    return F(np.inf) if x > F(88.72284) else out
+
+
+@inline
+def _log32(x: Any) -> Any:
+    small = x < F(1.17549435e-38)
+    y = x * F(8388608.0) if small else x
+    bits = _as_bits(F(y))
+    e = F(((bits >> np.int32(23)) & np.int32(0xFF)) - np.int32(126)) - (F(23.0) if small else F(0.0))
+    m = _as_float(np.int32((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000)))
+    low = m < F(0.707106781186547524)
+    e = e - F(1.0) if low else e
+    m = m + m - F(1.0) if low else m - F(1.0)
+    z = m * m
+    p = F(7.0376836292e-2) * m - F(1.1514610310e-1)
+    p = p * m + F(1.1676998740e-1)
+    p = p * m - F(1.2420140846e-1)
+    p = p * m + F(1.4249322787e-1)
+    p = p * m - F(1.6668057665e-1)
+    p = p * m + F(2.0000714765e-1)
+    p = p * m - F(2.4999993993e-1)
+    p = p * m + F(3.3333331174e-1)
+    p = p * m * z
+    p = p + e * F(-2.12194440e-4) - F(0.5) * z
+    out = m + p + e * F(0.693359375)
+    out = x if x == F(np.inf) or x != x else out
+    out = F(-np.inf) if x == F(0.0) else out
+    return F(np.nan) if x < F(0.0) else out
+
+
+@inline
+def _log1p32(x: Any) -> Any:
+    whole = F(1.0) + x
+    rest = x - (whole - F(1.0))  # what was lost in the sum
+    out = _log32(whole) + rest / whole
+    out = x if whole == F(1.0) else out
+    out = F(-np.inf) if whole == F(0.0) else out
+    return x if x == F(np.inf) else out
+
+
+@inline
+def _tanh32(x: Any) -> Any:
+    z = x * x
+    p = F(-5.70498872745e-3) * z + F(2.06390887954e-2)
+    p = p * z - F(5.37397155531e-2)
+    p = p * z + F(1.33314422036e-1)
+    p = p * z - F(3.33332819422e-1)
+    near = p * z * x + x
+    size = abs(x)
+    far = F(1.0) - F(2.0) / (_exp32(size + size) + F(1.0))
+    far = -far if x < F(0.0) else far
+    return near if size < F(0.625) else far
+
+
+@inline
+def _erf32(x: Any) -> Any:
+    y = F(4.0) if x > F(4.0) else x
+    y = F(-4.0) if y < F(-4.0) else y
+    z = y * y
+    a = F(-2.72614225801306e-10) * z + F(2.77068142495902e-08)
+    a = a * z + F(-2.10102402082508e-06)
+    a = a * z + F(-5.69250639462346e-05)
+    a = a * z + F(-7.34990630326855e-04)
+    a = a * z + F(-2.95459980854025e-03)
+    a = a * z + F(-1.60960333262415e-02)
+    b = F(-1.45660718464996e-05) * z + F(-2.13374055278905e-04)
+    b = b * z + F(-1.68282697438203e-03)
+    b = b * z + F(-7.37332916720468e-03)
+    b = b * z + F(-1.42647390514189e-02)
+    return y * a / b
+
+
+@inline
+def _sin_cos_part(x: Any, shift: Any) -> Any:
+    """Sine of x + shift quarter turns, for moderate x."""
+    n = np.floor(x * F(0.636619772) + F(0.5))
+    r = x - n * F(1.5703125)
+    r = r - n * F(4.83751296997e-4)
+    r = r - n * F(7.54978995489e-8)
+    q = (np.int32(n) + shift) & np.int32(3)
+    z = r * r
+    s = ((F(-1.9515295891e-4) * z + F(8.3321608736e-3)) * z - F(1.6666654611e-1)) * z * r + r
+    c = (F(2.443315711809948e-5) * z - F(1.388731625493765e-3)) * z + F(4.166664568298827e-2)
+    c = c * z * z - F(0.5) * z + F(1.0)
+    out = c if (q & np.int32(1)) != 0 else s
+    return -out if (q & np.int32(2)) != 0 else out
+
+
+@inline
+def _sin32(x: Any) -> Any:
+    return _sin_cos_part(x, np.int32(0)) if abs(x) < F(8192.0) else F(math.sin(x))
+
+
+@inline
+def _cos32(x: Any) -> Any:
+    return _sin_cos_part(x, np.int32(1)) if abs(x) < F(8192.0) else F(math.cos(x))
+
+
+class Family:
+    """The functions of one precision, by the names that expressions use."""
+
+    def __init__(
+        self, kind: Any, exp: Any, log: Any, tanh: Any, erf: Any, sin: Any, cos: Any, log1p: Any, expm1: Any
+    ) -> None:
+        self.exp, self.log, self.tanh, self.erf, self.sin, self.cos = exp, log, tanh, erf, sin, cos
+        self.log1p, self.expm1 = log1p, expm1
+        one, half = kind(1), kind(0.5)
+        root_half, density = kind(0.7071067811865476), kind(0.3989422804014327)
+        root_two_by_pi, cube, slope_of_cube = kind(0.7978845608028654), kind(0.044715), kind(0.134145)
+
+        @inline
+        def sigmoid(x: Any) -> Any:
+            return one / (one + exp(-x))
+
+        @inline
+        def silu_slope(x: Any) -> Any:
+            s = one / (one + exp(-x))
+            return s * (one + x * (one - s))
+
+        @inline
+        def gelu_none(x: Any) -> Any:
+            return half * x * (one + erf(x * root_half))
+
+        @inline
+        def gelu_slope_none(x: Any) -> Any:
+            return half * (one + erf(x * root_half)) + x * density * exp(-half * x * x)
+
+        @inline
+        def gelu_tanh(x: Any) -> Any:
+            return half * x * (one + tanh(root_two_by_pi * (x + cube * x * x * x)))
+
+        @inline
+        def gelu_slope_tanh(x: Any) -> Any:
+            t = tanh(root_two_by_pi * (x + cube * x * x * x))
+            return half * (one + t) + half * x * (one - t * t) * root_two_by_pi * (one + slope_of_cube * x * x)
+
+        @inline
+        def softplus(x: Any, beta: Any, threshold: Any) -> Any:
+            scaled = x * beta
+            return x if scaled > threshold else log1p(exp(scaled)) / beta
+
+        @inline
+        def power(x: Any, y: Any) -> Any:
+            return kind(x**y)
+
+        self.sigmoid, self.silu_slope, self.softplus, self.power = sigmoid, silu_slope, softplus, power
+        self.gelu_none, self.gelu_slope_none = gelu_none, gelu_slope_none
+        self.gelu_tanh, self.gelu_slope_tanh = gelu_tanh, gelu_slope_tanh
+        self.sqrt, self.floor, self.ceil, self.trunc = np.sqrt, np.floor, np.ceil, np.trunc
+        self.log2, self.tan = np.log2, np.tan
+        self.atan, self.asin, self.acos, self.sinh, self.cosh = np.arctan, np.arcsin, np.arccos, np.sinh, np.cosh
+
+
+single = Family(np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32)
+double = Family(np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1)
+NAMES: dict[str, Any] = {
+    **{f"{name}32": function for name, function in vars(single).items()},
+    **{f"{name}64": function for name, function in vars(double).items()},
+}
