@@ -130,9 +130,7 @@ class Reducer:
         for bucket in self.buckets:
             outcome = bucket.work.wait()
             if self.hook is not None:
-                reduced = outcome[0] if isinstance(outcome, list | tuple) else outcome
-                if reduced.array is not bucket.flat:
-                    bucket.flat[...] = reduced.array
+                self._replace(bucket, outcome)
             for slot, p in enumerate(bucket.params):
                 if used[id(p)]:
                     bucket.give(slot, self.as_view)
@@ -140,6 +138,13 @@ class Reducer:
                     p._grad = None
         self.passes += 1
         self._reset()
+
+    @staticmethod
+    def _replace(bucket: Any, outcome: Any) -> None:
+        """Take over what a hook made of a bucket."""
+        reduced = outcome[0] if isinstance(outcome, list | tuple) else outcome
+        if reduced.array is not bucket.flat:
+            bucket.flat[...] = reduced.array
 
     def _used_anywhere(self, here: list[bool]) -> dict[int, bool]:
         """Return of each parameter, by id, whether some rank has a gradient for it."""
@@ -163,9 +168,14 @@ class Reducer:
             bucket.flat[...] = 0
             bucket.missing.clear()
             self._start(bucket)
-        self._used_anywhere([False] * len(self.params))
+        used = self._used_anywhere([False] * len(self.params))
         for bucket in self.buckets:
-            bucket.work.wait()
+            outcome = bucket.work.wait()
+            if self.hook is not None:
+                self._replace(bucket, outcome)
+            for slot, p in enumerate(bucket.params):  # whoever owns a share of the optimizer's state updates it
+                if used[id(p)]:
+                    bucket.give(slot, self.as_view)
         self._reset()
 
     def remove(self) -> None:

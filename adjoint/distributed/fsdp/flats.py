@@ -1,0 +1,183 @@
+"""The parameters of one unit as one vector: each rank holds a part, and all of it is there while the unit computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core import dtypes
+from ...core.engine import running
+from ...core.nodes import wrap
+from ...core.tensor import note_write
+from ...errors import describe
+from ...nn.parameter import Parameter
+from ...ops.create import finish
+from ..groups import ProcessGroup
+from ..reductions import ReduceOp
+from ..shards import ShardedParameter
+from .pages import Pages
+
+__all__ = ["Entry", "Flat"]
+
+
+class Entry:
+    """One parameter: where it is used, where it lies in the vector, its part here and its whole."""
+
+    def __init__(self, name: str, param: Any, owners: list[tuple[Any, str]], start: int) -> None:
+        self.name, self.owners, self.start, self.size = name, owners, start, param.array.size
+        self.shape, self.trained = tuple(param.array.shape), param.requires_grad
+        self.original = param
+        self.part: Any = None
+        self.full: Any = None
+
+    def show(self, value: Any) -> None:
+        """Make `value` what the modules see."""
+        for owner, name in self.owners:
+            owner._parameters[name] = value
+
+
+class Flat:
+    """Parameters of one dtype, sharded over a group.
+
+    `local` is this rank's part of the vector, in the dtype in which it is trained; `pages` the whole, in that in
+    which the unit computes.
+    """
+
+    def __init__(self, entries: Sequence[Entry], group: ProcessGroup, policy: Any) -> None:
+        self.entries, self.group = list(entries), group
+        size, rank = group.size(), group.rank()
+        first = self.entries[0].original.array
+        total = sum(entry.size for entry in self.entries)
+        self.share = -(-total // size)
+        self.local = np.zeros(self.share, first.dtype)
+        self.dtype = np.dtype(_np(policy.param_dtype) or first.dtype)
+        self.reduce_dtype = np.dtype(_np(policy.reduce_dtype) or self.dtype)
+        self.pages = Pages(self.share * size, self.dtype)
+        self.resident, self.syncs, self.divisor = False, True, size
+        self._gathering: Any = None
+        self._reducing: list[tuple[Any, Any]] = []
+        self._awaited: set[int] = set()
+        self._armed, self._seen = False, -1
+        for entry in self.entries:
+            self._take(entry, rank * self.share, (rank + 1) * self.share)
+
+    def _take(self, entry: Entry, begin: int, end: int) -> None:
+        """Keep this rank's part of a parameter, and make the leaf that stands for its whole."""
+        low = min(max(begin, entry.start), entry.start + entry.size)
+        high = max(min(end, entry.start + entry.size), low)
+        values = entry.original.array.reshape(-1)[low - entry.start : high - entry.start]
+        place = self.local[max(low - begin, 0) : max(low - begin, 0) + values.size]
+        place[...] = values
+        part = ShardedParameter(finish(place), entry.trained)
+        part.full_shape, part.start, part.group = entry.shape, low - entry.start, self.group
+        entry.part, entry.original = part, None
+        whole = self.pages.array[entry.start : entry.start + entry.size].reshape(entry.shape)
+        entry.full = Parameter(finish(whole), entry.trained)
+        if entry.trained:
+            entry.full.register_post_accumulate_grad_hook(lambda _, entry=entry: self._arrived(entry))
+        entry.show(part)
+
+    # --- Whole and parts ----------------------------------------------------------------------------
+
+    def gather(self) -> None:
+        """Begin to bring the whole together, unless it is there, and as the optimizer left it."""
+        seen = sum(entry.part._version for entry in self.entries)
+        if (self.resident or self._gathering is not None) and seen == self._seen:
+            return
+        self._seen = seen
+        sent = self.local if self.local.dtype == self.dtype else self.local.astype(self.dtype)
+        start = lambda: self.group._engine.all_gather(self.pages.array, sent)
+        self._gathering = self.group.begin("gather of parameters", describe(sent), start, None, sent)
+
+    def ready(self) -> None:
+        """Wait until the whole is there."""
+        self.gather()
+        if self._gathering is not None:
+            self._gathering.wait()
+            self._gathering = None
+        self.resident = True
+
+    def release(self) -> None:
+        """Let the whole go."""
+        if self._gathering is not None:
+            self._gathering.wait()
+            self._gathering = None
+        if self.resident:
+            self.pages.release()
+        self.resident = False
+
+    def show(self, whole: bool) -> None:
+        """Let the modules see the whole parameters, or the parts."""
+        for entry in self.entries:
+            entry.show(entry.full if whole else entry.part)
+
+    # --- Gradients ----------------------------------------------------------------------------------
+
+    def arm(self) -> None:
+        """Make sure that the backward pass that runs now ends with the gradients reduced."""
+        if not self._armed:
+            self._armed = True
+            self._awaited = {id(entry) for entry in self.entries if entry.trained}
+            running.tasks[0].callbacks.append(self._finish)
+
+    def _arrived(self, entry: Entry) -> None:
+        self.arm()
+        self._awaited.discard(id(entry))
+        if not self._awaited:
+            self._reduce()
+            if all(other.trained for other in self.entries):  # a frozen one may still be needed further down
+                self.release()
+
+    def _reduce(self) -> None:
+        """Begin to add the ranks' gradients, and to give each rank its part."""
+        if not self.syncs or all(entry.full._grad is None for entry in self.entries):
+            return
+        whole = np.zeros(self.share * self.group.size(), self.reduce_dtype)
+        for entry in self.entries:
+            if entry.full._grad is not None:
+                into = whole[entry.start : entry.start + entry.size].reshape(entry.shape)
+                np.divide(entry.full._grad.array, self.reduce_dtype.type(self.divisor), out=into, casting="unsafe")
+                entry.full._grad = None
+        mine = np.empty(self.share, self.reduce_dtype)
+        start = lambda: self.group._engine.reduce_scatter(mine, whole, ReduceOp.SUM)
+        work = self.group.begin("reduction of gradients", describe(whole), start, None, (mine, whole))
+        self._reducing.append((work, mine))
+
+    def _finish(self) -> None:
+        """End the backward pass: gradients of parts that nobody used are zero where others used them."""
+        self._armed = False
+        if self._awaited and self.syncs:
+            # Some have not come. Other ranks may have them: everybody reduces, or nobody.
+            present = np.array([any(entry.full._grad is not None for entry in self.entries)], np.uint8)
+            start = lambda: self.group._engine.all_reduce(present, ReduceOp.MAX)
+            self.group.begin("parameters used", "", start, None, present).wait()
+            if present[0]:
+                for entry in self.entries:
+                    if entry.trained and entry.full._grad is None:
+                        entry.full._grad = wrap(np.zeros(entry.shape, self.dtype))
+                self._reduce()
+        self.release()
+        begin = self.group.rank() * self.share
+        for work, mine in self._reducing:
+            work.wait()
+            for entry in self.entries:
+                if entry.trained:
+                    at = entry.start + entry.part.start - begin
+                    _add(entry.part, mine[at : at + entry.part.array.size])
+        self._reducing.clear()
+
+
+def _np(dtype: Any) -> Any:
+    return None if dtype is None else dtypes.as_dtype(dtype).np
+
+
+def _add(part: Any, values: Any) -> None:
+    """Add to a part's gradient."""
+    held = part._grad
+    if held is None:
+        part._grad = wrap(values.astype(part.array.dtype))
+    else:
+        held.array[...] += values.astype(part.array.dtype)
+        note_write(held, "reduce_scatter")

@@ -1,0 +1,191 @@
+"""Data parallel training with 2 ranks of 1 thread each: adjoint on MPI against torch.distributed on gloo.
+
+``python benchmarks/distributed.py`` runs both sides in turn, in jobs of their own, several times; the best step of
+each side is compared. ``--allreduce`` measures what `scaling.py` needs: the time of an all-reduce by size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+MODELS = ("MNIST MLP, batch 2 x 64, Adam", "char-GPT, batch 2 x 8, AdamW")
+SIZES = [2**k for k in range(8, 25, 2)]  # bytes
+
+
+def program(T: Any, model: str, wrap: Any) -> Any:
+    """Return a training step of a model, wrapped for several processes or not."""
+    from training import char_gpt, labels, normal, supervised
+
+    nn = T.nn
+    if model == MODELS[0]:
+        net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+        wrapped = wrap(net)
+        return supervised(
+            T, wrapped, normal(T, 0, 64, 784), labels(T, 1, 10, 64), T.optim.Adam(net.parameters(), lr=1e-3)
+        )
+    net = char_gpt(T)
+    wrapped = wrap(net)
+    optimizer = T.optim.AdamW(net.parameters(), lr=1e-3)
+    ids, targets = labels(T, 0, 65, 8, 64), labels(T, 1, 65, 8, 64)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        T.nn.functional.cross_entropy(wrapped(ids).view(-1, 65), targets.view(-1)).backward()
+        optimizer.step()
+
+    return step
+
+
+def timed(step: Any, seconds: float) -> list[float]:
+    """Return the times of steps; the first few do not count."""
+    for _ in range(5):
+        step()
+    times = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 5:
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def counted(step: Any, count: int) -> list[float]:
+    """Return the times of so many steps: every rank must take as many."""
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return times[5:]
+
+
+def work(side: str, model: str, out: str) -> None:
+    """Be one rank of a job."""
+    T = __import__(side)
+    T.set_num_threads(1)
+    dist = __import__(f"{side}.distributed", fromlist=["x"])
+    if side == "torch":
+        dist.init_process_group("gloo")
+    else:
+        dist.init_process_group("mpi")
+    DDP = T.nn.parallel.DistributedDataParallel
+    found: dict[str, Any] = {}
+    count = 60 if model == MODELS[0] else 25
+    found["step"] = counted(program(T, model, DDP), count)
+    local = program(T, model, lambda net: net)
+    dist.barrier()
+    found["local"] = counted(local, count)
+    gradients = T.zeros(sum(p.numel() for p in size_of(T, model)))
+    found["allreduce"] = counted(lambda: dist.all_reduce(gradients), 30)
+    if dist.get_rank() == 0:
+        Path(out).write_text(json.dumps(found))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def size_of(T: Any, model: str) -> list[Any]:
+    """Return the parameters of a model."""
+    held: list[Any] = []
+
+    def keep(net: Any) -> Any:
+        held.extend(net.parameters())
+        return net
+
+    program(T, model, keep)
+    return held
+
+
+def allreduce_times(side: str, out: str) -> None:
+    """Be one rank of a job that reduces tensors of all sizes."""
+    T = __import__(side)
+    T.set_num_threads(1)
+    dist = __import__(f"{side}.distributed", fromlist=["x"])
+    dist.init_process_group("gloo" if side == "torch" else "mpi")
+    found = {}
+    for size in SIZES:
+        x = T.ones(size // 4)
+        found[size] = min(counted(lambda: dist.all_reduce(x), 40 if size < 2**20 else 15))
+    if dist.get_rank() == 0:
+        Path(out).write_text(json.dumps(found))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def job(side: str, kind: str, ranks: int = 2) -> dict[str, Any]:
+    """Run a job of one side; return what its rank 0 measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "out.json")
+        command = [sys.executable, __file__, "--worker", side, kind, out]
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        if side == "adjoint":
+            mpiexec = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+            subprocess.run([mpiexec, "-n", str(ranks), *command], env=env, check=True, timeout=300)
+        else:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks)}
+            running = [subprocess.Popen(command, env={**env, "RANK": str(rank)}) for rank in range(ranks)]
+            assert not any(process.wait(300) for process in running)
+        return json.loads(Path(out).read_text())
+
+
+def compare(rounds: int) -> list[dict[str, Any]]:
+    """Run both sides in turn; return a row for each model."""
+    rows = []
+    for model in MODELS:
+        best: dict[str, dict[str, float]] = {"adjoint": {}, "torch": {}}
+        for _ in range(rounds):
+            for side, held in best.items():
+                for key, times in job(side, model).items():
+                    held[key] = min([held.get(key, 1e9), *times])
+        ours, theirs = best["adjoint"], best["torch"]
+        exposed = max(0.0, ours["step"] - ours["local"])
+        rows.append({
+            "model": model, "adjoint ms": ours["step"] * 1e3, "torch ms": theirs["step"] * 1e3,
+            "ratio": ours["step"] / theirs["step"], "adjoint local ms": ours["local"] * 1e3,
+            "torch local ms": theirs["local"] * 1e3, "allreduce ms": ours["allreduce"] * 1e3,
+            "torch allreduce ms": theirs["allreduce"] * 1e3,
+            "hidden": max(0.0, 1 - exposed / ours["allreduce"]),
+        })  # fmt: skip
+        print(json.dumps({k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}), flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--worker", nargs=3)
+    parser.add_argument("--allreduce", action="store_true")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json")
+    said = parser.parse_args()
+    if said.worker:
+        side, kind, out = said.worker
+        (allreduce_times if kind == "allreduce" else lambda s, o: work(s, kind, o))(side, out)
+        return
+    if said.allreduce:
+        rows: Any = {side: job(side, "allreduce", said.ranks) for side in ("adjoint", "torch")}
+        for size in SIZES:
+            ours, theirs = (rows[side][str(size)] for side in ("adjoint", "torch"))
+            print(f"{size:>10} bytes: adjoint {ours * 1e6:8.1f} µs, torch {theirs * 1e6:8.1f} µs")
+    else:
+        rows = compare(said.rounds)
+    if said.json:
+        Path(said.json).write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
