@@ -152,7 +152,7 @@ def of(array: Any) -> device:
     if isinstance(array, np.ndarray | np.generic):
         return CPU
     if hasattr(array, "level"):  # a payload, which is where its memory is
-        return of(array.memory())
+        return getattr(array, "place", None) or of(array.memory())
     inner = getattr(array, "device", None)
     if isinstance(inner, device):
         return inner
@@ -165,7 +165,15 @@ def array_module(place: device) -> Any:
         return np
     if place.type == "cuda":
         return _cupy()
+    if place.type == "meta":
+        return _meta().arrays
     raise NotImplementedError(f"tensors cannot be made on device '{place}': adjoint computes on cpu and cuda")
+
+
+def _meta() -> Any:
+    from ..payloads import meta  # only programs that ask for tensors without values need it
+
+    return meta
 
 
 def module_of(array: Any) -> Any:
@@ -210,6 +218,10 @@ def place_array(array: Any, place: device) -> Any:
     here = of(array)
     if place.type == here.type and (place.index is None or place.index == here.index or place.type == "cpu"):
         return array
+    if place.type == "meta":
+        return _meta().Meta.like(array)
+    if here.type == "meta":
+        return array.concrete("to()")
     if place.type == "cpu":
         return array.get() if hasattr(array, "get") else np.asarray(array)
     cupy = array_module(place)

@@ -231,6 +231,8 @@ def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[A
             "the batch, into a tensor that is not batched. Use the out-of-place op, or make the tensor from a batched "
             "one (x.new_zeros(...))."
         )
+    if not top.level and not isinstance(x.array, Payload):  # a tensor without elements, into one that has them
+        top.concrete("to()")  # type: ignore[attr-defined]
     _refresh_stale(x, *rest)
     # What enters the op as a value is kept as it is now: the tensor itself is about to hold something else.
     before = x if level == top.level else wrap(x.array, x.node)
@@ -243,7 +245,7 @@ def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[A
             raise _uncastable(op, source, target)
         result = registry["cast"].call(result, x.array.dtype)
     if x.lineage is None:
-        x.array, x.node = result.array, result.node
+        x.array, x.node = result.array, result.node if modes.local.grad else x.node
     else:
         base: Any = x.lineage.base
         whole = _with_part(base, x.lineage.replay, result)
