@@ -4,79 +4,88 @@ from __future__ import annotations
 
 import importlib as _importlib
 import math as _math
+import typing as _typing
 import warnings as _warnings
 from typing import Any as _Any
 
+# `name as name` tells type checkers that a name is meant for users.
+# isort: off
 from . import (
-    _C,
-    autograd,
-    backends,
-    cuda,
-    fft,
-    linalg,
-    overrides,
-    random,
-    return_types,
-    signal,
-    special,
-    testing,
-    types,
-    utils,
-    version,
+    _C as _C,
+    autograd as autograd,
+    backends as backends,
+    cuda as cuda,
+    fft as fft,
+    linalg as linalg,
+    overrides as overrides,
+    random as random,
+    return_types as return_types,
+    signal as signal,
+    special as special,
+    testing as testing,
+    types as types,
+    utils as utils,
+    version as version,
 )
 from ._version import __version__
-from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
-from .autograd.grad_mode import is_inference_mode_enabled
+from .autograd import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from .core import primitive as _primitive  # first: everything else stands on it
-from .core.device import device
+from .core.device import device as device
 from .core.dtypes import (
-    bfloat16,
-    complex64,
-    complex128,
-    dtype,
-    finfo,
-    float8_e4m3fn,
-    float8_e4m3fnuz,
-    float8_e5m2,
-    float8_e5m2fnuz,
-    float16,
-    float32,
-    float64,
-    iinfo,
-    int8,
-    int16,
-    int32,
-    int64,
-    promote_types,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+    bfloat16 as bfloat16,
+    complex64 as complex64,
+    complex128 as complex128,
+    dtype as dtype,
+    finfo as finfo,
+    float8_e4m3fn as float8_e4m3fn,
+    float8_e4m3fnuz as float8_e4m3fnuz,
+    float8_e5m2 as float8_e5m2,
+    float8_e5m2fnuz as float8_e5m2fnuz,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    iinfo as iinfo,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    promote_types as promote_types,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
 from .core.dtypes import bool_ as bool
 from .core.layout import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    jagged,
-    layout,
-    memory_format,
-    preserve_format,
-    sparse_bsc,
-    sparse_bsr,
-    sparse_coo,
-    sparse_csc,
-    sparse_csr,
-    strided,
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    contiguous_format as contiguous_format,
+    jagged as jagged,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    sparse_bsc as sparse_bsc,
+    sparse_bsr as sparse_bsr,
+    sparse_coo as sparse_coo,
+    sparse_csc as sparse_csc,
+    sparse_csr as sparse_csr,
+    strided as strided,
 )
-from .core.modes import is_grad_enabled
-from .core.size import Size
-from .cuda import OutOfMemoryError
+from .core.modes import is_grad_enabled as is_grad_enabled
+from .core.size import Size as Size
+from .cuda import OutOfMemoryError as OutOfMemoryError
 from .ops.namespace import *  # noqa: F403
-from .printing import set_printoptions
+from .printing import set_printoptions as set_printoptions
 from .settings import *  # noqa: F403
-from .tensor import Tensor
+from .tensor import Tensor as Tensor
 from .typed import host as _typed_constructors
+# isort: on
 
 float = float32
 double = float64
@@ -101,9 +110,9 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset({
-    "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "func", "functional", "futures", "hub",
-    "jit", "library", "multiprocessing", "nn", "optim", "profiler", "quasirandom", "serialization", "stand_in", "tree",
-    "viz",
+    "accelerator", "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "func", "functional",
+    "futures", "hub", "jit", "library", "multiprocessing", "nn", "optim", "profiler", "quasirandom",
+    "serialization", "stand_in", "storage", "tree", "viz",
 })  # fmt: skip
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {
@@ -111,6 +120,22 @@ _NAMES_LATER: dict[str, str] = {
     "memory_budget": "autograd.budget", "save": "serialization", "vmap": "func",
 }  # fmt: skip
 
+_NAMES_LATER |= dict.fromkeys(("Event", "Stream", "get_device_module"), "accelerator")
+_NAMES_LATER |= dict.fromkeys(
+    (
+        "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
+        "_check_type", "_check_value", "_check_with",
+    ),
+    "_checks",
+)  # fmt: skip
+_NAMES_LATER |= dict.fromkeys(
+    (
+        "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
+        "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
+    ),
+    "storage",
+)  # fmt: skip
+_NAMES_LATER["DisableTorchFunctionSubclass"] = "overrides"
 _NAMES_LATER |= dict.fromkeys(("is_anomaly_check_nan_enabled", "is_anomaly_enabled"), "autograd.anomaly_mode")
 _NAMES_LATER |= dict.fromkeys(
     (
@@ -121,6 +146,36 @@ _NAMES_LATER |= dict.fromkeys(
     ),
     "amp",
 )  # fmt: skip
+
+if _typing.TYPE_CHECKING:  # the same, for type checkers and editors
+    from . import amp as amp
+    from . import compiler as compiler
+    from . import cpu as cpu
+    from . import distributed as distributed
+    from . import distributions as distributions
+    from . import explanation as explanation
+    from . import func as func
+    from . import functional as functional
+    from . import futures as futures
+    from . import hub as hub
+    from . import jit as jit
+    from . import library as library
+    from . import multiprocessing as multiprocessing
+    from . import nn as nn
+    from . import optim as optim
+    from . import profiler as profiler
+    from . import quasirandom as quasirandom
+    from . import serialization as serialization
+    from . import stand_in as stand_in
+    from . import tree as tree
+    from . import viz as viz
+    from .amp import autocast as autocast
+    from .autograd.budget import memory_budget as memory_budget
+    from .compiler import compile as compile
+    from .explanation import explain as explain
+    from .func import vmap as vmap
+    from .serialization import load as load
+    from .serialization import save as save
 
 
 def __getattr__(name: str) -> _Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 
@@ -26,3 +27,16 @@ def set_device(device: Any) -> None:
 
 def synchronize(device: Any = None) -> None:
     """Do nothing: the host computes when it is told to."""
+
+
+def current_stream(device: Any = None) -> Any:
+    """Return the host's queue, which is always empty."""
+    # Queues of any device are made by one class, which knows the GPU too.
+    from ..accelerator import Stream
+
+    return Stream("cpu")
+
+
+def stream(stream: Any) -> Any:
+    """Return a context that changes nothing: the host has one queue."""
+    return contextlib.nullcontext(stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import types
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +52,16 @@ def answer(value: Any) -> Callable[..., Any]:
 def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, *args: Any, **kwargs: Any) -> Any:
     """Map a function over a dimension, as `adjoint.func.vmap` does."""
     return importlib.import_module("adjoint.func").vmap(func, in_dims, out_dims)
+
+
+def _cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
+    """Call one of two functions, as a condition says."""
+    return true_fn(*operands) if bool(pred) else false_fn(*operands)
+
+
+def _file_path(*parts: str) -> str:
+    """Return the path of a file of the package."""
+    return os.path.join(os.path.dirname(os.path.dirname(__file__)), *parts)
 
 
 def absent(module: str, names: str) -> dict[str, Any]:
@@ -160,10 +171,6 @@ MODULES: dict[str, dict[str, Any]] = {
         "manual_seed": nothing, "manual_seed_all": nothing,
     },
     "hpu": {"is_available": no}, "xla": {},
-    "accelerator": {
-        "is_available": no, "device_count": answer(0), "current_accelerator": nothing, "synchronize": nothing,
-        "empty_cache": nothing, "current_device_index": answer(0),
-    },
     "nn.parallel.scatter_gather": {}, "nn.parallel.distributed": {}, "nn.parallel.parallel_apply": {},
     "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {},
     "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
@@ -201,7 +208,8 @@ ADDED: dict[str, dict[str, Any]] = {
     "": {
         **absent("torch", "complex32 chalf qint8 quint8 qint32 quint4x2 PyTorchFileReader PyTorchFileWriter Graph"),
         **{f"_foreach_{name}": foreach(name) for name in FOREACH},
-        "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic,
+        "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "cond": _cond, "is_vulkan_available": no,
+        "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
         "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
     },
     "cuda": {
