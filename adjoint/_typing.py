@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .tensor import Tensor
+
+    method: Callable[[Tensor], Tensor]  # a primitive of one input, and one of two, as users call them
+    operator: Callable[[Tensor, Any], Tensor]
 else:
     Tensor = Any
 

@@ -6,7 +6,7 @@ import math
 import warnings
 import weakref
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -58,6 +58,9 @@ from .ops import shape as shapes
 from .ops.arguments import dim_in
 from .ops.copies import RESTING
 from .ops.literals import depth_outside
+
+if TYPE_CHECKING:
+    from ._typing import method, operator
 
 _backward: Any = None  # autograd.backward, once somebody has called it
 
@@ -151,7 +154,12 @@ class Tensor(TensorBase):
         """Whether the memory is the host's."""
         return self.device.type == "cpu"
 
-    is_meta = is_mps = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_xpu = False
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has a shape and no elements."""
+        return self.device.type == "meta"
+
+    is_mps = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_xpu = False
     is_ipu = is_maia = is_mtia = is_vulkan = is_xla = False
     layout = layouts.strided
     name = None
@@ -552,6 +560,16 @@ class Tensor(TensorBase):
         return out
 
     # --- The table of methods: one row per op, in the order of the rooms -----------------------------
+    if TYPE_CHECKING:  # rows below that are primitives, which take and give anything: how users call them
+        __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __mod__ = operator
+        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = operator
+        __rxor__ = __lshift__ = __rshift__ = operator
+        __neg__ = neg = negative = sqrt = rsqrt = reciprocal = exp = exp2 = expm1 = log = log2 = log10 = method
+        log1p = sigmoid = sin = cos = tan = sinh = cosh = tanh = asin = arcsin = acos = arccos = atan = method
+        arctan = asinh = arcsinh = acosh = arccosh = atanh = arctanh = deg2rad = rad2deg = angle = method
+        __abs__ = abs = absolute = sgn = floor = ceil = trunc = fix = frac = __invert__ = bitwise_not = method
+        logical_not = isnan = isinf = isfinite = relu = erf = erfc = erfinv = lgamma = digamma = i0 = method
+        sinc = method
     # elementwise
     __add__ = __radd__ = elementwise.add_p
     __sub__ = elementwise.sub_p

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
-from . import attention, common_types, functional, grad, init, modules, parallel, parameter, utils
-from .factory import factory_kwargs
-from .modules import *  # noqa: F403
-from .parallel import DataParallel
-from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+# `name as name` tells type checkers that a name is meant for users.
+# isort: off
+from . import (
+    attention as attention,
+    common_types as common_types,
+    functional as functional,
+    grad as grad,
+    init as init,
+    modules as modules,
+    parallel as parallel,
+    parameter as parameter,
+    utils as utils,
+)
+from .factory import factory_kwargs as factory_kwargs
+from .modules import *  # type: ignore[no-redef]  # noqa: F403
+from .parallel import DataParallel as DataParallel
+from .parameter import (
+    Buffer as Buffer,
+    Parameter as Parameter,
+    UninitializedBuffer as UninitializedBuffer,
+    UninitializedParameter as UninitializedParameter,
+)
+# isort: on

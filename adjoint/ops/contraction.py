@@ -69,7 +69,17 @@ def _odd_product(x: Any, y: Any) -> Any:
 
 def multiply_matrices(x: Any, y: Any) -> Any:
     """Return the product of two matrices, of arrays."""
-    return x @ y if x.dtype is f32 or x.dtype is f64 else multiply(x, y)
+    if type(x) is ndarray is type(y) and (x.dtype is f32 or x.dtype is f64):
+        return x.dot(y)  # `@` takes 0.4 µs more, and five times as long for (n, 1) @ (1, m)
+    return multiply(x, y)
+
+
+def _mm_x(g: Any, y: Any) -> Any:
+    return g.dot(y.T) if type(g) is ndarray is type(y) else project_p(g, y)
+
+
+def _mm_y(g: Any, x: Any) -> Any:
+    return x.T.dot(g) if type(g) is ndarray is type(x) else x.swapaxes(-1, -2) @ g
 
 
 def _matmul_x(g: Any, y: Any) -> Any:
@@ -119,8 +129,8 @@ def with_rank(x: Any, rank: int) -> Any:
 mm_p: Any = binary(
     multiply_matrices,
     name="mm",
-    x=lambda g, y: g @ y.swapaxes(-1, -2),
-    y=lambda g, x: x.swapaxes(-1, -2) @ g,
+    x=_mm_x,
+    y=_mm_y,
     jvp="bilinear",
     batch=_batched_product,
     saved={"y": "mat2"},
@@ -276,7 +286,7 @@ def product(x: Any, y: Any) -> Any:
 by_ufunc[np.matmul] = product
 
 
-def matmul_operator(input: Tensor, other: Any) -> Any:
+def matmul_operator(input: Tensor, other: Any) -> Tensor:
     """Answer ``input @ other``."""
     if type(other) is type(input):  # the fast path: two plain tensors
         a, b = input.array, other.array
@@ -514,7 +524,7 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 
 def _project(x: Any, weight: Any) -> Any:
     if x.ndim == 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
-        return x @ weight.T
+        return x.dot(weight.T) if type(x) is ndarray else x @ weight.T
     return multiply(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
 
 
@@ -527,12 +537,16 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def _linear_x(g: Any, y: Any) -> Any:
+    if type(g) is ndarray is type(y) and y.ndim == 2 >= g.ndim:
+        return g.dot(y)
     return g @ y if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
 
 
 def _linear_weight(g: Any, x: Any) -> Any:
     if g.ndim == 2 == x.ndim:
-        return g.swapaxes(0, 1) @ x
+        return g.T.dot(x) if type(g) is ndarray is type(x) else g.swapaxes(0, 1) @ x
+    if g.ndim == 1 == x.ndim and type(g) is ndarray is type(x):
+        return g[:, None] * x
     rows = x.reshape((-1, x.shape[-1]))
     if g.ndim < x.ndim:  # the weight is a vector
         return (g.reshape((1, -1)) @ rows).reshape((x.shape[-1],))

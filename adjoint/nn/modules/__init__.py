@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import (
     activation,
     adaptive,
@@ -43,7 +45,7 @@ from .instancenorm import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .linear_cross_entropy_options import *  # noqa: F403
 from .loss import *  # noqa: F403
-from .module import Module
+from .module import Module as Module
 from .normalization import *  # noqa: F403
 from .padding import *  # noqa: F403
 from .pixelshuffle import *  # noqa: F403
@@ -53,26 +55,27 @@ from .sparse import *  # noqa: F403
 from .transformer import *  # noqa: F403
 from .upsampling import *  # noqa: F403
 
-__all__ = ["Module"]
-__all__ += activation.__all__
-__all__ += adaptive.__all__
-__all__ += batchnorm.__all__
-__all__ += channelshuffle.__all__
-__all__ += container.__all__
-__all__ += conv.__all__
-__all__ += distance.__all__
-__all__ += dropout.__all__
-__all__ += flatten.__all__
-__all__ += fold.__all__
-__all__ += instancenorm.__all__
-__all__ += linear.__all__
-__all__ += linear_cross_entropy_options.__all__
-__all__ += loss.__all__
-__all__ += normalization.__all__
-__all__ += padding.__all__
-__all__ += pixelshuffle.__all__
-__all__ += pooling.__all__
-__all__ += rnn.__all__
-__all__ += sparse.__all__
-__all__ += transformer.__all__
-__all__ += upsampling.__all__
+if not TYPE_CHECKING:  # checkers go by the lines above
+    __all__ = ["Module"]
+    __all__ += activation.__all__
+    __all__ += adaptive.__all__
+    __all__ += batchnorm.__all__
+    __all__ += channelshuffle.__all__
+    __all__ += container.__all__
+    __all__ += conv.__all__
+    __all__ += distance.__all__
+    __all__ += dropout.__all__
+    __all__ += flatten.__all__
+    __all__ += fold.__all__
+    __all__ += instancenorm.__all__
+    __all__ += linear.__all__
+    __all__ += linear_cross_entropy_options.__all__
+    __all__ += loss.__all__
+    __all__ += normalization.__all__
+    __all__ += padding.__all__
+    __all__ += pixelshuffle.__all__
+    __all__ += pooling.__all__
+    __all__ += rnn.__all__
+    __all__ += sparse.__all__
+    __all__ += transformer.__all__
+    __all__ += upsampling.__all__
