@@ -223,8 +223,10 @@ def _needed(roots: Sequence[Any], wanted: set[Any]) -> set[Any]:
     """Return the nodes from which one of `wanted` can be reached, those included."""
     needed = set(wanted)
     for node in reversed(_reach(roots)):
-        if node not in needed and any(e in needed for e in node.edges):
-            needed.add(node)
+        for e in node.edges:
+            if e in needed:
+                needed.add(node)
+                break
     return needed
 
 
@@ -375,8 +377,10 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
     if needed is not None:
         if node in task.wanted:  # type: ignore[operator]
             _capture(node, g, task.captured)
-        if not needed.issuperset(e for e in edges if e is not None):
-            edges = tuple([e if e in needed else None for e in edges])
+        for e in edges:
+            if e is not None and e not in needed:
+                edges = tuple([e if e in needed else None for e in edges])
+                break
         if not any(edges):
             return g, edges, (None,) * len(edges)
     if extra is not None and extra.prehooks:

@@ -95,12 +95,13 @@ class Node:
 
     def lifted(self) -> Any:
         """Return the kept values as tensors that belong to the graph, for a recorded backward."""
-        saved = unpacked(self)
+        saved = self.saved
         if saved is None:
             return None
+        if type(saved) is not tuple:
+            saved = unpacked(self)
         return tuple(
-            None if kept is None else _lift(self, kept, indexes)
-            for kept, indexes in zip(saved, self.op.keeps, strict=True)
+            [None if kept is None else _lift(self, kept, indexes) for kept, indexes in zip(saved, self.op.keeps)]
         )
 
     def verify(self) -> None:
@@ -252,12 +253,14 @@ def _overwritten(node: Node, position: int, ledger: Ledger) -> str:
 def _lift(node: Node, kept: Any, indexes: tuple[int, ...]) -> Any:
     if len(indexes) == 1:
         return _lift_one(node, kept, indexes[0])
-    return tuple(_lift_one(node, value, i) for value, i in zip(kept, indexes, strict=True))
+    return tuple([_lift_one(node, value, i) for value, i in zip(kept, indexes)])
 
 
 def _lift_one(node: Node, value: Any, index: int) -> Any:
     """Return a kept value as the tensor it was: an input on its edge, the output on the node itself."""
     edges = node.edges
+    if index < len(edges) and node.targets is None and type(value) is ndarray:  # as nearly always
+        return wrap(value, edges[index])
     if index > len(edges) or isinstance(value, TensorBase):
         return value
     if index == len(edges):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -24,8 +24,9 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import pairs, selection, special
-from ..kernels.elementwise import MANY, elementwise
+from ..kernels import fused, pairs, selection, special
+from ..kernels.elementwise import elementwise
+from ..kernels.fused import LARGE
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into, tensor
@@ -33,11 +34,21 @@ from .piecewise import where_p
 from .shape import cast_p, conj_p, reshape_p
 
 Number = Any
+ndarray = np.ndarray
 
 # --- Arithmetic -------------------------------------------------------------------------------------
 
+
+
+def _negated(g: Any) -> Any:
+    """Return a gradient's negative; of a number repeated to a large shape, as those of sums are, the same again."""
+    if type(g) is ndarray and g.size >= LARGE and not any(g.strides):
+        return np.broadcast_to(-g[(0,) * g.ndim], g.shape)
+    return -g
+
+
 add_p = binary(np.add, x=lambda g: g, y=lambda g: g, holomorphic=False)
-sub_p = binary(np.subtract, x=lambda g: g, y=lambda g: -g, holomorphic=False, name="sub")
+sub_p = binary(np.subtract, x=lambda g: g, y=_negated, holomorphic=False, name="sub")
 mul_p = binary(
     np.multiply,
     x=lambda g, y: g * y,
@@ -45,18 +56,25 @@ mul_p = binary(
     cuda={"x": "g * y", "y": "g * x"},
     name="mul",
 )
+
+
+def _div_y(g: Any, x: Any, y: Any) -> Any:  # not `out`, which programs like to write to
+    found = fused.apply("div_back", g, x, y) if type(g) is ndarray and g.size >= LARGE else None
+    return g * -((x / y) / y) if found is None else found
+
+
 div_p = binary(
     np.divide,
     x=lambda g, y: g / y,
-    y=lambda g, x, y: -g * ((x / y) / y),  # not `out`, which programs like to write to
+    y=_div_y,
     cuda={"x": "g / y", "y": "-g * ((x / y) / y)"},
     floating=True,
     name="div",
 )
-neg_p = unary(np.negative, x=lambda g: -g, holomorphic=False, name="neg")
+neg_p = unary(np.negative, x=_negated, holomorphic=False, name="neg")
 
 rsub_p = binary(
-    lambda x, y: np.subtract(y, x), x=lambda g: -g, y=lambda g: g, holomorphic=False, name="rsub",
+    lambda x, y: np.subtract(y, x), x=_negated, y=lambda g: g, holomorphic=False, name="rsub",
     node_name="RsubBackward1",
 )  # fmt: skip
 
@@ -266,7 +284,7 @@ addcdiv_p = nary(
     inputs=3,
     x=lambda g: g,
     tensor1=lambda g, tensor2, value: g * (value / tensor2),
-    tensor2=lambda g, tensor1, tensor2, value: -g * (value * tensor1 / (tensor2 * tensor2)),
+    tensor2=lambda g, tensor1, tensor2, value: g * -(value * tensor1 / (tensor2 * tensor2)),
     promotes=True,
     holomorphic=True,
     jvp="elementwise",
@@ -306,8 +324,9 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number =
 
 
 def _lerp(x: Any, end: Any, weight: Any) -> Any:
-    if type(x) is np.ndarray and x.size > MANY and x.dtype.kind == "f":
-        return elementwise(_lerped, x, end, weight)
+    if type(x) is ndarray and x.size >= LARGE and x.dtype.kind == "f":
+        found = fused.apply("lerp", x, end, weight)
+        return found if found is not None else elementwise(_lerped, x, end, weight)
     return _lerped(x, end, weight)
 
 
@@ -325,12 +344,22 @@ def _lerp_by(x: Any, end: Any, weight: Any) -> Any:
     return x + _as(weight, step) * step if near else end - step * _as(1 - weight, step)
 
 
+def _times_rest(g: Any, weight: Any) -> Any:
+    found = fused.apply("times_rest", g, weight) if type(g) is ndarray and g.size >= LARGE else None
+    return g * (1 - weight) if found is None else found
+
+
+def _times_difference(g: Any, x: Any, end: Any) -> Any:
+    found = fused.apply("times_difference", g, end, x) if type(g) is ndarray and g.size >= LARGE else None
+    return g * (end - x) if found is None else found
+
+
 lerp_p = nary(
     _lerp,
     inputs=3,
-    x=lambda g, weight: g * (1 - weight),
+    x=_times_rest,
     end=lambda g, weight: g * weight,
-    weight=lambda g, x, end: g * (end - x),
+    weight=_times_difference,
     promotes=True,
     holomorphic=True,
     jvp="elementwise",
@@ -386,9 +415,16 @@ expm1_p = unary(np.expm1, x=lambda g, out: g * (out + 1), floating=True)
 log2_p = unary(np.log2, x=lambda g, x: g / (x * _LN_2), floating=True)
 log10_p = unary(np.log10, x=lambda g, x: g / (x * _LN_10), floating=True)
 log1p_p = unary(np.log1p, x=lambda g, x: g / (x + 1), floating=True)
+
+
+def _sigmoid_x(g: Any, out: Any) -> Any:
+    found = fused.apply("sigmoid_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
+    return g * (out * (1 - out)) if found is None else found
+
+
 sigmoid_p = unary(
     special.sigmoid,
-    x=lambda g, out: g * (out * (1 - out)),
+    x=_sigmoid_x,
     cuda={"x": "g * (out * (1 - out))"},
     floating=True,
 )
@@ -443,15 +479,29 @@ def _acosh_root(x: Any) -> Any:
     return np.sqrt(x - 1) * np.sqrt(x + 1) if dtype_of(x).kind == "c" else np.sqrt(x * x - 1)
 
 
+def _tanh_x(g: Any, out: Any) -> Any:
+    if type(g) is not np.ndarray and not modes.unusual and isinstance(g, TensorBase):
+        return tanh_back_p(g, out)  # recorded as one op: networks of tanh are differentiated twice a lot
+    return g - g * out * out
+
+
 sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), cuda={"x": "g * cos(x)"}, floating=True)
-cos_p = unary(np.cos, x=lambda g, x: -g * np.sin(x), cuda={"x": "-g * sin(x)"}, floating=True)
+cos_p = unary(np.cos, x=lambda g, x: g * -np.sin(x), cuda={"x": "-g * sin(x)"}, floating=True)
 tan_p = unary(np.tan, x=lambda g, out: g * (out * out + 1), floating=True)
 asin_p = unary(np.arcsin, x=lambda g, x: g / np.sqrt(1 - x * x), floating=True, name="asin")
-acos_p = unary(np.arccos, x=lambda g, x: -g / np.sqrt(1 - x * x), floating=True, name="acos")
+acos_p = unary(np.arccos, x=lambda g, x: g / -np.sqrt(1 - x * x), floating=True, name="acos")
 atan_p = unary(np.arctan, x=lambda g, x: g / (x * x + 1), floating=True, name="atan")
 sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
 cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
-tanh_p = unary(np.tanh, x=lambda g, out: g - g * out * out, cuda={"x": "g - g * out * out"}, floating=True)
+tanh_p = unary(np.tanh, x=_tanh_x, cuda={"x": "g - g * out * out"}, floating=True)
+tanh_back_p: Any = binary(
+    lambda x, out: x - x * out * out,
+    x=lambda g, y: _tanh_x(g, y),
+    y=lambda g, x, y: g * x * (y * -2),
+    name="tanh_back",
+    node_name="TanhBackwardBackward0",
+    saved={"x": "grad_output", "y": "result"},
+)
 asinh_p = unary(np.arcsinh, x=lambda g, x: g / np.sqrt(x * x + 1), floating=True, name="asinh")
 acosh_p = unary(np.arccosh, x=lambda g, x: g / _acosh_root(x), floating=True, name="acosh")
 atanh_p = unary(np.arctanh, x=lambda g, x: g / (1 - x * x), floating=True, name="atanh")
@@ -535,11 +585,18 @@ def _squares(x: Any, y: Any) -> Any:
 atan2_p = binary(
     np.arctan2,
     x=lambda g, x, y: g * (y / _squares(x, y)),
-    y=lambda g, x, y: -g * (x / _squares(x, y)),
+    y=lambda g, x, y: g * -(x / _squares(x, y)),
     floating=True,
     name="atan2",
 )
-hypot_p = binary(pairs.hypot, x=lambda g, x, out: g * (x / out), y=lambda g, y, out: g * (y / out))
+
+
+def _hypot_back(g: Any, leg: Any, out: Any) -> Any:
+    found = fused.apply("hypot_back", g, leg, out) if type(g) is ndarray and g.size >= LARGE else None
+    return g * (leg / out) if found is None else found
+
+
+hypot_p = binary(pairs.hypot, x=lambda g, x, out: _hypot_back(g, x, out), y=lambda g, y, out: _hypot_back(g, y, out))
 deg2rad_p = unary(np.deg2rad, x=lambda g: g * (math.pi / 180), floating=True, node_name="Deg2RadBackward0")
 rad2deg_p = unary(np.rad2deg, x=lambda g: g * (180 / math.pi), floating=True, node_name="Rad2DegBackward0")
 by_ufunc.update({np.radians: deg2rad_p, np.degrees: rad2deg_p})

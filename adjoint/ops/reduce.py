@@ -11,6 +11,7 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import parametric
+from ..core.tensor import TensorBase
 from ..kernels import reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
@@ -141,6 +142,8 @@ def _spread_all(g: Any, x_shape: Any) -> Any:
         out = np.empty(x_shape, g.dtype)
         out[...] = g
         return out
+    if isinstance(g, TensorBase) and g.ndim == 0:  # type: ignore[attr-defined]
+        return expand_p(g, x_shape)
     return spread(g, x_shape, tuple(range(len(x_shape))))
 
 

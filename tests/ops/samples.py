@@ -214,7 +214,7 @@ SAMPLES: dict[str, list[Any]] = {
     **{name: [(_X, positive(4, k=1)), (complexes(3), complexes(3, k=4))] for name in ("div",)},
     **{name: [(_A, _B)] for name in (
         "maximum minimum fmax fmin clamp_min clamp_max prelu hypot atan2 logaddexp logaddexp2 copysign nextafter "
-        "eq ne lt le gt ge heaviside"
+        "eq ne lt le gt ge heaviside tanh_back"
     ).split()},
     **{name: [(_A, positive(3, 4, k=1))] for name in "div_floor div_trunc remainder fmod".split()},
     **{name: [(bools(3, 4), bools(3, 4, k=1))] for name in "logical_and logical_or logical_xor".split()},
