@@ -1,4 +1,4 @@
-"""The command line: ``python -m adjoint run script.py`` and ``python -m adjoint demo``."""
+"""The command line: ``python -m adjoint run script.py``, ``adjoint launch --nproc 4 script.py``, ``adjoint demo``."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run an unmodified PyTorch program on adjoint")
     run.add_argument("program", nargs=argparse.REMAINDER, help="script.py or -m module, and its arguments")
+    commands.add_parser("launch", add_help=False, help="run a program on several processes: launch --nproc 4 script.py")
     demo = commands.add_parser("demo", help="train a small model, and draw its loss and its graph")
     demo.add_argument("--out", default="adjoint-demo.html", help="where the drawing goes")
     demo.add_argument("--short", action="store_true", help="a few seconds only")
@@ -40,6 +41,10 @@ def main(arguments: list[str] | None = None) -> None:
             run.error("which program?")
         _run(given[1:])
         return
+    if given[:1] == ["launch"]:
+        from .distributed.launch import launch
+
+        sys.exit(launch(given[1:]))
     said = parser.parse_args(given)
     if said.command == "demo":
         from .demo import demonstrate

@@ -30,6 +30,8 @@ __all__ = [
 
 default_pg_timeout = timedelta(minutes=30)
 _BACKENDS = ("mpi", "nccl", "gloo")
+# Who called the program: frames of theirs at the head of a traceback say nothing.
+_LAUNCHING = (os.path.join(os.path.dirname(__file__), "start.py"), "<frozen runpy>")
 
 
 class ProcessGroup:
@@ -232,7 +234,7 @@ def init_process_group(
     _check_numbers(comm, rank, world_size)
     _everyone.timeout = timeout or default_pg_timeout
     if _everyone.watch is None:
-        sys.excepthook = _abort_with_traceback
+        sys.excepthook = abort_with_traceback
         atexit.register(_leave)
     _everyone.watch = Watch(comm.Dup())
     _everyone.world = _made(comm.Dup(), list(range(comm.Get_size())), "WORLD", backend, _everyone.timeout)
@@ -288,16 +290,20 @@ def _leave() -> None:
         _everyone.watch.stop()
 
 
-def _abort_with_traceback(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+def abort_with_traceback(kind: type[BaseException], error: BaseException, trace: Any) -> None:
     """Print what ended this process, once and with its rank, and end the job: the others would wait forever."""
     MPI = mpi()
     alone = MPI.Is_finalized() or MPI.COMM_WORLD.Get_size() == 1
-    text = "".join(traceback.format_exception(kind, error, trace))
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename in _LAUNCHING:
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(kind, error.with_traceback(trace), trace))
     sys.stdout.flush()
     sys.stderr.write(text if alone else f"rank {MPI.COMM_WORLD.Get_rank()} raised, and ends the job:\n{text}")
     sys.stderr.flush()
     if not alone:
         MPI.COMM_WORLD.Abort(1)
+    elif "ADJOINT_LAUNCH" in os.environ:
+        raise SystemExit(1)
 
 
 # --- Groups of some ---------------------------------------------------------------------------------

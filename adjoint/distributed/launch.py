@@ -1,0 +1,96 @@
+"""``adjoint launch``: start a program on several processes, and again when it dies."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+__all__ = ["launch"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="adjoint launch", description="Run a program on several processes that talk through adjoint.distributed."
+    )
+    parser.add_argument(
+        "--nproc", "--nproc-per-node", "--nproc_per_node", type=int, default=1, help="how many processes"
+    )
+    parser.add_argument("--hosts", help="machines, as mpiexec takes them: a,b or a:4,b:4")
+    parser.add_argument(
+        "--max-restarts", "--max_restarts", type=int, default=0,
+        help="how often to start again when a process dies; the program goes on from its last checkpoint",
+    )  # fmt: skip
+    parser.add_argument("--mpiexec", help="the mpiexec to use; by default that of the mpich package")
+    parser.add_argument("--torch", action="store_true", help="run an unmodified PyTorch program, adjoint in its place")
+    parser.add_argument("-m", "--module", action="store_true", help="the program is the name of a module")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="script.py and its arguments")
+    return parser
+
+
+def _mpiexec(named: str | None) -> str:
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+    found = shutil.which(named or "mpiexec", path=path)
+    if found is None:
+        raise SystemExit(f"adjoint launch: no {named or 'mpiexec'}; pip install 'adjoint[distributed]' brings one")
+    return found
+
+
+def launch(arguments: list[str]) -> int:
+    """Run what the command line says; return the exit code."""
+    parser = _parser()
+    said = parser.parse_args(arguments)
+    if not said.program:
+        parser.error("which program?")
+    command = [_mpiexec(said.mpiexec), "-n", str(said.nproc), *(["-hosts", said.hosts] if said.hosts else [])]
+    command += [sys.executable, "-m", "adjoint.distributed.start"]
+    command += [*(["--torch"] if said.torch else []), *(["-m"] if said.module else []), *said.program]
+    for attempt in range(said.max_restarts + 1):
+        code = _run(command, _environment(attempt, said.max_restarts))
+        if code in (0, 130):
+            return code
+        if attempt < said.max_restarts:
+            sys.stderr.write(
+                f"adjoint launch: the job ended with exit code {code}; start {attempt + 2} of {said.max_restarts + 1}\n"
+            )
+            sys.stderr.flush()
+    return code
+
+
+def _environment(attempt: int, most: int) -> dict[str, str]:
+    told = {
+        "ADJOINT_LAUNCH": "1",
+        "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        "TORCHELASTIC_MAX_RESTARTS": str(most),
+    }
+    # Every process would otherwise use all cores for itself.
+    return {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **os.environ, **told}
+
+
+def _run(command: list[str], env: dict[str, str]) -> int:
+    """Run mpiexec to its end; what ends this process ends it too."""
+    job = subprocess.Popen(command, env=env)
+
+    def stop(number: int, frame: Any) -> None:
+        job.terminate()
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        return _code(job.wait())
+    except KeyboardInterrupt:  # mpiexec has heard it too
+        with_grace = time.monotonic() + 5
+        while job.poll() is None and time.monotonic() < with_grace:
+            time.sleep(0.05)
+        job.kill()
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _code(returned: int) -> int:
+    return 128 - returned if returned < 0 else returned
