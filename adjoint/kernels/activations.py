@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import provider
+from . import fused, provider
 from .threads import share
 
 _SHARE = 1 << 15  # elements below which a thread is not worth waking
@@ -25,6 +25,8 @@ def forward(kind: str, x: Any) -> Any:
     loops = provider.loops("gelu", x) if kind == "gelu" else None
     if loops is not None:
         return _shared(loops.gelu, x)
+    if kind in fused.FORMULAS and (found := fused.apply(kind, x)) is not None:
+        return found
     dnn = provider.onednn("eltwise", x)
     return None if dnn is None else dnn.eltwise(kind, x)
 
@@ -34,5 +36,7 @@ def backward(kind: str, g: Any, x: Any) -> Any:
     loops = provider.loops("gelu", x) if kind == "gelu" else None
     if loops is not None:
         return _shared(loops.gelu_back, g, x)
+    if f"{kind}_back" in fused.FORMULAS and (found := fused.apply(f"{kind}_back", g, x)) is not None:
+        return found
     dnn = provider.onednn("eltwise", x)
     return None if dnn is None else dnn.eltwise_back(kind, g, x)

@@ -99,6 +99,24 @@ def _call(context: Any, function: Any, arrays: Any, count: Any, steps: Any, data
     return types.void(intp, intp, intp, intp, intp), generate
 
 
+def _array_of(kind: Any) -> Any:
+    @intrinsic
+    def pointer(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(intp), generate
+
+    @numba.njit(error_model="numpy")
+    def array(address: Any, count: Any) -> Any:
+        return numba.carray(pointer(address), count)
+
+    return array
+
+
+array32, array64 = _array_of(types.float32), _array_of(types.float64)
+
+
 def _foreign(name: str, *kinds: Any) -> Any:
     return types.ExternalFunction(name, types.int32(*kinds))
 
@@ -242,7 +260,8 @@ _WANTED: dict[tuple[str, str], list[str]] = {  # the ufuncs of each kind, and th
         "subtract", "add",
     ],
 }  # fmt: skip
-_REPLACE = 30  # place of PyUFunc_ReplaceLoopBySignature in NumPy's table for C
+_MAKE, _REPLACE = 1, 30  # places of PyUFunc_FromFuncAndData and _ReplaceLoopBySignature in NumPy's table for C
+_forever: list[Any] = []
 
 
 class Crew:
@@ -252,6 +271,8 @@ class Crew:
         self.memory = np.zeros(_SCRATCH // 8 + 16 * (_MOST + 1) + 8, np.int64)
         self.state = (self.memory.ctypes.data + 63) // 64 * 64
         self.held = ctypes.c_int64.from_address(self.state + _HELD)  # 1: Python's threads have the processors
+        kind = types.void(intp, intp, intp, intp, intp)
+        self.shared = numba.cfunc(kind, cache=True, error_model="numpy")(_shared)
         self.kept: list[Any] = []
         self.started = 0
         self.patience = _calibrated()
@@ -321,29 +342,50 @@ def _springboards(target: int, entries: list[int]) -> tuple[Any, list[int]]:
     return engine, [engine.get_function_address(f"loop{i}") for i in range(len(entries))]
 
 
-def _replacer() -> Any:
-    """Return NumPy's function that puts another loop in a ufunc's table."""
+def _for_c(place: int, result: Any, *kinds: Any) -> Any:
+    """Return the function at a place of NumPy's table for C."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = pointer(umath._UFUNC_API, None)
-    address = ctypes.c_size_t.from_address(table + 8 * _REPLACE).value
-    kinds = (ctypes.py_object, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_size_t))
-    return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(address)
+    address = ctypes.c_size_t.from_address(pointer(umath._UFUNC_API, None) + 8 * place).value
+    return ctypes.PYFUNCTYPE(result, *kinds)(address)
 
 
-def _stand_before(crew: Crew, shared: int) -> None:
-    wanted = _wanted()
-    words = np.zeros((len(wanted), 4), np.int64)
-    addresses = [words.ctypes.data + 32 * i for i in range(len(wanted))]
-    engine, boards = _springboards(shared, addresses)
-    replace = _replacer()
+def _entries(crew: Crew, rows: list[tuple[int, int, int]]) -> tuple[Any, list[int]]:
+    """Return a row of words for each loop (its address, when it is shared, how many arrays), and loops before them."""
+    words = np.zeros((len(rows), 4), np.int64)
+    for row, (address, least, arrays) in zip(words, rows, strict=True):
+        row[:] = address, least, crew.state, arrays
+    engine, boards = _springboards(crew.shared.address, [words.ctypes.data + 32 * i for i in range(len(rows))])
     crew.kept += [engine, words]
-    for (ufunc, signature, least), row, board in zip(wanted, words, boards, strict=True):
+    return words, boards
+
+
+def _stand_before(crew: Crew) -> None:
+    wanted = _wanted()
+    words, boards = _entries(crew, [(0, least, ufunc.nargs) for ufunc, _, least in wanted])
+    out = ctypes.POINTER(ctypes.c_size_t)
+    replace = _for_c(_REPLACE, ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int), out)
+    for (ufunc, signature, _), row, board in zip(wanted, words, boards, strict=True):
         numbers = [np.dtype(c).num for c in signature.replace("->", "")]
-        row[1:] = least, crew.state, len(numbers)
         old = ctypes.c_size_t()
+        # The loop before ours is in its row before any thread can come: the interpreter's lock is ours.
         if replace(ufunc, board, (ctypes.c_int * len(numbers))(*numbers), ctypes.byref(old)) == 0:
             row[0] = old.value
+
+
+def ufunc(name: str, loop: Any, inputs: int, dtype: Any, crew: Crew | None) -> Any:
+    """Return a NumPy ufunc with one loop, made by Numba, that the crew shares where there is one."""
+    arrays = inputs + 1
+    address = loop.address
+    if crew is not None:
+        _, (address,) = _entries(crew, [(address, _DEAR[dtype.char], arrays)])
+    functions, data = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
+    kinds, title = ctypes.create_string_buffer(bytes([dtype.num] * arrays)), ctypes.create_string_buffer(name.encode())
+    _forever.extend((functions, data, kinds, title, loop))  # a ufunc has only their addresses
+    pointers, numbers = [ctypes.c_void_p] * 3, [ctypes.c_int] * 4
+    make = _for_c(_MAKE, ctypes.py_object, *pointers, *numbers, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    at = [ctypes.addressof(part) for part in (functions, data, kinds, title)]
+    return make(*at[:3], 1, inputs, 1, -1, at[3], at[3], 0)
 
 
 def hire() -> Crew | None:
@@ -351,8 +393,5 @@ def hire() -> Crew | None:
     if not sys.platform.startswith("linux") or not _PAUSE or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     crew = Crew()
-    kind = types.void(intp, intp, intp, intp, intp)
-    shared = numba.cfunc(kind, cache=True, error_model="numpy")(_shared)
-    crew.kept.append(shared)
-    _stand_before(crew, shared.address)
+    _stand_before(crew)
     return crew

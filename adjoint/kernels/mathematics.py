@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 # NaNs and infinities keep their meaning; sums may be taken in any order.
 FLAGS = {"contract", "nsz", "reassoc", "arcp"}
 EXACT = {"contract", "nsz"}
-inline = numba.njit(fastmath=EXACT, error_model="numpy")
+inline = numba.njit(fastmath=EXACT, error_model="numpy", forceinline=True)  # a call that is left is not vectorised
 F = np.float32
 
 
@@ -91,11 +91,10 @@ def _expm1_32(x: Any) -> Any:
 
 
 @inline
-def _log32(x: Any) -> Any:
-    small = x < F(1.17549435e-38)
-    y = x * F(8388608.0) if small else x
-    bits = _as_bits(F(y))
-    e = F(((bits >> np.int32(23)) & np.int32(0xFF)) - np.int32(126)) - (F(23.0) if small else F(0.0))
+def _log_normal(x: Any) -> Any:
+    """Return the logarithm of a float32 that is positive, finite and not subnormal."""
+    bits = _as_bits(F(x))
+    e = F(((bits >> np.int32(23)) & np.int32(0xFF)) - np.int32(126))
     m = _as_float(np.int32((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000)))
     low = m < F(0.707106781186547524)
     e = e - F(1.0) if low else e
@@ -111,20 +110,41 @@ def _log32(x: Any) -> Any:
     p = p * m + F(3.3333331174e-1)
     p = p * m * z
     p = p + e * F(-2.12194440e-4) - F(0.5) * z
-    out = m + p + e * F(0.693359375)
+    return m + p + e * F(0.693359375)
+
+
+@inline
+def _log32(x: Any) -> Any:
+    small = x < F(1.17549435e-38)
+    out = _log_normal(x * F(8388608.0) if small else x) - (F(15.942385152878742) if small else F(0.0))
     out = x if x == F(np.inf) or x != x else out
     out = F(-np.inf) if x == F(0.0) else out
     return F(np.nan) if x < F(0.0) else out
 
 
 @inline
-def _log1p32(x: Any) -> Any:
+def _log1p_normal(x: Any) -> Any:
     whole = F(1.0) + x
-    rest = x - (whole - F(1.0))  # what was lost in the sum
-    out = _log32(whole) + rest / whole
-    out = x if whole == F(1.0) else out
-    out = F(-np.inf) if whole == F(0.0) else out
+    return _log_normal(whole) + (x - (whole - F(1.0))) / whole  # with what was lost in the sum
+
+
+@inline
+def _log1p32(x: Any) -> Any:
+    out = x if F(1.0) + x == F(1.0) else _log1p_normal(x)
+    out = F(-np.inf) if x == F(-1.0) else out
+    out = F(np.nan) if x < F(-1.0) else out
     return x if x == F(np.inf) else out
+
+
+@inline
+def _smooth_relu32(x: Any) -> Any:
+    # The functions without special cases: LLVM gets lost between those of two, and leaves the loop as it is.
+    return (x if x > F(0.0) else F(0.0)) + _log1p_normal(bounded_exp(-abs(x)))
+
+
+@inline
+def _smooth_relu64(x: Any) -> Any:
+    return (x if x > 0.0 else 0.0) + np.log1p(math.exp(-abs(x)))
 
 
 @inline
@@ -189,10 +209,20 @@ class Family:
     """The functions of one precision, by the names that expressions use."""
 
     def __init__(
-        self, kind: Any, exp: Any, log: Any, tanh: Any, erf: Any, sin: Any, cos: Any, log1p: Any, expm1: Any
+        self,
+        kind: Any,
+        exp: Any,
+        log: Any,
+        tanh: Any,
+        erf: Any,
+        sin: Any,
+        cos: Any,
+        log1p: Any,
+        expm1: Any,
+        smooth_relu: Any,
     ) -> None:
         self.exp, self.log, self.tanh, self.erf, self.sin, self.cos = exp, log, tanh, erf, sin, cos
-        self.log1p, self.expm1 = log1p, expm1
+        self.log1p, self.expm1, self.smooth_relu = log1p, expm1, smooth_relu
         one, half = kind(1), kind(0.5)
         root_half, density = kind(0.7071067811865476), kind(0.3989422804014327)
         root_two_by_pi, cube, slope_of_cube = kind(0.7978845608028654), kind(0.044715), kind(0.134145)
@@ -226,13 +256,19 @@ class Family:
         @inline
         def softplus(x: Any, beta: Any, threshold: Any) -> Any:
             scaled = x * beta
-            return x if scaled > threshold else log1p(exp(scaled)) / beta
+            return x if scaled > threshold else smooth_relu(scaled) / beta
+
+        @inline
+        def bent(away: Any, bend: Any) -> Any:
+            below = bend if away > bend else away
+            return below * (away - half * below)
 
         @inline
         def power(x: Any, y: Any) -> Any:
             return kind(x**y)
 
         self.sigmoid, self.silu_slope, self.softplus, self.power = sigmoid, silu_slope, softplus, power
+        self.bent = bent
         self.gelu_none, self.gelu_slope_none = gelu_none, gelu_slope_none
         self.gelu_tanh, self.gelu_slope_tanh = gelu_tanh, gelu_slope_tanh
         self.sqrt, self.floor, self.ceil, self.trunc = np.sqrt, np.floor, np.ceil, np.trunc
@@ -240,8 +276,10 @@ class Family:
         self.atan, self.asin, self.acos, self.sinh, self.cosh = np.arctan, np.arcsin, np.arccos, np.sinh, np.cosh
 
 
-single = Family(np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32)
-double = Family(np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1)
+single = Family(np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _smooth_relu32)
+double = Family(
+    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _smooth_relu64
+)
 NAMES: dict[str, Any] = {
     **{f"{name}32": function for name, function in vars(single).items()},
     **{f"{name}64": function for name, function in vars(double).items()},

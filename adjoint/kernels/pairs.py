@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from . import fused
 from .elementwise import LARGE, elementwise
 
 _FEW = 2048  # elements below which the calls cost more than the numbers
@@ -47,7 +48,10 @@ def _logaddexp(x: Any, y: Any) -> Any:
 
 def hypot(x: Any, y: Any) -> Any:
     """Return the length of the hypotenuse over legs `x` and `y`."""
-    return _by_size(_hypot, x, y) if _many(x, y, _f32) else np.hypot(x, y)
+    if not _many(x, y, _f32):
+        return np.hypot(x, y)
+    found = fused.apply("hypot", x, y)
+    return _by_size(_hypot, x, y) if found is None else found
 
 
 def _hypot(x: Any, y: Any) -> Any:

@@ -69,7 +69,7 @@ def note_large(size: int) -> None:
     if choice.seen > HIRING or not choice.allowed:
         return
     choice.seen += size
-    if choice.seen > HIRING and importlib.util.find_spec("numba") is not None:
+    if choice.seen > HIRING and compiles():
         with _hiring:
             from . import crew
 
@@ -98,11 +98,16 @@ def loops(op: str, x: Any, size: int | None = None) -> Any:
         return None
     if choice.loops is None:
         choice.loops = False
-        if importlib.util.find_spec("numba") is not None:
+        if compiles():
             from . import loops
 
             choice.loops = loops
     return choice.loops or None
+
+
+def compiles() -> bool:
+    """Return whether loops can be compiled here."""
+    return importlib.util.find_spec("numba") is not None
 
 
 def _without_threads() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from . import fused
+
 
 def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel that computes half-precision arrays in single precision, and rounds once at the end."""
@@ -106,6 +108,9 @@ def erf(x: Any) -> Any:
     """Return the error function; of many single-precision numbers, by a polynomial and NumPy's fast tanh."""
     if x.dtype != np.float32 or x.size < _FEW:
         return _erf(x)
+    found = fused.apply("erf", x) if x.size >= fused.LARGE else None
+    if found is not None:
+        return found
     near = np.clip(x, np.float32(-4.3), np.float32(4.3))
     square = near * near
     c = square * np.float32(_ERF_SINGLE[-1])
@@ -123,6 +128,9 @@ def sigmoid(x: Any) -> Any:
         return sigmoid(x.astype(np.float32)).astype(x.dtype)
     if x.ndim == 0:
         return 1 / (1 + np.exp(-x))
+    found = fused.apply("sigmoid", x) if x.size >= fused.LARGE else None
+    if found is not None:
+        return found
     c = np.negative(x)
     np.exp(c, out=c)
     c += 1

@@ -20,8 +20,9 @@ from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.promotion import number_like
 from ..core.recorders import binary, parametric, unary
-from ..kernels import activations, selection, special
-from ..kernels.elementwise import LARGE, elementwise
+from ..kernels import activations, fused, selection, special
+from ..kernels.elementwise import elementwise
+from ..kernels.fused import LARGE
 from .arguments import dim_in, dtype_of
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
@@ -59,7 +60,12 @@ def _relu(x: Any) -> Any:
     return np.maximum(x, x.dtype.type(0)) if x.size < 3000 else selection.clip(x, x.dtype.type(0), None)
 
 
-relu_p = unary(_relu, x=lambda g, out: where_p(out <= 0, 0, g), name="relu", holomorphic=False)
+def _relu_x(g: Any, out: Any) -> Any:
+    found = fused.apply("relu_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
+    return where_p(out <= 0, 0, g) if found is None else found
+
+
+relu_p = unary(_relu, x=_relu_x, name="relu", holomorphic=False)
 relu_ = inplace(relu_p)
 
 
@@ -107,14 +113,22 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 @of_floats
 def _leaky_relu(x: Any, negative_slope: Any) -> Any:
+    found = fused.apply("leaky_relu", x, negative_slope) if x.size >= LARGE else None
+    if found is not None:
+        return found
     if 0 <= negative_slope <= 1:
         return np.maximum(x, x * negative_slope)
     return selection.where(x > 0, x, x * negative_slope)
 
 
+def _leaky_relu_x(g: Any, x: Any, negative_slope: Any) -> Any:
+    found = fused.apply("leaky_relu_back", g, x, negative_slope) if type(g) is ndarray and g.size >= LARGE else None
+    return where_p(x > 0, g, g * negative_slope) if found is None else found
+
+
 leaky_relu_p = parametric(
     _leaky_relu,
-    x=lambda g, x, negative_slope: where_p(x > 0, g, g * negative_slope),
+    x=_leaky_relu_x,
     jvp="elementwise",
     batch="same",
 )
@@ -299,6 +313,9 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 
 @of_floats
 def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    found = fused.apply("elu", x, alpha, scale, input_scale) if x.size >= LARGE else None
+    if found is not None:
+        return found
     zero = x.dtype.type(0)
     bent = np.expm1(np.minimum(x, zero) if input_scale == 1 else np.minimum(x, zero) * input_scale)
     c = np.maximum(x, zero) + (bent if alpha == 1 else bent * alpha)
@@ -306,12 +323,16 @@ def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
 
 
 def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    if type(g) is ndarray and g.size >= LARGE:
+        found = fused.apply("elu_back", g, x, alpha, scale, input_scale)
+        if found is not None:
+            return found
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     negative = clamp_max_p(x, 0)
     slope = np.exp(negative if input_scale == 1 else negative * input_scale)
     if alpha * scale * input_scale != 1:
         slope = slope * (alpha * scale * input_scale)
-    return where_p(x <= 0, g * slope, g if scale == 1 else g * scale)
+    return where_p(x > 0, g if scale == 1 else g * scale, g * slope)
 
 
 elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")
@@ -352,6 +373,9 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 @of_floats
 def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
+    found = fused.apply("softplus", x, beta, threshold) if x.size >= LARGE else None
+    if found is not None:
+        return found
     scaled = x if beta == 1 else x * beta
     smooth = special.softplus(scaled)
     if _never_linear(x, threshold):
@@ -365,6 +389,10 @@ def _never_linear(x: Any, threshold: float) -> bool:
 
 
 def _softplus_x(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
+    if type(g) is ndarray and g.size >= LARGE:
+        found = fused.apply("softplus_back", g, x, beta, threshold)
+        if found is not None:
+            return found
     scaled = x if beta == 1 else x * beta
     if _never_linear(x, threshold):
         return g * sigmoid_p(scaled)

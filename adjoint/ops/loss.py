@@ -19,7 +19,7 @@ from ..core.dtypes import of
 from ..core.promotion import result_type
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
-from ..kernels import pairs, reductions
+from ..kernels import fused, pairs, reductions
 from ..kernels.elementwise import MANY, elementwise
 from .activation import log_sigmoid_p
 from .arguments import autocast_to_single, require_tensor
@@ -72,12 +72,13 @@ def elementwise_loss(
     target_slope: Callable[..., Any] | None = None,
     node_name: str | None = None,
     summed: Callable[..., Any] | None = None,
+    quick: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Declare a loss of two tensors of one shape: ``loss_p(x, y, reduction, option)``.
 
     `value` takes arrays and gives the loss of each element; the slopes are rules for its derivatives. Where
     the loss depends on the difference alone, the target's is the other one's negative. `summed` gives the sum of
-    all elements' losses where that takes fewer passes.
+    all elements' losses where that takes fewer passes, and `quick` the slope times a gradient, or None.
     """
 
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
@@ -95,7 +96,9 @@ def elementwise_loss(
         gx: Any = None
         gy: Any = None
         if needs[0] or target_slope is None:
-            if type(x) is ndarray and type(g) is ndarray and x.size > MANY:
+            if quick is not None and type(x) is ndarray and (gx := quick(x, y, option, g)) is not None:
+                pass
+            elif type(x) is ndarray and type(g) is ndarray and x.size > MANY:
                 gx = elementwise(lambda x, y, g: slope(x, y, option) * g, x, y, g)
             else:
                 gx = slope(x, y, option)
@@ -137,10 +140,20 @@ def _squared_sum(x: Any, y: Any, option: Any) -> Any:
 
 
 def _bent_sum(x: Any, y: Any, bend: Any) -> Any:
+    found = fused.apply("bent", x, y, bend) if x.size >= fused.LARGE else None
+    if found is not None:
+        return _sum(found, None, False)
     away = np.abs(x - y)
     below = np.minimum(away, bend)
     away -= below * away.dtype.type(0.5)
     return reductions.dot(below, away)
+
+
+def _bent_quick(x: Any, y: Any, bend: Any, g: Any) -> Any:
+    """Return the difference, cut off at the bend, times a gradient: in one pass over large arrays, else None."""
+    if x.size < fused.LARGE or g.dtype is not x.dtype:
+        return None
+    return fused.apply("bent_back", np.broadcast_to(g, x.shape), x, y, bend)
 
 
 def _smooth(x: Any, y: Any, beta: Any) -> Any:
@@ -176,8 +189,9 @@ mse_loss_p = elementwise_loss("mse_loss", _squared, lambda x, y, option: 2 * (x 
 smooth_l1_loss_p = elementwise_loss(
     "smooth_l1_loss", _smooth, _smooth_slope, node_name="SmoothL1LossBackward0",
     summed=lambda x, y, beta: _bent_sum(x, y, beta) / x.dtype.type(beta),
+    quick=lambda x, y, beta, g: _bent_quick(x, y, beta, g / beta) if beta else None,
 )  # fmt: skip
-huber_loss_p = elementwise_loss("huber_loss", _huber, _huber_slope, summed=_bent_sum)
+huber_loss_p = elementwise_loss("huber_loss", _huber, _huber_slope, summed=_bent_sum, quick=_bent_quick)
 
 
 def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, ...]:

@@ -213,11 +213,11 @@ by_ufunc.update({np.power: _of_values, np.float_power: float_power, np.square: _
 sqrt_p = unary(np.sqrt, x=lambda g, out: g / (2 * out), floating=True)
 rsqrt_p = unary(
     lambda x: np.reciprocal(np.sqrt(x)),
-    x=lambda g, out: -0.5 * g * (out * out * out),
+    x=lambda g, out: g * (-0.5 * (out * out * out)),
     floating=True,
     name="rsqrt",
 )
-reciprocal_p = unary(np.reciprocal, x=lambda g, out: -g * (out * out), floating=True)
+reciprocal_p = unary(np.reciprocal, x=lambda g, out: g * -(out * out), floating=True)
 sqrt_, rsqrt_, reciprocal_ = inplace(sqrt_p), inplace(rsqrt_p), inplace(reciprocal_p)
 
 

@@ -17,7 +17,7 @@ from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary, parametric, public, unary
-from ..kernels import pairs
+from ..kernels import fused, pairs
 from ..kernels import special as special_kernels
 from ..kernels.special import in_single, special
 from .arguments import require_any, require_pair, require_tensor
@@ -41,9 +41,15 @@ def _no_gradient(name: str) -> Any:
 
 # --- The error function and the normal distribution -----------------------------------------------------
 
+
+def _erf_x(g: Any, x: Any) -> Any:
+    found = fused.apply("erf_back", g, x) if type(g) is np.ndarray and g.size >= fused.LARGE else None
+    return g * (2 / _SQRT_PI * np.exp(-(x * x))) if found is None else found
+
+
 erf_p = unary(
     special_kernels.erf,
-    x=lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x))),
+    x=_erf_x,
     floating=True,
     holomorphic=False,
 )

@@ -1,0 +1,116 @@
+"""Formulas in one pass: they agree with NumPy's passes, and give what these give of NaN, infinities and zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint
+from adjoint.kernels import fused, provider
+
+pytest.importorskip("numba", reason="formulas are compiled by Numba (adjoint[fast])")
+
+F = adjoint.nn.functional
+rng = np.random.default_rng(0)
+EDGES = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 100.0, -100.0, 1e-30, -1e-30, 88.0], np.float32)
+
+# A name, a function of its leaves, how many they are, and whether they must be positive.
+CASES: dict[str, tuple[Any, int, bool]] = {
+    "relu": (F.relu, 1, False),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.1), 1, False),
+    "leaky_relu, steep": (lambda x: F.leaky_relu(x, 1.5), 1, False),
+    "elu": (F.elu, 1, False),
+    "selu": (F.selu, 1, False),
+    "celu": (lambda x: F.celu(x, 0.7), 1, False),
+    "sigmoid": (adjoint.sigmoid, 1, False),
+    "silu": (F.silu, 1, False),
+    "softplus": (F.softplus, 1, False),
+    "softplus, steep": (lambda x: F.softplus(x, 3.0, 2.0), 1, False),
+    "erf": (adjoint.erf, 1, False),
+    "div": (adjoint.div, 2, False),
+    "hypot": (adjoint.hypot, 2, False),
+    "lerp": (adjoint.lerp, 3, False),
+    "neg": (adjoint.neg, 1, False),
+    "sub": (adjoint.sub, 2, False),
+    "rsqrt": (adjoint.rsqrt, 1, True),
+    "reciprocal": (adjoint.reciprocal, 1, True),
+    "cos": (adjoint.cos, 1, False),
+    "acos": (lambda x: adjoint.acos(adjoint.tanh(x)), 1, False),
+    "atan2": (adjoint.atan2, 2, False),
+    "huber_loss": (F.huber_loss, 2, False),
+    "smooth_l1_loss": (lambda x, y: F.smooth_l1_loss(x, y, beta=0.5), 2, False),
+    "huber_loss, each": (lambda x, y: F.huber_loss(x, y, reduction="none"), 2, False),
+}
+
+
+def leaves(count: int, dtype: Any, positive: bool = False) -> list[np.ndarray]:
+    values = rng.standard_normal((count, 300, 257)) * 2
+    return [v.astype(dtype) for v in (np.abs(values) + 0.1 if positive else values)]
+
+
+def value_and_gradients(function: Any, arrays: list[np.ndarray], fast: bool, dense: bool) -> list[np.ndarray]:
+    before = provider.allow(fast)
+    try:
+        inputs = [adjoint.from_numpy(a.copy()).requires_grad_() for a in arrays]
+        out = function(*inputs)
+        weights = adjoint.from_numpy(np.cos(np.arange(out.numel(), dtype=arrays[0].dtype)).reshape(out.shape))
+        ((out * weights) if dense else out).sum().backward()
+    finally:
+        provider.allow(before)
+    return [out.detach().numpy(), *(x.grad.numpy() for x in inputs)]
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense gradient", "repeated gradient"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_agree_with_numpy(name: str, dtype: Any, dense: bool) -> None:
+    function, count, positive = CASES[name]
+    arrays = leaves(count, dtype, positive)
+    plain = value_and_gradients(function, arrays, False, dense)
+    quick = value_and_gradients(function, arrays, True, dense)
+    close = 2e-5 if dtype is np.float32 else 1e-12
+    for a, b in zip(plain, quick, strict=True):
+        np.testing.assert_allclose(b, a, close, close)
+        assert b.dtype == a.dtype and b.strides == a.strides
+
+
+@pytest.mark.parametrize("name", [n for n, case in CASES.items() if "loss" not in n])
+def test_edges_agree_with_numpy(name: str) -> None:
+    function, count, _ = CASES[name]
+    grids = np.meshgrid(*[EDGES] * count)
+    arrays = [np.resize(grid.ravel(), 40_000).astype(np.float32) for grid in grids]
+    plain = value_and_gradients(function, arrays, False, False)
+    quick = value_and_gradients(function, arrays, True, False)
+    for a, b in zip(plain, quick, strict=True):
+        np.testing.assert_allclose(b, a, 2e-5, 1e-30)
+        if name in (
+            "elu",
+            "selu",
+            "celu",
+            "lerp",
+        ):  # NumPy's passes lose the sign of a zero, one pass keeps it as torch
+            continue
+        zeros = (a == 0) & (b == 0)
+        np.testing.assert_array_equal(np.signbit(a[zeros]), np.signbit(b[zeros]))
+
+
+def test_layouts() -> None:
+    x = leaves(1, np.float32)[0]
+    find = fused.find("sigmoid", x)
+    for part in (x.T, x[:, ::2], x[::-1], np.broadcast_to(x[0], x.shape)):
+        np.testing.assert_allclose(find(part), 1 / (1 + np.exp(-part)), 1e-6)
+    back = fused.find("leaky_relu_back", x)
+    for g in (x, x.T.copy().T, np.broadcast_to(x[0], x.shape), np.broadcast_to(x[:, :1], x.shape)):
+        np.testing.assert_allclose(back(g, x, 0.1), np.where(x > 0, g, g * np.float32(0.1)), 1e-6)
+
+
+def test_small_arrays_and_other_dtypes_are_left_to_numpy() -> None:
+    assert fused.find("sigmoid", np.ones(10, np.float32)) is None
+    assert fused.find("sigmoid", np.ones(fused.LARGE)) is None
+    assert fused.find("relu_back", np.ones(fused.LARGE)) is not None
+    assert fused.find("relu_back", np.ones(fused.LARGE, np.float16)) is None
+    before = provider.allow(False)
+    assert fused.find("relu_back", np.ones(fused.LARGE)) is None
+    provider.allow(before)
