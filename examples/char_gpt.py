@@ -59,16 +59,22 @@ for p in model.parameters():
         nn.init.normal_(p, std=0.05)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 
-bar = Progress(120 if args.short else 800, "steps")
-for _ in bar:
-    starts = torch.randint(0, len(data) - 33, (16,)).tolist()
-    batch = torch.stack([data[s : s + 33] for s in starts])
+
+@args.compiled
+def step(batch: torch.Tensor) -> torch.Tensor:
     logits = model(batch[:, :-1])
     loss = F.cross_entropy(logits.reshape(-1, len(letters)), batch[:, 1:].reshape(-1))
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+    return loss
+
+
+bar = Progress(120 if args.short else 800, "steps")
+for _ in bar:
+    starts = torch.randint(0, len(data) - 33, (16,)).tolist()
+    loss = step(torch.stack([data[s : s + 33] for s in starts]))
     bar.show(loss=loss.item())
 
 written = model.write(data[:1][None], 200)[0].tolist()

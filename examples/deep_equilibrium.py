@@ -11,6 +11,8 @@ import adjoint as torch
 from adjoint import nn
 
 args = settings(__doc__)
+if args.compile:
+    print("the solver takes another number of steps each time: no program would run often, so none is compiled")
 
 
 def solve(step, z: torch.Tensor) -> torch.Tensor:

@@ -30,13 +30,20 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=T
 loader = DataLoader(TensorDataset(*train), batch_size=50, shuffle=True)
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=epochs * len(loader))
 
+
+@args.compiled
+def step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    loss = nn.functional.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
 bar = Progress(epochs, "epochs")
 for _ in bar:
     for images, labels in loader:
-        loss = nn.functional.cross_entropy(model(images.to(args.device)), labels.to(args.device))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        loss = step(images.to(args.device), labels.to(args.device))
         schedule.step()
     bar.show(loss=loss.item())
 

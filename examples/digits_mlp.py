@@ -15,13 +15,20 @@ model.to(args.device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 loader = DataLoader(TensorDataset(*train), batch_size=64, shuffle=True)
 
+
+@args.compiled
+def step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    loss = nn.functional.cross_entropy(model(images), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
 bar = Progress(10 if args.short else 15, "epochs")
 for _ in bar:
     for images, labels in loader:
-        loss = nn.functional.cross_entropy(model(images.to(args.device)), labels.to(args.device))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        loss = step(images.to(args.device), labels.to(args.device))
     bar.show(loss=loss.item())
 
 with torch.no_grad():

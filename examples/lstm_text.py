@@ -38,17 +38,23 @@ rows = data[: len(data) // 16 * 16].view(16, -1)  # 16 strands of text, read sid
 model = Writer(len(letters), 96).to(args.device)
 optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 
-bar, state, at = Progress(100 if args.short else 600, "steps"), None, 0
-for _ in bar:
-    if at + 33 > rows.size(1):
-        state, at = None, 0
-    logits, state = model(rows[:, at : at + 32], state)
-    state = tuple(s.detach() for s in state)  # gradients go back 32 letters, the memory goes on
-    loss = F.cross_entropy(logits.flatten(0, 1), rows[:, at + 1 : at + 33].flatten())
+
+@args.compiled
+def step(seen: torch.Tensor, coming: torch.Tensor, state: tuple[torch.Tensor, ...] | None):
+    logits, state = model(seen, state)
+    loss = F.cross_entropy(logits.flatten(0, 1), coming.flatten())
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+    return loss, tuple(s.detach() for s in state)  # gradients go back 32 letters, the memory goes on
+
+
+bar, state, at = Progress(100 if args.short else 600, "steps"), None, 0
+for _ in bar:
+    if at + 33 > rows.size(1):
+        state, at = None, 0
+    loss, state = step(rows[:, at : at + 32], rows[:, at + 1 : at + 33], state)
     bar.show(loss=loss.item())
     at += 32
 

@@ -46,15 +46,18 @@ def adapted(points: tuple[torch.Tensor, torch.Tensor], steps: int, create_graph:
     return parameters
 
 
-bar = Progress(300 if args.short else 3000, "tasks")
-for _ in bar:
-    loss = 0.0
-    for _ in range(4):
-        points = wave()
-        loss = loss + loss_of(adapted(points(10), 1, create_graph=True), points(20)) / 4
+@args.compiled
+def step(tasks: list[tuple[tuple[torch.Tensor, torch.Tensor], ...]]) -> torch.Tensor:
+    loss = sum(loss_of(adapted(few, 1, create_graph=True), many) for few, many in tasks) / len(tasks)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    return loss
+
+
+bar = Progress(300 if args.short else 3000, "tasks")
+for _ in bar:
+    loss = step([(points(10), points(20)) for points in (wave() for _ in range(4))])
     bar.show(loss=loss.item())
 
 before = after = 0.0

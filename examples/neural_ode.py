@@ -64,14 +64,21 @@ for a, b in zip(mine, torch.autograd.grad(through.square().sum(), list(small.par
 spiral = torch.tensor([[-0.1, 2.0], [-2.0, -0.1]], device=args.device)
 field = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2)).to(args.device)
 optimizer = torch.optim.Adam(field.parameters(), lr=0.01)
-bar = Progress(150 if args.short else 800, "steps")
-for _ in bar:
-    y = 4 * torch.rand(64, 2, device=args.device) - 2
+
+
+@args.compiled
+def step(y: torch.Tensor) -> torch.Tensor:
     (wanted,) = rk4(lambda s: (s[0] @ spiral.t(),), (y,), 0.0, 0.25, 8)
     loss = (followed(field, y, 0.25) - wanted).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    return loss
+
+
+bar = Progress(150 if args.short else 800, "steps")
+for _ in bar:
+    loss = step(4 * torch.rand(64, 2, device=args.device) - 2)
     bar.show(loss=loss.item())
 print(f"adjoint and direct gradients agree; error after a quarter of a turn: {loss.item() ** 0.5:.3f}")
 assert loss.item() ** 0.5 < (0.25 if args.short else 0.05)

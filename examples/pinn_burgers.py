@@ -42,16 +42,23 @@ model = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(),
 optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 steps = 800 if args.short else 3000
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-bar = Progress(steps, "steps")
-for _ in bar:
-    x = (2 * torch.rand(128, device=args.device) - 1).requires_grad_()
-    t = torch.rand(128, device=args.device).requires_grad_()
-    edge = where(96)
+
+
+@args.compiled
+def step(x: torch.Tensor, t: torch.Tensor, edge: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     given = (model(torch.stack(edge, 1))[:, 0] - exact(*edge)).square().mean()
     loss = residual(x, t).square().mean() + 10 * given
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    return loss
+
+
+bar = Progress(steps, "steps")
+for _ in bar:
+    x = (2 * torch.rand(128, device=args.device) - 1).requires_grad_()
+    t = torch.rand(128, device=args.device).requires_grad_()
+    loss = step(x, t, where(96))
     schedule.step()
     bar.show(loss=loss.item())
 

@@ -32,6 +32,7 @@ class Poles:
 
 policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2)).to(args.device)
 optimizer = torch.optim.Adam(policy.parameters(), lr=0.02)
+policy = args.compiled(policy)  # the rounds have lengths of their own, and stay in Python
 longest, lengths = 100, []
 bar = Progress(40 if args.short else 120, "rounds")
 for _ in bar:

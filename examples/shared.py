@@ -17,7 +17,9 @@ def settings(description: str) -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="a few seconds only")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="run the training step as a compiled program")
     said = parser.parse_args()
+    said.compiled = torch.compile if said.compile else lambda step: step
     torch.manual_seed(said.seed)
     return said
 

@@ -10,6 +10,8 @@ import adjoint as torch
 from adjoint import nn
 
 args = settings(__doc__)
+if args.compile:
+    print("every batch has a graph of its own shape: there is no program that runs twice, so none is compiled")
 dice = random.Random(args.seed)
 
 

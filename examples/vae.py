@@ -28,18 +28,23 @@ model = VAE().to(args.device)
 prior = Normal(torch.zeros((), device=args.device), torch.ones((), device=args.device))
 optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
 
+
+@args.compiled
+def step(batch: torch.Tensor) -> torch.Tensor:
+    drawn, code = model(batch)
+    wrong = 20 * (drawn - batch).square().flatten(1).sum(1)
+    loss = (wrong + kl_divergence(code, prior).sum(1)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
 losses = []
 bar = Progress(8 if args.short else 40, "epochs")
 for _ in bar:
     for batch in DataLoader(images, batch_size=50, shuffle=True):
-        batch = batch.to(args.device)
-        drawn, code = model(batch)
-        wrong = 20 * (drawn - batch).square().flatten(1).sum(1)
-        loss = (wrong + kl_divergence(code, prior).sum(1)).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        losses.append(step(batch.to(args.device)).item())
     bar.show(loss=losses[-1])
 
 with torch.no_grad():

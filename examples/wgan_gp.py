@@ -39,18 +39,28 @@ def penalty(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (slope.norm(dim=1) - 1).square().mean()
 
 
-bar = Progress(400 if args.short else 1500, "steps")
-for _ in bar:
-    for _ in range(3):
-        a, b = real(128), drawn(128).detach()
-        distance = critic(a).mean() - critic(b).mean()
-        loss = -distance + 0.5 * penalty(a, b)
-        c_optimizer.zero_grad()
-        loss.backward()
-        c_optimizer.step()
+@args.compiled
+def improve_critic(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    distance = critic(a).mean() - critic(b).mean()
+    loss = -distance + 0.5 * penalty(a, b)
+    c_optimizer.zero_grad()
+    loss.backward()
+    c_optimizer.step()
+    return distance.detach()
+
+
+@args.compiled
+def improve_generator() -> None:
     g_optimizer.zero_grad()
     (-critic(drawn(128)).mean()).backward()
     g_optimizer.step()
+
+
+bar = Progress(400 if args.short else 1500, "steps")
+for _ in bar:
+    for _ in range(3):
+        distance = improve_critic(real(128), drawn(128).detach())
+    improve_generator()
     bar.show(distance=distance.item())
 
 with torch.no_grad():

@@ -29,6 +29,12 @@ def test_the_example_reaches_its_result(name: str) -> None:
     assert run(name, "--short").strip()
 
 
+@pytest.mark.parametrize("name", ["digits_mlp.py", "maml.py", "policy_gradient.py", "tree_net.py"])
+def test_the_example_compiled(name: str) -> None:
+    pytest.importorskip("numba", reason="loops are compiled by Numba (adjoint[compile])")
+    assert run(name, "--short", "--compile").strip()
+
+
 def test_the_first_tour() -> None:
     assert run("first_graph.py").strip()
 

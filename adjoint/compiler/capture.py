@@ -98,8 +98,11 @@ class Tracer(Observer):
 
     lifts = True
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], volatile: frozenset[tuple[int, Any]] = frozenset()
+    ) -> None:
         self.graph = Graph()
+        self.volatile = volatile  # places of numbers that have changed between calls
         self.memories = Memories()
         self.depth = 0  # inside a kernel: what it calls is part of the line
         self.announced: Any = None
@@ -249,11 +252,16 @@ class Tracer(Observer):
         self.record(step, operands, (), result if several else (result,), ())
         return result
 
-    def number(self, container: Any, key: Any) -> Any:
-        """Return a number of the program's as a tensor, which is read anew on every run."""
+    def number(self, container: Any, key: Any, often: bool) -> Any:
+        """Return a number of the program's, or several, as tensors that are read anew on every run."""
         found = container[key]
-        if self.depth or type(found) is not float:
+        if self.depth or not (often or (id(container), key) in self.volatile):
             return found
+        if type(found) is tuple and all(type(n) is float for n in found):
+            return tuple(self._number(container, (key, i), n) for i, n in enumerate(found))
+        return self._number(container, key, found) if type(found) is float else found
+
+    def _number(self, container: Any, key: Any, found: float) -> Any:
         tensor = wrap(np.array(found))
         value = self.graph.value(tensor.array, "outside")
         self.graph.outside.append(Reference(value, (container, key), "number"))

@@ -15,6 +15,7 @@ from ..core.dtypes import default
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
+from ..ops.literals import depth_outside
 from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
 from . import kernels
@@ -205,6 +206,8 @@ def _number(source: Callable[..., Any]) -> Callable[..., Any]:
 class Compiled:
     """A function that runs as compiled programs, one for each way it has gone."""
 
+    runs_programs = True
+
     made: weakref.WeakSet[Compiled] = weakref.WeakSet()  # all there are
 
     def __init__(self, function: Callable[..., Any], *, fullgraph: bool = False, backend: Any = None) -> None:
@@ -218,6 +221,7 @@ class Compiled:
         self.refused: str = ""  # why the function is not compiled
         self.differentiable = False
         self.unsettled = 0
+        self.volatile: set[tuple[int, Any]] = set()
         self.rows: dict[int, Any] = {}  # the structure of so many tensors
         self.lock = threading.RLock()
 
@@ -270,7 +274,8 @@ class Compiled:
             before = Before(self.function, leaves)
             if self.differentiable and signature.grad:
                 return self._capture_joint(args, kwargs, signature, before)
-            tracer = Tracer(args, kwargs)
+            self._note_volatile()
+            tracer = Tracer(args, kwargs, frozenset(self.volatile))
             with tracer:
                 result = self.function(*args, **kwargs)
             found, _ = tree_flatten(result)
@@ -284,6 +289,13 @@ class Compiled:
             if self._is_settled(tracer.unable, graph, before):
                 self._add(Trace(signature, Surroundings(self.function, leaves, _numbers(graph)), graph, self.loops))
             return result
+
+    def _note_volatile(self) -> None:
+        """Note numbers that have changed since a program was captured: the next one reads them on every run."""
+        for trace in self.traces:
+            fact = trace.surroundings.broken()
+            if fact is not None and isinstance(fact.container, dict) and isinstance(fact.value, float | tuple):
+                self.volatile.add((id(fact.container), fact.key))
 
     def _is_settled(self, unable: str, graph: Graph, before: Before) -> bool:
         """Return whether a program does all that the captured call did; if it never does, the function is refused."""
@@ -315,7 +327,11 @@ class Compiled:
         self.refused = why
         if self.fullgraph:
             raise RuntimeError(f"cannot compile {self.function!r}: {why}")
-        warnings.warn(f"{getattr(self, '__name__', 'function')} runs uncompiled: {why}", RuntimeWarning, stacklevel=4)
+        warnings.warn(
+            f"{getattr(self, '__name__', 'function')} runs uncompiled: {why}",
+            RuntimeWarning,
+            stacklevel=depth_outside(),
+        )
 
     def code(self) -> str:
         """Return the source of every program, newest first."""
@@ -324,7 +340,8 @@ class Compiled:
 
 def _numbers(graph: Graph) -> set[tuple[int, Any]]:
     """Return the places whose numbers a program reads on every run."""
-    return {(id(r.tensor[0]), r.tensor[1]) for r in graph.outside if r.attribute == "number"}
+    places = [r.tensor for r in graph.outside if r.attribute == "number"]
+    return {(id(container), key[0] if type(key) is tuple else key) for container, key in places}
 
 
 def compile(

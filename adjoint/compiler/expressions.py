@@ -1,7 +1,7 @@
 """Elementwise primitives as expressions of numbers: the text that a fused loop computes for one element.
 
 ``{0}``, ``{1}`` are the operands, already in the dtype in which the line computes; other braces name parameters.
-Functions (`exp`, `tanh`) are those of `kernels/mathematics.py`. NaNs go through as in NumPy: a comparison with one is false.
+Functions (`exp`, `tanh`) are those of `kernels/mathematics.py`. NaNs go through as in NumPy: comparisons are false.
 """
 
 from __future__ import annotations

@@ -189,12 +189,16 @@ class Reference:
         if not self.attribute:
             return self.tensor
         if self.attribute == "number":
-            container, key = self.tensor
-            return wrap(np.array(container[key], np.float64))
+            return wrap(np.array(held(*self.tensor), np.float64))
         found = self.tensor._grad
         if found is None:
             raise GuardFailure(f"{self.value} is the .grad of a tensor, which had one when the program was captured")
         return found
+
+
+def held(container: Any, key: Any) -> Any:
+    """Return what a container has at a key, or at the second of a pair of keys in what it has at the first."""
+    return container[key[0]][key[1]] if type(key) is tuple else container[key]
 
 
 class Effect:

@@ -7,10 +7,11 @@ noted: variables of enclosing functions, globals its code names, attributes of m
 
 from __future__ import annotations
 
+import dis
 import functools
 import random
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,9 @@ class Surroundings:
         if depth > _DEPTH or id(value) in self.seen or isinstance(value, TensorBase | type | types.ModuleType):
             return
         self.seen.add(id(value))
-        if isinstance(value, functools.partial):
+        if getattr(type(value), "runs_programs", False):  # a compiled function is the function
+            self._visit(value.function, name, depth)
+        elif isinstance(value, functools.partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._visit(part, name, depth + 1)
         elif isinstance(value, types.MethodType):
@@ -211,12 +214,12 @@ def _numpy_state() -> Any:
     return kind, np.asarray(keys).tobytes(), *rest
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that code and the functions inside it look up."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+@functools.lru_cache(4096)
+def _names(code: types.CodeType) -> frozenset[str]:
+    """Return the globals that code and the functions inside it look up."""
+    found = {str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return frozenset(found.union(*inner))
 
 
 def _is_foreign(value: Any) -> bool:

@@ -113,7 +113,8 @@ class Nest:
         return lines
 
     def _for(self, g: int) -> str:
-        bounds = "start, stop" if self.threaded and g == 0 else f"n{g}"
+        # An index that might be negative would be tested for it, and the loop not turned into vector code.
+        bounds = "np.uint64(start), np.uint64(stop)" if self.threaded and g == 0 else f"n{g}"
         return f"for i{g} in range({bounds}):"
 
     def _sizes(self) -> list[str]:

@@ -20,7 +20,7 @@ from ..kernels import threads
 from .decomposition import decompose
 from .expressions import name_of
 from .fusion import Fusion, Phases, Region
-from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value
+from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
 from .loops import Nest, function_text
 from .replay import answer_of
 from .simplification import simplify
@@ -456,9 +456,9 @@ class Program:
         """Return whether the outside tensors still hold the arrays that the program works on."""
         for reference, tensor, array in self.bound:
             if reference.attribute == "number":
-                container, key = reference.tensor
-                if array[()] != container[key]:
-                    array[...] = container[key]
+                now = held(*reference.tensor)
+                if array[()] != now:
+                    array[...] = now
                 continue
             if reference.attribute:
                 if reference.tensor._grad is not tensor:

@@ -69,9 +69,9 @@ class Observer:
         if self.inner is not None:
             self.inner.lent(x)
 
-    def number(self, container: Any, key: Any) -> Any:
-        """Return a number that a program keeps somewhere and may change, such as a learning rate."""
-        return container[key] if self.inner is None else self.inner.number(container, key)
+    def number(self, container: Any, key: Any, often: bool) -> Any:
+        """Return a number that a program keeps somewhere and may change, such as a learning rate, or several."""
+        return container[key] if self.inner is None else self.inner.number(container, key, often)
 
     def cut(self, x: TensorBase, out: Any, how: str) -> None:
         """Hear that `out` has the value of `x` but not its history, by `detach()` say."""
@@ -100,10 +100,13 @@ def lifting(create_graph: bool) -> Any:
     return False
 
 
-def number(container: Any, key: Any) -> Any:
-    """Return ``container[key]``; where a program is captured, a tensor that has its value on every run."""
+def number(container: Any, key: Any, often: bool = True) -> Any:
+    """Return ``container[key]``; where a program is captured, a tensor that has its value on every run.
+
+    What does not change `often` becomes one when it has changed.
+    """
     watching = modes.local.observer if modes.unusual else None
-    return container[key] if watching is None else watching.number(container, key)
+    return container[key] if watching is None else watching.number(container, key, often)
 
 
 def opaque(name: str, function: Callable[..., Any], *args: Any) -> Any:

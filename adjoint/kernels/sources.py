@@ -130,7 +130,7 @@ def _entries() -> type:
 
 def _keep_apart(function: Any) -> None:
     """Let each kind of arguments have a file of its own for a function's machine code, where this Numba lets us."""
-    kept = getattr(function, "_cache", None)
+    kept: Any = getattr(function, "_cache", None)
     if hasattr(kept, "_cache_file"):
         before = kept._cache_file
         pattern = before._data_name_pattern.partition(".{")[0]

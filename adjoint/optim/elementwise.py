@@ -81,7 +81,7 @@ class Elementwise(Optimizer):
                 continue
             if group["differentiable"] or (modes.unusual and _seen_through(params)):
                 with set_grad_enabled(group["differentiable"]):
-                    self._step_tensors(params, {**group, "lr": number(group, "lr")})
+                    self._step_tensors(params, group, {k: number(group, k, k == "lr") for k in group})
             else:
                 self._step_arrays(params, group)
         return loss
@@ -91,19 +91,22 @@ class Elementwise(Optimizer):
             f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
         )
 
-    def _step_tensors(self, params: list[Any], group: dict[str, Any]) -> None:
-        """Update tensor by tensor, recording the update where grad mode is on."""
+    def _step_tensors(self, params: list[Any], group: dict[str, Any], read: dict[str, Any]) -> None:
+        """Update tensor by tensor, recording the update where grad mode is on.
+
+        `read` has the options of the group too, as tensors those that a captured program reads on every run.
+        """
         names = self._remembers(group)
         for p in params:
             state = self.state[p] if names else {}
-            numbers = self._numbers(group, self._advance(state, p, group))
+            numbers = self._numbers(read, self._advance(state, p, {**group, "lr": read["lr"]}))
             # Rules keep the values that they have seen, so these are not written: the next step gets new ones.
             values = [p._grad, p.clone(), *(state[name].clone() for name in names)]
             if p.is_complex():
                 values = [view_as_real(v) for v in values]
             g, *kept = values
             changed = self._update_for(group)(
-                kept[0], _adjusted(kept[0], g, group["maximize"], self._pull(group)), *kept[1:], *numbers
+                kept[0], _adjusted(kept[0], g, group["maximize"], self._pull(read)), *kept[1:], *numbers
             )
             results = changed if isinstance(changed, tuple) else (changed,)
             if p.is_complex():

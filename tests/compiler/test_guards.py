@@ -335,3 +335,44 @@ def test_a_write_without_a_primitive_runs_uncompiled() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         assert [float(run()[0]) for _ in range(5)] == [2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_schedule_of_momentum(name: str) -> None:
+    weights = [torch.full((3,), 2.0, requires_grad=True) for _ in range(2)]
+
+    def make(weight: Any) -> Any:
+        options = {"momentum": 0.9} if name == "SGD" else {}
+        optimizer = getattr(torch.optim, name)([weight], lr=0.1, **options)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=20)  # moves momentum and betas too
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = ((weight - x) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step, schedule
+
+    (eager, first), (step, second) = map(make, weights)
+    fast = compiled(step)
+    for i in range(19):
+        x = torch.full((3,), i / 10)
+        close(eager(x).detach(), fast(x).detach(), 1e-4)
+        first.step(), second.step()
+    assert not fast.refused and len(fast.traces) <= 4
+
+
+def test_two_compiled_functions_that_name_each_other() -> None:
+    @compiled
+    def inner(x: Any) -> Any:
+        return x * 2
+
+    @compiled
+    def outer(x: Any) -> Any:
+        return inner(x) + 1
+
+    for _ in range(4):
+        assert float(outer(torch.ones(1))) == 3.0 and float(inner(torch.ones(1))) == 2.0
+    assert len(outer.traces) == len(inner.traces) == 1

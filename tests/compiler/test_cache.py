@@ -1,0 +1,119 @@
+"""Compiled loops on disk: kept, found again, and never run when they are not what we wrote."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numba", reason="loops are compiled by Numba (adjoint[compile])")
+
+PROGRAM = """
+import adjoint as torch
+f = torch.compile(lambda x: (torch.exp(x) * 2 + x).sum())
+x = torch.arange(6.0) / 10
+for _ in range(3):
+    found = f(x)
+print(f"{float(found):.5f}")
+"""
+RIGHT = f"{sum(2 * 2.718281828459045 ** (i / 10) + i / 10 for i in range(6)):.5f}"
+
+
+def start(folder: Path, program: str = PROGRAM) -> subprocess.Popen[str]:
+    environment = os.environ | {"ADJOINT_CACHE_DIR": str(folder), "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", program]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(folder: Path, program: str = PROGRAM) -> str:
+    """Run the program, check its result, and return what it warned of."""
+    process = start(folder, program)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0 and out.strip() == RIGHT, out + err
+    return err
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted((folder / "loops").rglob("*.nbc"))
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cache") / "adjoint"
+    assert run(folder) == ""
+    return folder
+
+
+def test_only_the_user_may_enter(filled: Path) -> None:
+    assert (filled / "loops").stat().st_mode & 0o777 == 0o700
+    assert entries(filled) and not list((filled / "loops").rglob("*.nbi"))
+
+
+def test_what_is_kept_is_found_again(filled: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in entries(filled)}
+    assert run(filled) == ""
+    assert {path: path.stat().st_mtime_ns for path in entries(filled)} == before
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "flipped"])
+def test_damaged_code_is_compiled_anew(filled: Path, damage: str) -> None:
+    for path in entries(filled):
+        content = path.read_bytes()
+        at = len(content) // 2
+        path.write_bytes(
+            {
+                "empty": b"",
+                "cut": content[:at],
+                "garbage": b"\x80\x04" + os.urandom(200),
+                "flipped": content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :],
+            }[damage]
+        )
+    assert "is not whole" in run(filled)
+    assert run(filled) == ""
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit('run')", "\udcff"])
+def test_an_edited_source_is_not_run(filled: Path, text: str) -> None:
+    for path in (filled / "loops").glob("*.py"):
+        path.write_bytes(text.encode(errors="surrogateescape"))
+    assert run(filled) == ""
+
+
+@pytest.mark.parametrize("trap", ["group", "link", "file", "above"])
+def test_an_unsafe_folder_is_left_alone(tmp_path: Path, trap: str) -> None:
+    folder, loops = tmp_path / "adjoint", tmp_path / "adjoint" / "loops"
+    folder.mkdir(mode=0o700)
+    if trap == "group":
+        loops.mkdir()
+        loops.chmod(0o770)
+    elif trap == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        loops.symlink_to(tmp_path / "elsewhere")
+    elif trap == "file":
+        loops.write_text("")
+    else:
+        folder.chmod(0o777)
+    assert "not kept on disk" in run(folder)
+    assert not entries(folder) and not list((tmp_path / "elsewhere").rglob("*.py"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
+    loops = tmp_path / "adjoint" / "loops"
+    loops.mkdir(parents=True, mode=0o700)
+    os.chown(loops, 12345, 12345)
+    assert "belongs to another user" in run(tmp_path / "adjoint")
+    assert not entries(tmp_path / "adjoint")
+
+
+@pytest.mark.slow
+def test_sixteen_processes_at_once(tmp_path: Path) -> None:
+    processes = [start(tmp_path / "adjoint") for _ in range(16)]
+    processes[3].kill()
+    told = [process.communicate(timeout=300) for process in processes]
+    assert [out.strip() for i, (out, _) in enumerate(told) if i != 3] == [RIGHT] * 15, told
+    assert all(err == "" for i, (_, err) in enumerate(told) if i != 3), told
+    assert run(tmp_path / "adjoint") == ""
