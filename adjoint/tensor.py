@@ -561,26 +561,21 @@ class Tensor(TensorBase):
 
     # --- The table of methods: one row per op, in the order of the rooms -----------------------------
     if TYPE_CHECKING:  # rows below that are primitives, which take and give anything: how users call them
-        __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __truediv__ = __floordiv__ = __mod__ = operator
-        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = operator
-        __rxor__ = __lshift__ = __rshift__ = operator
-        __neg__ = neg = negative = sqrt = rsqrt = reciprocal = exp = exp2 = expm1 = log = log2 = log10 = method
-        log1p = sigmoid = sin = cos = tan = sinh = cosh = tanh = asin = arcsin = acos = arccos = atan = method
-        arctan = asinh = arcsinh = acosh = arccosh = atanh = arctanh = deg2rad = rad2deg = angle = method
-        __abs__ = abs = absolute = sgn = floor = ceil = trunc = fix = frac = __invert__ = bitwise_not = method
-        logical_not = isnan = isinf = isfinite = relu = erf = erfc = erfinv = lgamma = digamma = i0 = method
-        sinc = method
+        __add__ = __radd__ = __sub__ = __truediv__ = __floordiv__ = __mod__ = __lt__ = __le__ = operator
+        __gt__ = __ge__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = operator
+        __rshift__ = operator
+        isnan = isinf = isfinite = relu = method
     # elementwise
     __add__ = __radd__ = elementwise.add_p
     __sub__ = elementwise.sub_p
     __rsub__ = elementwise.rsub
-    __mul__ = __rmul__ = elementwise.mul_p
+    __mul__ = __rmul__ = elementwise.mul
     __truediv__ = elementwise.div_p
     __rtruediv__ = __rdiv__ = powers.rdiv
     __floordiv__, __rfloordiv__ = elementwise.div_floor_p, elementwise.rfloordiv
     __mod__, __rmod__ = elementwise.remainder_p, elementwise.rremainder
     __pow__, __rpow__ = powers.power, powers.rpow
-    __neg__ = neg = negative = elementwise.neg_p
+    __neg__ = neg = negative = elementwise.neg
     __pos__ = positive = elementwise.positive
     __iadd__ = add_ = elementwise.add_
     __isub__ = sub_ = subtract_ = elementwise.sub_
@@ -603,41 +598,41 @@ class Tensor(TensorBase):
     addcmul, addcmul_ = elementwise.addcmul, elementwise.addcmul_
     addcdiv, addcdiv_ = elementwise.addcdiv, elementwise.addcdiv_
     lerp, lerp_ = elementwise.lerp, elementwise.lerp_
-    sqrt, sqrt_ = powers.sqrt_p, powers.sqrt_
-    rsqrt, rsqrt_ = powers.rsqrt_p, powers.rsqrt_
-    reciprocal, reciprocal_ = powers.reciprocal_p, powers.reciprocal_
-    exp, exp_ = elementwise.exp_p, elementwise.exp_
-    exp2, exp2_ = elementwise.exp2_p, elementwise.exp2_
-    expm1, expm1_ = elementwise.expm1_p, elementwise.expm1_
-    log, log_ = elementwise.log_p, elementwise.log_
-    log2, log2_ = elementwise.log2_p, elementwise.log2_
-    log10, log10_ = elementwise.log10_p, elementwise.log10_
-    log1p, log1p_ = elementwise.log1p_p, elementwise.log1p_
-    sigmoid, sigmoid_ = elementwise.sigmoid_p, elementwise.sigmoid_
-    sin, sin_ = elementwise.sin_p, elementwise.sin_
-    cos, cos_ = elementwise.cos_p, elementwise.cos_
-    tan, tan_ = elementwise.tan_p, elementwise.tan_
-    sinh, sinh_ = elementwise.sinh_p, elementwise.sinh_
-    cosh, cosh_ = elementwise.cosh_p, elementwise.cosh_
-    tanh, tanh_ = elementwise.tanh_p, elementwise.tanh_
-    asin = arcsin = elementwise.asin_p
+    sqrt, sqrt_ = powers.sqrt, powers.sqrt_
+    rsqrt, rsqrt_ = powers.rsqrt, powers.rsqrt_
+    reciprocal, reciprocal_ = powers.reciprocal, powers.reciprocal_
+    exp, exp_ = elementwise.exp, elementwise.exp_
+    exp2, exp2_ = elementwise.exp2, elementwise.exp2_
+    expm1, expm1_ = elementwise.expm1, elementwise.expm1_
+    log, log_ = elementwise.log, elementwise.log_
+    log2, log2_ = elementwise.log2, elementwise.log2_
+    log10, log10_ = elementwise.log10, elementwise.log10_
+    log1p, log1p_ = elementwise.log1p, elementwise.log1p_
+    sigmoid, sigmoid_ = elementwise.sigmoid, elementwise.sigmoid_
+    sin, sin_ = elementwise.sin, elementwise.sin_
+    cos, cos_ = elementwise.cos, elementwise.cos_
+    tan, tan_ = elementwise.tan, elementwise.tan_
+    sinh, sinh_ = elementwise.sinh, elementwise.sinh_
+    cosh, cosh_ = elementwise.cosh, elementwise.cosh_
+    tanh, tanh_ = elementwise.tanh, elementwise.tanh_
+    asin = arcsin = elementwise.asin
     asin_ = arcsin_ = elementwise.asin_
-    acos = arccos = elementwise.acos_p
+    acos = arccos = elementwise.acos
     acos_ = arccos_ = elementwise.acos_
-    atan = arctan = elementwise.atan_p
+    atan = arctan = elementwise.atan
     atan_ = arctan_ = elementwise.atan_
-    asinh = arcsinh = elementwise.asinh_p
+    asinh = arcsinh = elementwise.asinh
     asinh_ = arcsinh_ = elementwise.asinh_
-    acosh = arccosh = elementwise.acosh_p
+    acosh = arccosh = elementwise.acosh
     acosh_ = arccosh_ = elementwise.acosh_
-    atanh = arctanh = elementwise.atanh_p
+    atanh = arctanh = elementwise.atanh
     atanh_ = arctanh_ = elementwise.atanh_
     atan2 = arctan2 = elementwise.atan2
     atan2_ = arctan2_ = elementwise.atan2_
     hypot, hypot_ = elementwise.hypot, elementwise.hypot_
-    deg2rad, deg2rad_ = elementwise.deg2rad_p, elementwise.deg2rad_
-    rad2deg, rad2deg_ = elementwise.rad2deg_p, elementwise.rad2deg_
-    angle = elementwise.angle_p
+    deg2rad, deg2rad_ = elementwise.deg2rad, elementwise.deg2rad_
+    rad2deg, rad2deg_ = elementwise.rad2deg, elementwise.rad2deg_
+    angle = elementwise.angle
     conj_physical_ = elementwise.conj_physical_
     zero_ = elementwise.zero_
     fill_ = elementwise.fill_
@@ -652,16 +647,16 @@ class Tensor(TensorBase):
     clamp_ = clip_ = piecewise.clamp_
     clamp_min, clamp_min_ = piecewise.clamp_min, piecewise.clamp_min_
     clamp_max, clamp_max_ = piecewise.clamp_max, piecewise.clamp_max_
-    __abs__ = abs = absolute = piecewise.abs_p
+    __abs__ = abs = absolute = piecewise.abs
     abs_ = absolute_ = piecewise.abs_
     sign, sign_ = piecewise.sign, piecewise.sign_
-    sgn, sgn_ = piecewise.sgn_p, piecewise.sgn_
-    floor, floor_ = piecewise.floor_p, piecewise.floor_
-    ceil, ceil_ = piecewise.ceil_p, piecewise.ceil_
-    trunc = fix = piecewise.trunc_p
+    sgn, sgn_ = piecewise.sgn, piecewise.sgn_
+    floor, floor_ = piecewise.floor, piecewise.floor_
+    ceil, ceil_ = piecewise.ceil, piecewise.ceil_
+    trunc = fix = piecewise.trunc
     trunc_ = fix_ = piecewise.trunc_
     round, round_ = piecewise.round, piecewise.round_
-    frac, frac_ = piecewise.frac_p, piecewise.frac_
+    frac, frac_ = piecewise.frac, piecewise.frac_
     nan_to_num, nan_to_num_ = piecewise.nan_to_num, piecewise.nan_to_num_
 
     # compare
@@ -674,7 +669,7 @@ class Tensor(TensorBase):
     __and__ = __rand__ = compare.bitwise_and_p
     __or__ = __ror__ = compare.bitwise_or_p
     __xor__ = __rxor__ = compare.bitwise_xor_p
-    __invert__ = bitwise_not = compare.bitwise_not_p
+    __invert__ = bitwise_not = compare.bitwise_not
     __lshift__, __rlshift__ = compare.bitwise_left_shift_p, compare.rlshift
     __rshift__, __rrshift__ = compare.bitwise_right_shift_p, compare.rrshift
     __iand__ = bitwise_and_ = compare.bitwise_and_
@@ -688,7 +683,7 @@ class Tensor(TensorBase):
     logical_and, logical_and_ = compare.logical_and, compare.logical_and_
     logical_or, logical_or_ = compare.logical_or, compare.logical_or_
     logical_xor, logical_xor_ = compare.logical_xor, compare.logical_xor_
-    logical_not, logical_not_ = compare.logical_not_p, compare.logical_not_
+    logical_not, logical_not_ = compare.logical_not, compare.logical_not_
     isnan, isinf, isfinite, signbit = compare.isnan_p, compare.isinf_p, compare.isfinite_p, compare.signbit
     isposinf, isneginf, isreal = compare.isposinf, compare.isneginf, compare.isreal
     isclose, allclose, equal = compare.isclose, compare.allclose, compare.equal
@@ -696,17 +691,17 @@ class Tensor(TensorBase):
     # activation and special
     relu, relu_ = activation.relu_p, activation.relu_
     prelu, hardshrink = activation.prelu, activation.hardshrink
-    erf, erf_ = special.erf_p, special.erf_
-    erfc, erfc_ = special.erfc_p, special.erfc_
-    erfinv, erfinv_ = special.erfinv_p, special.erfinv_
-    lgamma, lgamma_ = special.lgamma_p, special.lgamma_
-    digamma, digamma_ = special.digamma_p, special.digamma_
+    erf, erf_ = special.erf, special.erf_
+    erfc, erfc_ = special.erfc, special.erfc_
+    erfinv, erfinv_ = special.erfinv, special.erfinv_
+    lgamma, lgamma_ = special.lgamma, special.lgamma_
+    digamma, digamma_ = special.digamma, special.digamma_
     polygamma, polygamma_ = special.polygamma_method, special.polygamma_
     mvlgamma, mvlgamma_ = special.mvlgamma, special.mvlgamma_
     igamma, igamma_ = special.igamma, special.igamma_
     igammac, igammac_ = special.igammac, special.igammac_
-    i0, i0_ = special.i0_p, special.i0_
-    sinc, sinc_ = special.sinc_p, special.sinc_
+    i0, i0_ = special.i0, special.i0_
+    sinc, sinc_ = special.sinc, special.sinc_
     logit, logit_ = special.logit, special.logit_
     xlogy, xlogy_ = special.xlogy, special.xlogy_
     logaddexp, logaddexp2 = special.logaddexp, special.logaddexp2
