@@ -62,7 +62,7 @@ class Outside:
     """What a program relies on of the tensors it found outside, besides their arrays."""
 
     def __init__(self, graph: Any) -> None:
-        tensors = [r.tensor for r in graph.outside if r.attribute != "number"]
+        tensors = [r.tensor for r in graph.outside if not r.attribute]  # not numbers, nor whose gradient is read
         self.flags = [(t, t.node is not None) for t in tensors]
         self.owners = {id(owner_of(t.array)) for t in tensors}
 

@@ -6,10 +6,15 @@ import pkgutil
 from typing import Any
 
 _rooms = frozenset(module.name for module in pkgutil.iter_modules(__path__))
+# What test runners ask every module for; as a namespace of operators it would be called.
+_asked = frozenset(
+    ("setUpModule", "tearDownModule", "setup_module", "teardown_module", "setup_function", "teardown_function",
+     "setup", "teardown", "load_tests", "pytest_plugins", "pytestmark", "collect_ignore")
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _rooms or name.startswith("__"):  # a module here that is still to be imported
+    if name in _rooms or name in _asked or name.startswith("__"):  # a module here that is still to be imported
         raise AttributeError(f"module 'adjoint.ops' has no attribute '{name}'")
     from .. import _ops  # a namespace of operators knows all functions, so it stands below them
 
