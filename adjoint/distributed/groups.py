@@ -21,7 +21,8 @@ from .watch import Watch
 from .works import Work
 
 __all__ = [
-    "GroupMember", "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend", "get_global_rank",
+    "Backend", "GroupMember", "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend",
+    "get_global_rank",
     "get_group_rank", "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size",
     "group", "init_process_group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
     "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "new_group",
@@ -32,6 +33,16 @@ default_pg_timeout = timedelta(minutes=30)
 _BACKENDS = ("mpi", "nccl", "gloo")
 # Who called the program: frames of theirs at the head of a traceback say nothing.
 _LAUNCHING = (os.path.join(os.path.dirname(__file__), "start.py"), "<frozen runpy>")
+
+
+class Backend(str):
+    """The name of a backend, in small letters; ``Backend.MPI`` is "mpi"."""
+
+    UNDEFINED, GLOO, NCCL, MPI = "undefined", "gloo", "nccl", "mpi"
+
+    def __new__(cls, name: str) -> Backend:
+        """Return the name of a backend."""
+        return super().__new__(cls, name.lower())
 
 
 class ProcessGroup:
@@ -446,9 +457,9 @@ def get_world_size(group: Any = None) -> int:
     return resolved(group).size() if is_member(group) else -1
 
 
-def get_backend(group: Any = None) -> str:
+def get_backend(group: Any = None) -> Backend:
     """Return the name of a group's backend."""
-    return resolved(group).backend
+    return Backend(resolved(group).backend)
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:

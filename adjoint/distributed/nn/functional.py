@@ -31,16 +31,16 @@ def _root(group: Any, rank: int) -> int:
 class _AllReduce(Function):
     @staticmethod
     def forward(ctx: Any, tensor: Any, op: ReduceOp, group: Any) -> Any:
-        ctx.op, ctx.group = op, group
+        ctx.how, ctx.group = op, group
         out = _dense(tensor)
         collectives.all_reduce(out, op, group)
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        if ctx.op not in (ReduceOp.SUM, ReduceOp.AVG):
-            raise RuntimeError(f"all_reduce with {ctx.op} has no gradient here: only sums and averages have")
-        return _AllReduce.apply(g, ctx.op, ctx.group), None, None
+        if ctx.how not in (ReduceOp.SUM, ReduceOp.AVG):
+            raise RuntimeError(f"all_reduce with {ctx.how} has no gradient here: only sums and averages have")
+        return _AllReduce.apply(g, ctx.how, ctx.group), None, None
 
 
 class _Broadcast(Function):
@@ -59,15 +59,15 @@ class _Broadcast(Function):
 class _Reduce(Function):
     @staticmethod
     def forward(ctx: Any, tensor: Any, dst: int, op: ReduceOp, group: Any, zero: bool) -> Any:
-        ctx.dst, ctx.op, ctx.group = dst, op, group
+        ctx.dst, ctx.how, ctx.group = dst, op, group
         out = _dense(tensor)
         collectives.reduce(out, dst, op, group)
         return zeros_like(out) if zero and get_rank(group) != _root(group, dst) else out
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        if ctx.op is not ReduceOp.SUM:
-            raise RuntimeError(f"reduce with {ctx.op} has no gradient here: only a sum has")
+        if ctx.how is not ReduceOp.SUM:
+            raise RuntimeError(f"reduce with {ctx.how} has no gradient here: only a sum has")
         return _Broadcast.apply(g, ctx.dst, ctx.group), None, None, None, None
 
 
@@ -87,15 +87,15 @@ class _AllGather(Function):
 class _ReduceScatter(Function):
     @staticmethod
     def forward(ctx: Any, op: ReduceOp, group: Any, *tensors: Any) -> Any:
-        ctx.op, ctx.group = op, group
+        ctx.how, ctx.group = op, group
         out = empty_like(tensors[get_rank(group)].contiguous())
         collectives.reduce_scatter(out, [t.contiguous() for t in tensors], op, group)
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
-        if ctx.op is not ReduceOp.SUM:
-            raise RuntimeError(f"reduce_scatter with {ctx.op} has no gradient here: only a sum has")
+        if ctx.how is not ReduceOp.SUM:
+            raise RuntimeError(f"reduce_scatter with {ctx.how} has no gradient here: only a sum has")
         return None, None, *_AllGather.apply(g, ctx.group)
 
 
