@@ -10,3 +10,8 @@ from tests.distributed.jobs import passed, run
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_collectives(ranks: int) -> None:
     passed(run("collectives", ranks=ranks))
+
+
+def test_what_the_nccl_engine_asks_of_nccl() -> None:
+    """Without a GPU: NCCL's calls are carried out by MPI."""
+    passed(run("nccl", ranks=3))

@@ -40,6 +40,7 @@ class NcclEngine:
         self.size, self.rank = comm.Get_size(), comm.Get_rank()
         self.talk = nccl.NcclCommunicator(self.size, _told(comm, nccl), self.rank)
         self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._open: list[_Ended] | None = None
 
     # --- Collectives --------------------------------------------------------------------------------
 
@@ -100,6 +101,17 @@ class NcclEngine:
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Carry out the sends and receives of a block as one: they may wait for each other."""
+        self._open = []
+        try:
+            with self._group():
+                yield
+        finally:  # NCCL starts them only now: what says that they have ended comes after
+            event, begun, self._open = self.stream.record(), self._open, None
+            for ended in begun:
+                ended.event = event
+
+    @contextlib.contextmanager
+    def _group(self) -> Iterator[None]:
         self.nccl.groupStart()
         try:
             yield
@@ -132,13 +144,16 @@ class NcclEngine:
         current = self.cupy.cuda.get_current_stream()
         self.stream.wait_event(current.record())
         call(self.stream.ptr)
-        return _Ended(self.stream.record(), self.cupy.cuda.get_current_stream)
+        ended = _Ended(self.stream.record(), self.cupy.cuda.get_current_stream)
+        if self._open is not None:
+            self._open.append(ended)
+        return ended
 
     def _exchange(self, out: Any, received: list[int], x: Any, sent: list[int], same: bool = False) -> Any:
         """Send each rank its part of `x` (all of it where `same`) and receive into the parts of `out`."""
 
         def call(stream: int) -> None:
-            with self.together():
+            with self._group():
                 at = 0
                 for rank, count in enumerate(sent):
                     if count:
