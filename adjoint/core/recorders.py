@@ -605,7 +605,8 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
             b = y
         if not mine and isinstance(x, TensorBase):
             return general(op, (x, y), params)
-        if promoted and not (type(a) is ndarray is type(b) and a.dtype is b.dtype):
+        mixed = promoted and not (type(a) is ndarray is type(b) and a.dtype is b.dtype)
+        if mixed:
             a, b = _one_dtype([a, b], promoted)
         try:
             c = kernel(a, b, *params)
@@ -631,10 +632,7 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
         n.edges = (ex, ey)
         n.stamp = tick()
         n.targets = n.extra = None
-        if promoted and (
-            (ex is not None and (a.dtype is not x.array.dtype or (not joined and a.shape != c.shape)))
-            or (ey is not None and (b.dtype is not y.array.dtype or (not joined and b.shape != c.shape)))
-        ):
+        if mixed or (promoted and not joined and (a.shape != c.shape or b.shape != c.shape)):
             n.targets = (_target(x), _target(y))
         if keeps:
             if shape_x:
@@ -709,11 +707,12 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
             return general(op, (x, y, z), params)
         if not mine:
             return _run_raw(op, (x, y, z), params)
-        if promoted and not (
+        mixed = promoted and not (
             type(b) is ndarray is type(c)
             and b.dtype is c.dtype
             and (choice or (type(a) is ndarray and a.dtype is b.dtype))
-        ):
+        )
+        if mixed:
             a, b, c = _one_dtype([a, b, c], promoted)
         try:
             r = kernel(a, b, c, *params)
@@ -745,14 +744,10 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
         n.edges = (ex, ey, ez)
         n.stamp = tick()
         n.targets = n.extra = None
-        if promoted:
-            shape = r.shape
-            if (
-                (ex is not None and (a.dtype is not x.array.dtype or (not joined and a.shape != shape)))
-                or (ey is not None and (b.dtype is not y.array.dtype or (not joined and b.shape != shape)))
-                or (ez is not None and (c.dtype is not z.array.dtype or (not joined and c.shape != shape)))
-            ):
-                n.targets = (_target(x), _target(y), _target(z))
+        if mixed or (
+            promoted and not joined and not (b.shape == c.shape == r.shape and (flows_x is False or a.shape == r.shape))
+        ):
+            n.targets = (_target(x), _target(y), _target(z))
         if keeps:
             if derived:
                 env: Any = (a, b, c, r, *params, *[getattr((a, b, c)[i], what) for i, what in derived])

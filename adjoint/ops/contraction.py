@@ -523,7 +523,7 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 
 
 def _project(x: Any, weight: Any) -> Any:
-    if x.ndim == 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
+    if x.ndim <= 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
         return x.dot(weight.T) if type(x) is ndarray else x @ weight.T
     return multiply(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
 
@@ -546,7 +546,7 @@ def _linear_weight(g: Any, x: Any) -> Any:
     if g.ndim == 2 == x.ndim:
         return g.T.dot(x) if type(g) is ndarray is type(x) else g.swapaxes(0, 1) @ x
     if g.ndim == 1 == x.ndim and type(g) is ndarray is type(x):
-        return g[:, None] * x
+        return g[:, None].dot(x[None])
     rows = x.reshape((-1, x.shape[-1]))
     if g.ndim < x.ndim:  # the weight is a vector
         return (g.reshape((1, -1)) @ rows).reshape((x.shape[-1],))

@@ -31,12 +31,12 @@ def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
 
 
 def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
-    xp = module_of(x)
     if i.ndim == 0 and not by_frequency and type(x) is ndarray:
         out = np.zeros((rows, *x.shape), x.dtype)
-        if i != padding:
+        if padding < 0 or i != padding:
             out[i] = x
         return out
+    xp = module_of(x)
     width = x.shape[i.ndim :]
     numbers = i.reshape(-1)
     values = x.reshape(numbers.size, *width)

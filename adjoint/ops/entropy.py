@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -138,31 +139,42 @@ nll_back_p: Primitive = nary(
 
 
 class Logs:
-    """Where a kernel leaves the logarithm of each row's sum of exponentials, and which rows do not count."""
+    """Where a kernel leaves the logarithm of each row's sum of exponentials, and which rows do not count.
 
-    __slots__ = ("skip", "values")
+    `at` are the places of the labels in the flattened rows, if all rows count.
+    """
+
+    __slots__ = ("at", "skip", "values")
 
     def __init__(self) -> None:
         self.values: Any = None
         self.skip: Any = None
+        self.at: Any = None
 
 
 def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
     count, classes = x.shape
     sums = logsumexp(x)
-    skip = None
+    skip = at = None
     if not 0 <= ignored < classes and count and _within(target, classes):
-        picked = sums - x[np.arange(count), target]
+        at = target + _starts(count, classes)
+        picked = sums - x.take(at)
     else:
         picked, skip = _picked(x, target, ignored)
         picked += sums
         picked[skip] = 0
     if logs is not None:
-        logs.values, logs.skip = sums, skip
+        logs.values, logs.skip, logs.at = sums, skip, at
     if reduction == NONE:
         return picked
     loss = np.add.reduce(picked)
     return loss if reduction == SUM else loss / x.dtype.type(_left(count, skip))
+
+
+@functools.lru_cache(64)
+def _starts(count: int, classes: int) -> Any:
+    """Return where each row starts in the flattened rows."""
+    return np.arange(0, count * classes, classes)
 
 
 def _within(target: Any, classes: int) -> bool:
@@ -185,7 +197,10 @@ def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, 
     if skip is not None:
         share, target = np.where(skip, x.dtype.type(0), share), np.where(skip, 0, target)
     out = weighted(x, logs.values, share)
-    out[np.arange(count), target] -= share
+    if logs.at is not None and out.flags.c_contiguous:
+        out.reshape(-1)[logs.at] -= share
+    else:
+        out[np.arange(count), target] -= share
     return out
 
 

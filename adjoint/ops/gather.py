@@ -84,9 +84,14 @@ def _check_range(i: Any, size: int, dim: int) -> None:
         raise RuntimeError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
 
 
+_UNSIGNED = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
 def outside(i: Any, size: int) -> bool:
     """Return whether an index is negative or beyond `size`: as unsigned numbers, negative ones are huge."""
-    return bool(np.count_nonzero(i.view(f"u{i.itemsize}") >= size)) if i.size else False
+    if i.ndim == 0:
+        return not 0 <= i.item() < size
+    return bool(np.count_nonzero(i.view(_UNSIGNED[i.itemsize]) >= size)) if i.size else False
 
 
 def _gather(x: Any, i: Any, axis: Any) -> Any:

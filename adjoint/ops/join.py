@@ -37,10 +37,11 @@ def _part(g: Any, index: Any) -> Any:
 def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
     parts: list[Any] = []
     lead = (_ALL,) * axis
+    rows = axis == 0 and type(g) is ndarray
     at = 0
-    for shape, needed in zip(xs_shape, needs, strict=True):
+    for shape, needed in zip(xs_shape, needs):
         end = at + shape[axis]
-        parts.append(_part(g, (*lead, slice(at, end), ...)) if needed else None)
+        parts.append(None if not needed else g[at:end] if rows else _part(g, (*lead, slice(at, end), ...)))
         at = end
     return parts
 
