@@ -172,8 +172,11 @@ class Nest:
         if not body:
             return []
         for depth, g in enumerate(inner):
+            if depth == len(inner) - 1:  # what the last loop reduces whole, it reduces into a number
+                lines += ["    " * depth + start for start, _ in self.hoisted]
             lines.append("    " * depth + self._for(g))
-        return lines + ["    " * len(inner) + text for text in body]
+        lines += ["    " * len(inner) + text for text in body]
+        return lines + ["    " * (len(inner) - 1) + end for _, end in self.hoisted]
 
     def statements(self, phase: int) -> tuple[list[str], list[str], list[tuple[str, str]]]:
         """Return what a pass does before its loops and in them, and which names reduce by which op."""
@@ -189,11 +192,16 @@ class Nest:
             self._need(v, phase, body)
             body.append(f"{self.access[v].at()} = {self.known[v]}")
         begin, totals = [], []
+        self.hoisted: list[tuple[str, str]] = []
         for m in reductions:
             v, name = m.outputs[0], name_of(m)
             element = self._operand(m.operands[0], m.operands[0].dtype, phase, body)
             late = v in self.region.late
             total = self.access[v].at() if late and self.access[v].axes else f"s{self._number(v)}"
+            if late and self.access[v].axes and self.inner_groups[-1] not in self.access[v].axes:
+                home, total = total, f"s{self._number(v)}"
+                start = f"{total} = np.{v.dtype.name}({REDUCTIONS[name]})"
+                self.hoisted.append((start, f"{home} = {reducing(name, home, total)}"))
             if not late:
                 begin.append(f"{total} = np.{v.dtype.name}({REDUCTIONS[name]})")
                 totals.append((total, name))
