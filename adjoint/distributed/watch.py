@@ -117,7 +117,10 @@ class Watch:
         text = bytearray(min(status.Get_count(MPI.BYTE), _LONGEST))
         source = status.Get_source()
         self.comm.Recv([text, MPI.BYTE], source, tag)
-        words = json.loads(bytes(text))
+        try:
+            words = json.loads(bytes(text))
+        except (ValueError, RecursionError):
+            words = None
         return source, words if isinstance(words, dict) else {}
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import adjoint as torch
-from tests.distributed.jobs import WORKERS, environment, passed, run
+from tests.distributed.jobs import ROOT, WORKERS, environment, passed, run
 
 
 def test_what_two_ranks_save_three_and_one_load(tmp_path: Path) -> None:
@@ -66,3 +66,12 @@ def test_a_torch_program_is_launched_unchanged(tmp_path: Path) -> None:
     job = launch("--nproc", "2", "--torch", str(program))
     passed(job)
     assert job.stdout.count("sum 1.0 5") == 2
+
+
+def test_examples_run(tmp_path: Path) -> None:
+    for _ in range(2):  # the second goes on where the first ended: at the end
+        job = launch("--nproc", "2", str(ROOT / "examples/distributed/digits.py"), str(tmp_path / "digits"))
+        passed(job)
+    job = launch("--nproc", "2", str(ROOT / "examples/distributed/tensor_parallel.py"))
+    passed(job)
+    assert job.stdout.count("gradients agree") == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core import device as devices
 from ...core import dtypes, modes
 from ...core.engine import running
 from ...core.tensor import TensorBase
@@ -253,6 +254,12 @@ def fully_shard(
         raise ValueError(f"fully_shard has already been applied to {type(module).__name__}")
     group = resolved(mesh.get_group() if mesh is not None else None)
     entries = _entries(module, ignored_params or set())
+    elsewhere = [entry.name for entry in entries if devices.of(entry.original.array).type != "cpu"]
+    if elsewhere:
+        raise NotImplementedError(
+            f"fully_shard shards parameters on the host, and {elsewhere[0]} is on a GPU; use "
+            "DistributedDataParallel there, with ZeroRedundancyOptimizer for the optimizer's state"
+        )
     by_dtype: dict[Any, list[Entry]] = {}
     for entry in entries:
         alike = by_dtype.setdefault(entry.original.array.dtype, [])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ...core import device as devices
 from ...core.tensor import note_write
 from ...errors import describe
 from ...optim.optimizer import Optimizer
@@ -108,8 +107,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         group, on_their_way = self.process_group, []
         for rank, params in enumerate(self._parts):
             for alike in _by_dtype(params):
-                flat = np.concatenate([p.array.reshape(-1) for p in alike])
-                start = lambda flat=flat, rank=rank: group._engine.broadcast(flat, rank)
+                flat = devices.module_of(alike[0].array).concatenate([p.array.reshape(-1) for p in alike])
+                start = lambda flat=flat, rank=rank: group.engine_for(flat).broadcast(flat, rank)
                 on_their_way.append(
                     (group.begin("updated parameters", describe(flat), start, None, flat), flat, alike, rank)
                 )
