@@ -1,0 +1,71 @@
+"""What the pages say is so: lists, links and commands that could go stale."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from types import FunctionType
+
+import adjoint.compiler
+import adjoint.distributions
+import adjoint.nn.functional
+from adjoint.core.nodes import registry
+from tests.test_house import ROOMS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+UNSHOWN = {"removed", "numpy_functions"}  # functions that say what torch has instead, and NumPy's own
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
+
+
+def section(page: str, title: str) -> str:
+    """Return what stands under a heading of a page."""
+    text = (DOCS / page).read_text()
+    return re.split(r"^## ", text.split(f"\n## {title}\n", 1)[1], maxsplit=1, flags=re.M)[0]
+
+
+def test_the_list_of_primitives_is_the_registry() -> None:
+    lines = re.sub(r"^[^\n:]*: ", "", blocks(section("design.md", "Primitives"), "text")[0], flags=re.M)
+    listed = lines.split()
+    assert len(listed) == len(set(listed))
+    assert set(listed) == set(registry)
+
+
+def test_the_rooms_of_the_design_page_exist() -> None:
+    table = section("design.md", "Rooms")
+    named = [name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)]
+    assert set(named) <= set(ROOMS)
+    folders = {p.name for p in (ROOT / "adjoint").iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    assert folders <= set(named), "a room that the page does not name"
+
+
+def test_the_first_page_leads_to_every_page() -> None:
+    index = (DOCS / "index.md").read_text()
+    pages = {p.name for p in DOCS.glob("*.md")} - {"index.md"}
+    assert {page for page in pages if f"({page})" not in index} == set()
+
+
+def test_the_first_page_has_the_commands_of_the_readme() -> None:
+    readme, index = ((p).read_text() for p in (ROOT / "README.md", DOCS / "index.md"))
+    assert blocks(readme, "sh")[:2] == blocks(index, "sh")[:2]
+
+
+def test_contributing_fits_a_screen() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 50
+
+
+def test_every_function_is_in_the_reference() -> None:
+    """Each function that the files of ops give to `adjoint` or `nn.functional` stands on a page."""
+    offered = runpy.run_path(str(DOCS / "hooks.py"))["offered"]
+    pages = "".join(p.read_text() for p in (DOCS / "reference").glob("*.md"))
+    shown = {name for room in re.findall(r"^::: adjoint\.ops\.(\w+)$", pages, re.M) for name in offered(room)}
+    for space in (adjoint, adjoint.nn.functional):
+        for name, value in vars(space).items():
+            _, found, room = str(getattr(value, "__module__", "")).partition("adjoint.ops.")
+            if isinstance(value, FunctionType) and found and not name.startswith("_") and room not in UNSHOWN:
+                assert name in shown or value.__name__ in shown or value.__doc__ is None, f"{room}.{name}"
