@@ -112,7 +112,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 _ROOMS_LATER: frozenset[str] = frozenset({
     "accelerator", "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "func", "functional",
     "futures", "hub", "jit", "library", "multiprocessing", "nn", "optim", "profiler", "quasirandom",
-    "serialization", "stand_in", "storage", "tree", "viz",
+    "serialization", "sparse", "stand_in", "storage", "tree", "viz",
 })  # fmt: skip
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {
@@ -134,6 +134,12 @@ _NAMES_LATER |= dict.fromkeys(
         "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
     ),
     "storage",
+)  # fmt: skip
+_NAMES_LATER |= dict.fromkeys(
+    (
+        "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "spmm",
+    ),
+    "sparse",
 )  # fmt: skip
 _NAMES_LATER["DisableTorchFunctionSubclass"] = "overrides"
 _NAMES_LATER |= dict.fromkeys(("is_anomaly_check_nan_enabled", "is_anomaly_enabled"), "autograd.anomaly_mode")

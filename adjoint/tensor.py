@@ -65,6 +65,12 @@ if TYPE_CHECKING:
 _backward: Any = None  # autograd.backward, once somebody has called it
 
 
+def _sparse() -> Any:
+    from . import sparse  # sparse tensors stand on this class
+
+    return sparse
+
+
 class Tensor(TensorBase):
     """An array of numbers that records what is computed from it.
 
@@ -238,6 +244,20 @@ class Tensor(TensorBase):
 
     def record_stream(self, stream: Any) -> None:
         """Do nothing: CuPy's memory pool knows which streams use a tensor."""
+
+    def to_sparse(self, *args: Any, **kwargs: Any) -> Any:
+        """Return this tensor as a sparse one, of its elements that are not zero."""
+        return _sparse().to_sparse(self, *args, **kwargs)
+
+    def to_sparse_csr(self, dense_dim: int | None = None) -> Any:
+        """Return this matrix as a sparse one in compressed rows."""
+        return _sparse().to_sparse_csr(self, dense_dim)
+
+    def sparse_mask(self, mask: Any) -> Any:
+        """Return the elements at the places of a sparse tensor."""
+        return _sparse().sparse_mask(self, mask)
+
+    to_sparse_coo = to_sparse
 
     def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
         """Return the tensor, which is dense already, converted to `dtype`."""

@@ -28,8 +28,8 @@ def test_the_host_as_a_device() -> None:
 def test_storages_by_dtype() -> None:
     assert adjoint.FloatStorage([1.0, 2.0]).tolist() == [1.0, 2.0]
     assert len(adjoint.LongStorage(3)) == 3
-    assert isinstance(adjoint.ones(2).storage(), adjoint.FloatStorage)
-    assert not isinstance(adjoint.ones(2).storage(), adjoint.LongStorage)
+    assert isinstance(adjoint.ones(2)._typed_storage(), adjoint.FloatStorage)
+    assert not isinstance(adjoint.ones(2)._typed_storage(), adjoint.LongStorage)
     assert issubclass(adjoint.storage.TypedStorage, adjoint.storage._LegacyStorage)
 
 

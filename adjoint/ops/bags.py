@@ -13,7 +13,7 @@ from ..core.tensor import TensorBase, note_write
 from .arguments import beside, on_host
 from .einsum import einsum
 from .elementwise import add_p, div_p, mul_p
-from .embedding import embedding_p
+from .embedding import embedding_p, keep_gradient_sparse
 from .gather import gather_p, index_add_p
 from .looping import looped_for
 from .piecewise import where_p
@@ -72,6 +72,8 @@ def embedding(
     padding = _counted(padding_idx, weight.array.shape[0])
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
+    if sparse:
+        keep_gradient_sparse(weight, input, padding)
     return embedding_p(weight, input, padding, scale_grad_by_freq)
 
 
@@ -176,6 +178,8 @@ def embedding_bag(
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     padding = _counted(padding_idx, weight.array.shape[0])
+    if sparse:
+        keep_gradient_sparse(weight, input, padding)
     return bagged(weight, input, offsets, scale_grad_by_freq, mode, per_sample_weights, include_last_offset, padding)[0]
 
 

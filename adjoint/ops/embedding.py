@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
@@ -98,6 +100,14 @@ def _embedding_batch(x: Any, i: Any) -> Any:
     return index_p((x, rows, i), (0, 1))
 
 
+def keep_gradient_sparse(weight: Any, indices: Any, padding: int) -> None:
+    """Let the ``.grad`` of a table that is a leaf have only the rows that are looked up."""
+    if modes.is_grad_enabled() and type(weight.node) is AccumulateGrad and type(indices.array) is ndarray:
+        from ..sparse.gradients import keep_rows  # a sparse tensor is made of tensors, which stand on this room
+
+        keep_rows(weight, indices.array[indices.array != padding])
+
+
 def embedding(
     weight: Tensor,
     indices: Tensor,
@@ -116,6 +126,8 @@ def embedding(
     check_index(indices, "embedding")
     if weight.array.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
+    if sparse:
+        keep_gradient_sparse(weight, indices, padding_idx)
     return embedding_p(weight, indices, padding_idx, scale_grad_by_freq)
 
 

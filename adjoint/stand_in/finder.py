@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import _C, printing, version
 from ..core import dtypes
+from ..core.layout import layout
 from ..core.size import Size
 from .absent import AbsentModule
 from .harmless import ADDED, MODULES, offered
@@ -149,6 +150,7 @@ def install() -> None:
         kind.__module__ = "torch"
     dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     Size.__repr__ = lambda self: f"torch.Size({list(self)})"  # type: ignore[method-assign]
+    layout.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     printing.PACKAGE = "torch"
     sys.meta_path.append(_LastFinder())
     for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):

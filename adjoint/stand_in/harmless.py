@@ -159,7 +159,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "mtia": {"is_available": no, "device_count": answer(0)},
     "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
-    "package": {}, "quantization": {}, "sparse": {}, "masked": {}, "futures": {}, "profiler": {},
+    "package": {}, "quantization": {}, "masked": {}, "futures": {}, "profiler": {},
     "backends.quantized": {}, "backends.xeon": {},
     "backends.opt_einsum": {"is_available": no, "enabled": False},
     "backends.cpu": {"get_capabilities": answer({}), "get_cpu_capability": answer("DEFAULT")},

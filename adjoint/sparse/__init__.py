@@ -1,0 +1,32 @@
+"""Sparse tensors: a few elements by their places, as coordinates (COO) or by compressed rows (CSR)."""
+
+from __future__ import annotations
+
+from .functions import (
+    addmm,
+    check_sparse_tensor_invariants,
+    log_softmax,
+    mm,
+    sampled_addmm,
+    softmax,
+    spdiags,
+    sum,
+)
+from .making import (
+    hspmm,
+    sparse_compressed_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    sparse_mask,
+    spmm,
+    to_sparse,
+    to_sparse_csr,
+)
+from .tensor import SparseTensor
+
+__all__ = [
+    "SparseTensor", "addmm", "check_sparse_tensor_invariants", "hspmm", "log_softmax", "mm",
+    "sampled_addmm", "softmax", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
+    "sparse_csr_tensor", "sparse_mask", "spdiags", "spmm", "sum", "to_sparse", "to_sparse_csr",
+]  # fmt: skip

@@ -1,0 +1,141 @@
+"""Sparse tensors from places and values, from dense tensors, and products under their older names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import layout as layouts
+from ..core.dtypes import int64
+from ..core.nodes import wrap
+from ..core.tensor import TensorBase
+from . import rules
+from .tensor import SparseTensor, refuse, words
+
+__all__ = [
+    "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "sparse_mask",
+    "spmm", "to_sparse", "to_sparse_csr",
+]  # fmt: skip
+
+
+def _values_of(values: Any, dtype: Any, device: Any) -> Any:
+    if isinstance(values, TensorBase):
+        return values.to(dtype=dtype or values.dtype, device=device or values.device)  # type: ignore[attr-defined]
+    return words.tensor(values, dtype=dtype, device=device)
+
+
+def sparse_coo_tensor(
+    indices: Any,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> SparseTensor:
+    """Make a sparse tensor from the places of its elements, one column each, and their values.
+
+    Examples
+    --------
+    >>> adjoint.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
+    tensor(indices=tensor([[0, 1],
+                           [2, 0]]),
+           values=tensor([3., 4.]),
+           size=(2, 3), nnz=2, layout=adjoint.sparse_coo)
+    """
+    if values is None:  # a size alone
+        empty = words.zeros(0, dtype=dtype, device=device)
+        at = wrap(np.zeros((len(indices), 0), np.int64))
+        return SparseTensor.made(at, empty.requires_grad_(requires_grad), tuple(indices))
+    at = words.as_tensor(indices).to(int64)
+    held = _values_of(values, dtype, device)
+    if held.array.ndim == 0:
+        held = held.expand(at.shape[1])
+    if at.array.ndim != 2 or at.shape[1] != held.shape[0]:
+        raise RuntimeError(
+            f"number of values {held.shape[0]} must match the number of places: indices are {list(at.shape)}, one "
+            "column for each value"
+        )
+    if size is None:
+        least = [int(m) + 1 for m in at.array.max(1)] if at.shape[1] else [0] * at.shape[0]
+        size = (*least, *held.shape[1:])
+    _check_places(at, tuple(size))
+    if requires_grad:
+        held = held.detach().requires_grad_()
+    return SparseTensor.made(at, held, tuple(int(n) for n in size), bool(is_coalesced))
+
+
+def _check_places(at: Any, size: tuple[int, ...]) -> None:
+    for dim, row in enumerate(at.array):
+        if row.size and (row.min() < 0 or row.max() >= size[dim]):
+            bad = int(row.min()) if row.min() < 0 else int(row.max())
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found index {bad}"
+            )
+
+
+def sparse_csr_tensor(
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, *, dtype: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
+) -> SparseTensor:  # fmt: skip
+    """Make a sparse matrix from where its rows begin, the columns and the values."""
+    starts = np.asarray(words.as_tensor(crow_indices).array)
+    columns = np.asarray(words.as_tensor(col_indices).array)
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    shape = (len(starts) - 1, int(columns.max()) + 1 if columns.size else 0) if size is None else tuple(size)
+    held = _values_of(values, dtype, device)
+    if requires_grad:
+        held = held.detach().requires_grad_()
+    at = wrap(np.stack([rows, columns]).astype(np.int64))
+    _check_places(at, shape)
+    return SparseTensor.made(at, held, shape, True, layouts.sparse_csr)
+
+
+def sparse_csc_tensor(*args: Any, **kwargs: Any) -> SparseTensor:
+    """Raise: matrices are compressed by rows here."""
+    refuse("sparse_csc_tensor")
+
+
+def sparse_compressed_tensor(
+    compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *, layout: Any = None, **options: Any
+) -> SparseTensor:
+    """Make a sparse matrix in a compressed form; rows are what is compressed here."""
+    if layout is not layouts.sparse_csr:
+        refuse(f"sparse_compressed_tensor(layout={layout})")
+    return sparse_csr_tensor(compressed_indices, plain_indices, values, size, **options)
+
+
+def to_sparse(input: Any, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None,
+              dense_dim: int | None = None) -> SparseTensor:  # fmt: skip
+    """Return a dense tensor as a sparse one, of its elements that are not zero."""
+    if isinstance(sparse_dim, layouts.layout):
+        sparse_dim, layout = None, sparse_dim
+    count = input.array.ndim - (dense_dim or 0) if sparse_dim is None else sparse_dim
+    found = np.asarray(input.array) != 0
+    if found.ndim > count:
+        found = found.reshape(*found.shape[:count], -1).any(-1)
+    at = wrap(np.stack(np.nonzero(found)).astype(np.int64)) if count else wrap(np.zeros((0, 1), np.int64))
+    made = SparseTensor.made(at, input[tuple(at.unbind(0))], tuple(input.shape), True)
+    return made if layout in (None, layouts.sparse_coo) else made.to_sparse(layout=layout)
+
+
+def to_sparse_csr(input: Any, dense_dim: int | None = None) -> SparseTensor:
+    """Return a dense matrix as a sparse one in compressed rows."""
+    return to_sparse(input).to_sparse_csr()
+
+
+def sparse_mask(input: Any, mask: SparseTensor) -> SparseTensor:
+    """Return the elements of a dense tensor at the places of a sparse one."""
+    return mask._with(input[tuple(mask._at.unbind(0))])
+
+
+def spmm(mat1: Any, mat2: Any) -> Any:
+    """Multiply matrices of which one is sparse."""
+    return rules.matmul(mat1, mat2)
+
+
+hspmm = spmm
