@@ -25,7 +25,7 @@ from .reductions import ReduceOp
 __all__ = ["DistributedDataParallel"]
 
 _MEGABYTE = 1024 * 1024
-_FIRST_BUCKET = _MEGABYTE
+_FIRST_BUCKET, _LARGEST_BUCKET = _MEGABYTE, 25 * _MEGABYTE
 _CHUNK = 250 * _MEGABYTE
 
 
@@ -45,7 +45,7 @@ class DistributedDataParallel(Module, Joinable):
     process_group
         Who trains together; all processes by default.
     bucket_cap_mb
-        The size of a bucket, in MiB.
+        The size of a bucket, in MiB; by default an eighth of all gradients, from 1 to 25.
     gradient_as_bucket_view
         Whether ``.grad`` is a part of the bucket, which saves a copy.
     static_graph
@@ -112,7 +112,10 @@ class DistributedDataParallel(Module, Joinable):
         if init_sync:
             _check_alike(named, self.process_group)
             self._broadcast([p for _, p in named] + self._buffers_shared(), 0)
-        cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEGABYTE)
+        size = sum(p.array.nbytes for _, p in trained)
+        # Some eight buckets, so that most are on their way before the last gradient comes.
+        even = min(_LARGEST_BUCKET, max(_FIRST_BUCKET, size // 8))
+        cap = even if bucket_cap_mb is None else int(bucket_cap_mb * _MEGABYTE)
         self.bucket_bytes_cap = cap
         self.reducer = Reducer(
             trained, self.process_group, cap, cap if bucket_cap_mb is not None else min(cap, _FIRST_BUCKET),
