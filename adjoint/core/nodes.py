@@ -379,7 +379,7 @@ def _run_output(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[
     return (Cotangents({node.index: g}),)
 
 
-_output = Special("Output", _run_output)
+output = Special("Output", _run_output)
 
 
 class Cotangents:
@@ -400,7 +400,7 @@ class Cotangents:
 
 
 class MultipleNode(Node):
-    """A node of several outputs; `metas` has the shape, dtype and array module of each."""
+    """A node of several outputs; `metas` has an entry for each: a custom function's shape, dtype and array class."""
 
     __slots__ = ("metas",)
 
@@ -408,14 +408,17 @@ class MultipleNode(Node):
 
     def gradients(self, g: Cotangents | None) -> list[Any]:
         """Return one gradient per output, None where none arrived."""
-        parts = {} if g is None else g.parts
-        return [parts.get(i) for i in range(len(self.metas))]
+        gs: list[Any] = [None] * len(self.metas)
+        if g is not None:
+            for i, part in g.parts.items():
+                gs[i] = part
+        return gs
 
 
 def output_node(parent: Node, index: int) -> Output:
     """Return the node of one output of `parent`."""
     node = Output()
-    node.op = _output
+    node.op = output
     node.edges, node.saved, node.targets, node.extra = (parent,), None, None, None
     node.code, node.lasti = parent.code, parent.lasti
     node.stamp, node.index = tick(), index

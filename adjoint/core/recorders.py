@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from . import modes, primitive, views
+from . import modes, primitive
 from .modes import local, off
-from .nodes import MultipleNode, Node, differentiable, output_node, refuse_inference, settle
+from .nodes import MultipleNode, Node, Output, differentiable, output, refuse_inference, settle
 from .overrides import plain
 from .primitive import (
     Op,
@@ -33,7 +33,7 @@ from .primitive import (
 from .promotion import float32_constants, float32_integers, float64_constants, float64_integers, promote_some
 from .promotion import promote as promote_pair
 from .tensor import STALE, TensorBase, View, ours, tick
-from .views import note_view, refresh
+from .views import note_view, refresh, shares
 
 # Set once, when the Tensor class exists: core makes tensors without importing it.
 Tensor: type[TensorBase] = TensorBase
@@ -390,7 +390,7 @@ def parametric(
         out.array = c
         out._grad = out.lineage = out.memory = None
         recording = not off or local.grad
-        if view and (always or _shares(c, a)):
+        if view and (always or shares(c, a)):
             note_view(out, x, op, params, View.NORMAL if recording else View.NO_GRAD)
         e = x.node
         if e is None or not recording or not recorded:
@@ -425,15 +425,6 @@ def parametric(
         return out
 
     return _publish(op, call)
-
-
-def _shares(c: Any, a: Any) -> bool:
-    if type(c) is not ndarray:
-        return views.shares(c, a)
-    base = c.base
-    if base is None:
-        return c is a
-    return base is a or base is a.base or c is a or bool(np.may_share_memory(c, a))
 
 
 def nary(
@@ -782,17 +773,25 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
 def _several(op: Op, kernel: Any) -> Callable[..., Any]:
     """Return the recorder of an op of several outputs."""
     arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
-    keeps, kept, view = any(op.keeps), op.keeps_outputs, op.view
+    keeps, kept, view, lone = any(op.keeps), op.keeps_outputs, op.view, arity == 1
+    flows, only_shape = rules[0] is not None, derived == ((0, "shape"),)
 
     def call(*args: Any) -> Any:
         global program
-        if modes.unusual:
-            return general(op, args[:arity], args[arity:])
-        taken = _taken(args, rules)
-        if taken is None:
-            return general(op, args[:arity], args[arity:])
-        values, edges, live = taken
+        x = args[0]
         params = args[arity:]
+        if modes.unusual:
+            return general(op, args[:arity], params)
+        if lone and (type(x) is Tensor or type(x) in plain):
+            e = x.node if flows else None
+            if e is STALE:
+                e = refresh(x)
+            values, edges, live = [x.array], [e], e is not None
+        else:
+            taken = _taken(args, rules)
+            if taken is None:
+                return general(op, args[:arity], params)
+            values, edges, live = taken
         try:
             arrays = kernel(*values, *params)
         except RuntimeWarning:
@@ -804,22 +803,24 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
             out = make()
             out.array = array if type(array) is ndarray else settle(array)
             out._grad = out.lineage = out.memory = out.node = None
-            if view and _shares(array, values[0]):
-                note_view(out, args[0], op, (*params, len(outs)), View.MULTIPLE)
+            if view and shares(array, values[0]):
+                note_view(out, x, op, (*params, len(outs)), View.MULTIPLE)
             outs.append(out)
         if not live or (off and not local.grad):
             return tuple(outs)
         n = MultipleNode()
-        arrays = [out.array for out in outs]
-        n.op = op.variant(arrays[0]) if op.holomorphic else op
+        n.op = op.variant(outs[0].array) if op.holomorphic else op
         n.edges = tuple(edges)
         n.stamp = tick()
         n.targets = n.extra = None
-        n.metas = tuple([(array.shape, array.dtype) for array in arrays])
+        n.metas = (None,) * len(outs)
         if keeps:
-            results = tuple(arrays if kept is None else [r if i in kept else None for i, r in enumerate(arrays)])
-            env = (*values, results, *params, *[getattr(values[i], what) for i, what in derived])
-            if joint:
+            results = tuple([out.array if kept is None or i in kept else None for i, out in enumerate(outs)])
+            if only_shape:
+                env: Any = (*values, results, *params, values[0].shape)
+            else:
+                env = (*values, results, *params, *[getattr(values[i], what) for i, what in derived])
+            if joint or lone:
                 n.saved = (pickers[0](env),)  # type: ignore[misc]
             else:
                 n.saved = tuple([None if e is None or pick is None else pick(env) for e, pick in zip(edges, pickers)])
@@ -835,11 +836,19 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
                 code = f.f_code
             program = code
         n.code = code
-        n.lasti = f.f_lasti
-        for i, out in enumerate(outs):
+        n.lasti = lasti = f.f_lasti
+        whole = (n,)
+        for number, out in enumerate(outs):
             d = out.array.dtype
             if d is f32 or d is f64 or differentiable(d):
-                out.node = output_node(n, i)
+                out.node = o = Output()
+                o.op = output
+                o.edges = whole
+                o.saved = o.targets = o.extra = None
+                o.stamp = tick()
+                o.index = number
+                o.code = code
+                o.lasti = lasti
         return tuple(outs)
 
     return call

@@ -107,6 +107,9 @@ def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
     out = xp.zeros(shape, x.dtype)
     if shape and i.shape[axis] == 1 and i.shape[:axis] == shape[:axis] and i.shape[axis + 1 :] == shape[axis + 1 :]:
         # One place each: nothing meets, so nothing has to be added.
+        if xp is np and i.size <= _FEW:
+            out.reshape(-1)[_flat(shape, i, axis, True)] = x.reshape(i.shape)
+            return out
         lead, trail = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
         at = xp.arange(lead)[:, None], i.reshape(lead, trail), xp.arange(trail)
         out.reshape(lead, shape[axis], trail)[at] = x.reshape(lead, trail)
