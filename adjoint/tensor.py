@@ -6,7 +6,7 @@ import math
 import warnings
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from .ops import (
     decomposition,
     elementwise,
     extremes,
+    forms,
     interop,
     kinds,
     matrix,
@@ -63,12 +64,6 @@ if TYPE_CHECKING:
     from ._typing import method, operator
 
 _backward: Any = None  # autograd.backward, once somebody has called it
-
-
-def _sparse() -> Any:
-    from . import sparse  # sparse tensors stand on this class
-
-    return sparse
 
 
 class Tensor(TensorBase):
@@ -226,18 +221,6 @@ class Tensor(TensorBase):
     is_neg = is_pinned = is_shared = is_distributed = is_conj
     is_nonzero = questions.truth_of
 
-    def dense_dim(self) -> int:
-        """Return the number of dimensions: all are dense."""
-        return self.array.ndim  # type: ignore[no-any-return]
-
-    def sparse_dim(self) -> int:
-        """Return 0: no dimension is sparse."""
-        return 0
-
-    def is_coalesced(self) -> NoReturn:
-        """Raise: only a sparse tensor can be coalesced."""
-        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
-
     def module_load(self, other: Tensor, assign: bool = False) -> Tensor:
         """Return what ``load_state_dict`` puts in this tensor's place: `other`, or this one with its values."""
         return other.detach() if assign else convert.copy_(self, other).detach()
@@ -245,23 +228,14 @@ class Tensor(TensorBase):
     def record_stream(self, stream: Any) -> None:
         """Do nothing: CuPy's memory pool knows which streams use a tensor."""
 
-    def to_sparse(self, *args: Any, **kwargs: Any) -> Any:
-        """Return this tensor as a sparse one, of its elements that are not zero."""
-        return _sparse().to_sparse(self, *args, **kwargs)
-
-    def to_sparse_csr(self, dense_dim: int | None = None) -> Any:
-        """Return this matrix as a sparse one in compressed rows."""
-        return _sparse().to_sparse_csr(self, dense_dim)
-
-    def sparse_mask(self, mask: Any) -> Any:
-        """Return the elements at the places of a sparse tensor."""
-        return _sparse().sparse_mask(self, mask)
-
-    to_sparse_coo = to_sparse
-
-    def to_dense(self, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
-        """Return the tensor, which is dense already, converted to `dtype`."""
-        return convert.converted(self, dtype, None, False, None)
+    to_sparse = to_sparse_coo = forms.to_sparse
+    to_sparse_csr, sparse_mask, to_dense = forms.to_sparse_csr, forms.sparse_mask, forms.to_dense
+    dense_dim, sparse_dim = forms.dense_dim, forms.sparse_dim
+    is_coalesced, coalesce, indices, values = forms.is_coalesced, forms.coalesce, forms.indices, forms.values
+    crow_indices, col_indices, dequantize = forms.crow_indices, forms.col_indices, forms.dequantize
+    int_repr, q_scale, q_zero_point, qscheme = forms.int_repr, forms.q_scale, forms.q_zero_point, forms.qscheme
+    q_per_channel_axis, q_per_channel_scales = forms.q_per_channel_axis, forms.q_per_channel_scales
+    q_per_channel_zero_points = forms.q_per_channel_zero_points
 
     def get_device(self) -> int:
         """Return the GPU's index, -1 for the host."""

@@ -145,7 +145,7 @@ class SparseTensor(Tensor):
         """Return zeros: elements do not lie at regular distances."""
         return 0 if dim is not None else (0,) * self.array.ndim
 
-    def is_coalesced(self) -> bool:  # type: ignore[override]
+    def is_coalesced(self) -> bool:
         """Return whether every place is named once, in order."""
         return self._sorted
 
