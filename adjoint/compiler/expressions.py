@@ -35,7 +35,7 @@ FLOATING = {
     "sign": "({one} if {0} > {zero} else {zero}) - ({one} if {0} < {zero} else {zero})",
     "leaky_relu": "{0} if {0} > {zero} else {0} * {negative_slope}", "gelu": "gelu_{approximate}{w}({0})",
     "gelu_slope": "gelu_slope_{approximate}{w}({0})", "softplus": "softplus{w}({0}, {beta}, {threshold})",
-    "power": "power{w}({0}, {exponent})", "pow": "power{w}({0}, {1})",
+    "power": "power{w}({0}, {exponent})", "pow": "power{w}({0}, {1})", "exponential": "power{w}({base}, {0})",
 }  # fmt: skip
 # Computed in the common dtype of the operands; the result is a truth.
 COMPARISONS = {
@@ -101,7 +101,7 @@ def _params_fit(name: str, line: Line) -> bool:
         return len(line.operands) == 2
     if name == "lerp":
         return len(line.operands) == 3
-    if name in ("softplus", "leaky_relu", "power"):
+    if name in ("softplus", "leaky_relu", "power", "exponential"):
         return all(isinstance(p, int | float) for p in line.params)
     if name in ("gelu", "gelu_slope"):
         return line.params[0] in ("none", "tanh")

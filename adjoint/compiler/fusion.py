@@ -16,7 +16,22 @@ from .graph import Graph, Line, Step, Value
 
 _MOST_LINES = 160
 _SLOW = frozenset(
-    ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "log1p", "expm1", "log2", "pow", "power")
+    (
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "log1p",
+        "expm1",
+        "log2",
+        "pow",
+        "power",
+        "exponential",
+    )
 )
 _SLOW_SIZE = 16_384  # elements up to which a call to libm for each is cheaper than a pass of NumPy's own
 _DEAR = frozenset(

@@ -44,6 +44,10 @@ class Nest:
         self._merge_axes()
         self.access = {v: self._access(v) for v in (*self.reads, *self.stored)}
         self.known: dict[Value, str] = {}  # the names of numbers that are there where text is being written
+        # Elements that are read, and their names: once, once per row, once per turn of the last loop. They are read
+        # before anything is written, and what does not vary is known to LLVM not to.
+        self.loads: tuple[dict[str, str], ...] = ()
+        self.gone = 0  # names of passes before
 
     # --- axes ---
 
@@ -101,16 +105,25 @@ class Nest:
         lines = [f"# {', '.join(dict.fromkeys(name_of(m) for m in self.region.lines))}"]
         lines += self._sizes()
         lines += self._begin_late()
-        inner = self.inner_groups
-        depth = 0
-        for g in self.row_groups:
-            lines.append("    " * depth + self._for(g))
-            depth += 1
+        self.loads = once, per_row, _ = {}, {}, {}
+        inside: list[str] = []
         for phase in range(self.phases.count):
-            lines += ["    " * depth + text for text in self.between(phase)]
-            lines += ["    " * depth + text for text in self._pass(phase, inner)]
+            inside += self.between(phase)
+            inside += self._pass(phase, self.inner_groups)
+        lines += _loading(once)
+        for depth, g in enumerate(self.row_groups):
+            lines.append("    " * depth + self._for(g))
+        lines += ["    " * len(self.row_groups) + text for text in (*_loading(per_row), *inside)]
         lines += self._end_late()
         return lines
+
+    def _element(self, access: Access) -> str:
+        """Return the text of an input's element that the loops stand at."""
+        if not self.loads:
+            return access.at()
+        rows = bool(self.row_groups) and set(access.axes) <= set(self.row_groups)
+        loads = self.loads[0 if not access.axes else 1 if rows else 2]
+        return loads.setdefault(access.at(), f"l{self.tag}{sum(map(len, self.loads)) + self.gone}")
 
     def _for(self, g: int) -> str:
         # An index that might be negative would be tested for it, and the loop not turned into vector code.
@@ -171,6 +184,9 @@ class Nest:
         lines, body, _ = self.statements(phase)
         if not body:
             return []
+        body = _loading(self.loads[2]) + body
+        self.gone += len(self.loads[2])
+        self.loads[2].clear()
         for depth, g in enumerate(inner):
             if depth == len(inner) - 1:  # what the last loop reduces whole, it reduces into a number
                 lines += ["    " * depth + start for start, _ in self.hoisted]
@@ -258,8 +274,12 @@ class Nest:
                 self._need(o, phase, body)
                 text = self.known[o]
         else:
-            text = self.access[o].at()
+            text = self._element(self.access[o])
         return text if o.dtype == dtype else f"np.{dtype.name}({text})"
+
+
+def _loading(loads: dict[str, str]) -> list[str]:
+    return [f"{name} = {text}" for text, name in loads.items()]
 
 
 def function_text(nests: list[Nest], arrays: list[str], threaded: bool) -> str:

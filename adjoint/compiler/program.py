@@ -305,6 +305,7 @@ class Program:
         given: list[tuple[Value, tuple[int, ...]]] = []
 
         def named(v: Value, shape: tuple[int, ...]) -> str:
+            v = self.direct.get(v, v)  # an array under two names would keep LLVM from vectorising
             if (v, shape) not in arrays:
                 arrays[v, shape] = f"x{len(arrays)}"
                 given.append((v, shape))

@@ -297,3 +297,15 @@ def test_a_loss_returned_after_its_backward_pass() -> None:
 
     compiled = compare(step, lambda i: (torch.full((3,), float(i)),), [weight], backend="numpy")
     assert compiled.traces
+
+
+@pytest.mark.parametrize("backend", ["numpy", None])
+def test_an_old_value_outlives_the_write(backend: Any) -> None:
+    state = torch.arange(6.0).reshape(2, 3)
+
+    def step(x: Any) -> Any:
+        old = state.clone()
+        state.mul_(x).add_(1)
+        return old * 2 + state.sum(1, keepdim=True), old - old.mean(1, keepdim=True)
+
+    compare(step, lambda i: (torch.full((2, 3), 0.5 + i),), [state], backend=backend)
