@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import pairwise
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -25,7 +26,7 @@ ROUNDS = 40
 
 def mlp(*sizes: int, batch: int) -> Callable[[], None]:
     """Return a forward and backward pass of a network of linear layers."""
-    layers = [layer for a, b in zip(sizes, sizes[1:], strict=False) for layer in (nn.Linear(a, b), nn.ReLU())]
+    layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
     net = nn.Sequential(*layers[:-1])
     x, y = adjoint.randn(batch, sizes[0]), adjoint.randint(sizes[-1], (batch,))
 

@@ -60,8 +60,9 @@ def seconds(program: Callable[[], Any], synchronize: Callable[[], Any]) -> float
 
 
 def main() -> None:
-    import adjoint
     import torch
+
+    import adjoint
 
     print(f"{'step':<20}{'torch eager':>14}{'adjoint eager':>15}{'compiled':>12}{'bar':>10}")
     for prepare, bar in ((elementwise, 0.6), (mlp, 0.25)):

@@ -1,4 +1,4 @@
-"""Every tutorial is a program that runs, without a warning, and checks itself (so do examples: see test_examples.py)."""
+"""Every tutorial is a program that runs, without a warning, and checks itself (test_examples.py has the examples)."""
 
 from __future__ import annotations
 
