@@ -77,7 +77,7 @@ def back(program: Callable[..., Any], x: np.ndarray) -> Sample:
     """Return a sample of the primitive that is the gradient of a linear program."""
     base = torch.tensor(x)
     g = floats(*program(base).shape, k=3)
-    return Sample(lambda g: func.vjp(program, base)[1](g)[0], (g,))
+    return Sample(lambda g: func.vjp(program, base.to(g.dtype))[1](g)[0], (g,))
 
 
 def _direct(name: str, row: tuple[Any, ...]) -> Sample:
@@ -105,6 +105,11 @@ _ALL = slice(None)
 _I = ints([0, 2, 1], [2, 2, 0])
 _LAYER = [floats(3, 2, 2), floats(2, 3, k=1), floats(2, 3, k=2), floats(12, 2, k=3), floats(12, 3, k=4)]
 _LAYER += [floats(12, k=5), floats(12, k=6)]
+
+
+def _like(x: Any, array: np.ndarray) -> Any:
+    """Return a constant of a program, in the dtype of its input."""
+    return torch.tensor(array, dtype=x.dtype)
 
 
 def image(rank: int) -> np.ndarray:
@@ -223,9 +228,9 @@ SAMPLES: dict[str, list[Any]] = {
     ).split()},
     **{name: [(positive(3, 4), positive(4, k=1))] for name in "pow xlogy xlog1py".split()},
     # These three have no derivative for their first argument, as in torch.
-    "igamma": [via(lambda y: torch.igamma(torch.tensor(positive(3, 4)), y), positive(4, k=1))],
-    "igammac": [via(lambda y: torch.igammac(torch.tensor(positive(3, 4)), y), positive(4, k=1))],
-    "zeta": [via(lambda y: torch.special.zeta(torch.tensor(1.6 + unit(3, 4)), y), positive(4, k=1))],
+    "igamma": [via(lambda y: torch.igamma(_like(y, positive(3, 4)), y), positive(4, k=1))],
+    "igammac": [via(lambda y: torch.igammac(_like(y, positive(3, 4)), y), positive(4, k=1))],
+    "zeta": [via(lambda y: torch.special.zeta(_like(y, 1.6 + unit(3, 4)), y), positive(4, k=1))],
     **{name: [(floats(3, 4, low=-0.9, high=0.92), ints(0, 1, 2, 3))] for name in (
         "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
         "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v "
@@ -337,7 +342,7 @@ SAMPLES: dict[str, list[Any]] = {
     "linear": [(_X, floats(2, 4, k=1), floats(2, k=2))],
     "contract": [via(lambda x, y: torch.einsum("iaj,ajk->ik", x, y), floats(2, 3, 2), floats(3, 2, 2, k=1))],
     "inv": [via(torch.linalg.inv, square(3))],
-    "singular": [via(lambda a: torch.linalg.solve_ex(a, torch.ones(3, dtype=torch.float64))[1], square(3))],
+    "singular": [via(lambda a: torch.linalg.solve_ex(a, _like(a, np.ones(3)))[1], square(3))],
     "linalg_solve": [via(torch.linalg.solve, square(3), floats(3, 2, k=1))],
     "solve_triangular": [via(lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), square(3), floats(3, 2))],
     "cofactors": [(square(3),)],
@@ -370,7 +375,7 @@ SAMPLES: dict[str, list[Any]] = {
              via(lambda x, w: F.conv2d(x, w, groups=2), floats(1, 2, 3, 3), floats(2, 1, 2, 2, k=1))],
     "conv_transpose": [via(lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2), floats(1, 2, 3),
                            floats(2, 2, 3, k=1), floats(2, k=2))],
-    "weigh": [back(lambda w: F.conv1d(torch.tensor(floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
+    "weigh": [back(lambda w: F.conv1d(_like(w, floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
     "im2col": [via(lambda x: F.unfold(x, 2, padding=1), floats(1, 2, 3, 3))],
     "col2im": [via(lambda x: F.fold(x, (3, 3), 2), floats(1, 4, 4))],
     **_both("avg_pool{n}d", lambda n: lambda x: getattr(F, f"avg_pool{n}d")(x, 2)),

@@ -53,6 +53,10 @@ EXEMPT: dict[str, dict[str, str]] = {
     },
     "forward mode": {**_SLOPES, **_QR},
     "vmap": _DRAWS,
+    "single precision": {
+        **dict.fromkeys(("cast", "view_dtype"), "is asked for another dtype"),
+        **dict.fromkeys(("bernoulli", "random", "uniform"), "takes other bits of the stream for other dtypes"),
+    },
     "in place": {**_SLOPES, **_QR},
     "layouts": {"as_strided": "reads memory, not elements"},
     "gradients of layouts": {**_SLOPES, **_QR},
@@ -236,6 +240,23 @@ def test_different_draws_of_a_batch_are_those_of_the_whole(draw: str) -> None:
     expected = numbers(function(x))
     adjoint.manual_seed(5)
     equal(numbers(func.vmap(function, randomness="different")(x)), expected)
+
+
+@checked("single precision")
+def test_single_precision_stays_single(name: str) -> None:
+    """Check that nothing on the way, forward or backward, is of another dtype than the inputs are."""
+    single = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
+    for sample in samples(name):
+        arrays = [a.astype(single.get(a.dtype, a.dtype)) for a in sample.arrays]
+        expected = [a.astype(single.get(a.dtype, a.dtype)) for a in numbers(sample.program(*tensors(sample.arrays)))]
+        xs = tensors(arrays, grad=True)
+        out = parts(sample.program(*xs))
+        equal(numbers(out), expected, "value", 2e-3)
+        out = [p for p in out if p.requires_grad]
+        if out and name not in EXEMPT["derivative"]:
+            leaves = [x for x in xs if x.requires_grad]
+            found = adjoint.autograd.grad(out, leaves, cotangents(out), allow_unused=True, create_graph=True)
+            assert all(g is None or g.dtype == x.dtype for g, x in zip(found, leaves, strict=True))
 
 
 @checked("capture")
