@@ -223,6 +223,7 @@ RULES: dict[str, Callable[..., Value | None]] = {
     "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
     "amin": _reduced("amin"), "addcmul": _addcmul, "bmm": _bmm,
 }  # fmt: skip
+_SPLITTING = frozenset(("split", "split_with_sizes", "unbind"))
 _FLOATS_ONLY = frozenset(RULES) - {"power"}
 
 
@@ -230,12 +231,22 @@ def decompose(graph: Graph) -> None:
     """Write composite lines as simpler ones, all through."""
     lines: list[Line] = []
     for line in graph.lines:
+        if getattr(line.op, "name", "") in _SPLITTING and not isinstance(line.op, Step):
+            lines += _slices(line)
+            continue
         made = _rewritten(graph, line, lines)
         if made is None:
             lines.append(line)
         else:
             _alias(lines, graph, line, made)
     graph.lines = lines
+
+
+def _slices(line: Line) -> list[Line]:
+    """Return what makes each part of a tensor that is split by a view of its own."""
+    (indexes,) = line.params
+    pairs = zip(indexes, line.outputs, strict=True)
+    return [Line(registry["slice"], line.operands, (i,), (v,), line.place, line.backward) for i, v in pairs]
 
 
 def _rewritten(graph: Graph, line: Line, lines: list[Line]) -> Value | None:

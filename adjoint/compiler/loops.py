@@ -105,7 +105,9 @@ class Nest:
         lines = [f"# {', '.join(dict.fromkeys(name_of(m) for m in self.region.lines))}"]
         lines += self._sizes()
         lines += self._begin_late()
-        self.loads = once, per_row, _ = {}, {}, {}
+        once: dict[str, str] = {}
+        per_row: dict[str, str] = {}
+        self.loads = once, per_row, {}
         inside: list[str] = []
         for phase in range(self.phases.count):
             inside += self.between(phase)

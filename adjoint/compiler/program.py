@@ -250,6 +250,9 @@ class Program:
             call = self._object(line.op.kernel, line.op.name)
             self.body.append(f"{call}({', '.join((*self._constants(line, operands), name))})")
             return
+        if line.op.name == "assemble" and not self.gpu and out.dtype == line.operands[0].dtype:
+            self._emit_assembly(line, operands)
+            return
         if isinstance(line.op, Step):
             call = self._object(line.op.function, line.op.name.replace(".", "_"))
         else:
@@ -261,6 +264,15 @@ class Program:
             into.append(f"{', '.join(made)}, = {text}{note}")
         else:
             into.append(f"{made[0]} = {'np.' if out.device == 'cpu' else ''}asarray({text}){note}")
+
+    def _emit_assembly(self, line: Line, operands: list[str]) -> None:
+        """Write pieces into the places of a buffer, which is zero elsewhere."""
+        out, (shape, indexes) = line.outputs[0], line.params
+        name = self._buffer(out)
+        if sum(o.size for o in line.operands) < math.prod(shape):
+            self.body.append(f"{name}[...] = 0")
+        for index, piece in zip(indexes, operands, strict=True):
+            self.body.append(f"{name}[{self._object(index, 'at')}] = {piece}  # assemble")
 
     def _constants(self, line: Line, operands: list[str]) -> list[str]:
         """Return operands with numbers as arrays of the dtype that the line computes in."""
@@ -394,11 +406,15 @@ class Program:
         graph = self.graph
         owners = {*graph.arguments, *(r.value for r in graph.outside)}
         self.left = [v for v in self.results if v not in owners]
-        returned = []
+        returned, makers = [], graph.makers()
         for v in self.left:
             name = self._array(v)
             mine = v.kind == "result" and v not in self.fixed and name.startswith(("b", "r"))
-            returned.append(name if mine else f"{name}.copy()")
+            if mine and name.startswith("r"):  # a kernel may return what it was given, or a view of it
+                given = [self.names[o] for o in makers[v].inputs if o in self.names]
+                returned.append(f"{self._object(_own, 'own')}({', '.join((name, *given))})")
+            else:
+                returned.append(name if mine else f"{name}.copy()")
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
         given = ", ".join(self.names[v] for v in graph.arguments)
         looks = [f"global {name}; {name} = {text}" for name, text in self.prelude]
@@ -528,6 +544,11 @@ class _Raw:
         if isinstance(result, tuple | list):
             return tuple(r.array if isinstance(r, TensorBase) else r for r in result)
         return result.array if isinstance(result, TensorBase) else result
+
+
+def _own(array: Any, *others: Any) -> Any:
+    """Return an array that nobody else looks at."""
+    return array.copy() if array.base is not None or any(array is o for o in others) else array
 
 
 def _multiplies(line: Line) -> bool:

@@ -309,3 +309,17 @@ def test_an_old_value_outlives_the_write(backend: Any) -> None:
         return old * 2 + state.sum(1, keepdim=True), old - old.mean(1, keepdim=True)
 
     compare(step, lambda i: (torch.full((2, 3), 0.5 + i),), [state], backend=backend)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (x * 2).chunk(2)[0], lambda x: (x * 2).unbind(0)[1], lambda x: (x * 2).t(), lambda x: (x * 2).real,
+    lambda x: torch.tensor_split(x * 2, 2)[1], lambda x: (x * 2).contiguous(), lambda x: (x * 2).expand(3, 4, 4),
+    lambda x: torch.nn.functional.dropout(x * 2, 0.5, False), lambda x: torch.atleast_2d(x * 2), lambda x: (x * 2)[1:],
+    lambda x: torch.nn.functional.max_pool1d(x * 2, 2), lambda x: torch.flatten(x * 2), lambda x: torch.diagonal(x * 2),
+])  # fmt: skip
+def test_a_result_is_not_overwritten_by_the_next_call(function: Any) -> None:
+    step = torch.compile(function, backend="numpy")
+    given = [torch.full((4, 4), float(i)) for i in range(5)]
+    found = [step(x) for x in given]
+    for x, result in zip(given, found):
+        close(function(x), result)
