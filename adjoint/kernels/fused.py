@@ -24,12 +24,13 @@ _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 # A name, the arrays that may be a repeated number, other arrays, numbers, and what is computed of them. Functions made
 # of polynomials (exp) are for float32; NumPy's are faster in double precision.
 FORMULAS: dict[str, tuple[str, str, str, str]] = {
+    "relu": ("", "x", "", "zero if x < zero else x"),
     "relu_back": ("g", "out", "", "zero if out <= zero else g"),
     "leaky_relu": ("", "x", "slope", "x if x > zero else x * slope"),
     "leaky_relu_back": ("g", "x", "slope", "g if x > zero else g * slope"),
-    "elu": ("", "x", "alpha scale rate", "x * scale if x > zero else scale * alpha * expm1(x * rate)"),
+    "elu": ("", "x", "alpha scale rate", "x * scale if x > zero else scale * alpha * expm1_below(x * rate)"),
     "elu_back": (
-        "g", "x", "alpha scale rate", "g * scale if x > zero else g * (scale * alpha * rate * exp(x * rate))",
+        "g", "x", "alpha scale rate", "g * scale if x > zero else g * (scale * alpha * rate * exp_below(x * rate))",
     ),
     "sigmoid": ("", "x", "", "one / (one + exp(-x))"),
     "sigmoid_back": ("g", "out", "", "g * (out * (one - out))"),
@@ -55,11 +56,28 @@ FORMULAS: dict[str, tuple[str, str, str, str]] = {
         "", "x end weight", "",
         "x + weight * (end - x) if abs(weight) < half else end - (end - x) * (one - weight)",
     ),
+    "lerp_by": ("", "x end", "weight", "x + weight * (end - x)"),
+    "addcmul": ("", "x y z", "value", "x + value * (y * z)"),
+    "addcdiv": ("", "x y z", "value", "x + value * (y / z)"),
+    "addcdiv_back": ("g", "y z", "value", "-g * (value * y / (z * z))"),
+    "logistic": ("", "x y", "", "smooth_relu(x) - x * y"),
+    "logistic_back": ("g", "x y", "", "g * (one / (one + exp(-x)) - y)"),
+    "remainder_by": ("", "x", "divisor", "remainder(x, divisor)"),
     "times_rest": ("g", "weight", "", "g * (one - weight)"),
     "times_difference": ("g", "x y", "", "g * (x - y)"),
     "bent_back": ("g", "x y", "bend", "g * (bend if x - y > bend else (-bend if x - y < -bend else x - y))"),
 }  # fmt: skip
-_SINGLE_ONLY = ("exp(", "expm1(", "softplus(", "erf(", "silu_slope(", "np.float64(")
+_SINGLE_ONLY = (
+    "exp(",
+    "expm1_below(",
+    "exp_below(",
+    "softplus(",
+    "smooth_relu(",
+    "remainder(",
+    "erf(",
+    "silu_slope(",
+    "np.float64(",
+)
 
 _HEAD = '''"""A formula that adjoint wrote as a loop of a NumPy ufunc; see adjoint/kernels/fused.py."""
 

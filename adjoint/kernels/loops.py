@@ -217,6 +217,91 @@ def combine_rows(g: Any, x: Any, mean: Any, factor: Any, along: Any, level: Any,
             out[i, j] = g[i, j] * f - (x[i, j] - m) * a - c
 
 
+# --- Running sums and products ----------------------------------------------------------------------
+
+# Each number waits for the one before, so eight rows are taken at a time.
+
+
+@_compiled(_EXACT)
+def running_sum_rows(x: Any, reverse: bool, out: Any) -> None:
+    """Write the sums of each row's elements up to each, or from each on."""
+    rows, width = x.shape
+    at = width - 1 if reverse else 0
+    step = -1 if reverse else 1
+    for i in range(0, rows - rows % 8, 8):
+        a = b = c = d = e = f = g = h = np.float32(0)
+        j = at
+        for _ in range(width):
+            a += x[i, j]
+            b += x[i + 1, j]
+            c += x[i + 2, j]
+            d += x[i + 3, j]
+            e += x[i + 4, j]
+            f += x[i + 5, j]
+            g += x[i + 6, j]
+            h += x[i + 7, j]
+            out[i, j], out[i + 1, j], out[i + 2, j], out[i + 3, j] = a, b, c, d
+            out[i + 4, j], out[i + 5, j], out[i + 6, j], out[i + 7, j] = e, f, g, h
+            j += step
+    for i in range(rows - rows % 8, rows):
+        a = np.float32(0)
+        j = at
+        for _ in range(width):
+            a += x[i, j]
+            out[i, j] = a
+            j += step
+
+
+@_compiled(_EXACT)
+def running_product_rows(x: Any, out: Any) -> None:
+    """Write the products of each row's elements up to each."""
+    rows, width = x.shape
+    for i in range(0, rows - rows % 8, 8):
+        a = b = c = d = e = f = g = h = np.float32(1)
+        for j in range(width):
+            a *= x[i, j]
+            b *= x[i + 1, j]
+            c *= x[i + 2, j]
+            d *= x[i + 3, j]
+            e *= x[i + 4, j]
+            f *= x[i + 5, j]
+            g *= x[i + 6, j]
+            h *= x[i + 7, j]
+            out[i, j], out[i + 1, j], out[i + 2, j], out[i + 3, j] = a, b, c, d
+            out[i + 4, j], out[i + 5, j], out[i + 6, j], out[i + 7, j] = e, f, g, h
+    for i in range(rows - rows % 8, rows):
+        a = np.float32(1)
+        for j in range(width):
+            a *= x[i, j]
+            out[i, j] = a
+
+
+@_compiled(_EXACT)
+def running_product_back_rows(g: Any, x: Any, y: Any, out: Any) -> None:
+    """Write the gradient of rows whose running products are `y`.
+
+    An element is in every product from its own on: what was before it, times the sum of what follows.
+    """
+    rows, width = x.shape
+    last = width - 1
+    for i in range(0, rows - rows % 4, 4):
+        a, b, c, d = g[i, last], g[i + 1, last], g[i + 2, last], g[i + 3, last]
+        for j in range(last, 0, -1):
+            out[i, j], out[i + 1, j] = y[i, j - 1] * a, y[i + 1, j - 1] * b
+            out[i + 2, j], out[i + 3, j] = y[i + 2, j - 1] * c, y[i + 3, j - 1] * d
+            a = g[i, j - 1] + x[i, j] * a
+            b = g[i + 1, j - 1] + x[i + 1, j] * b
+            c = g[i + 2, j - 1] + x[i + 2, j] * c
+            d = g[i + 3, j - 1] + x[i + 3, j] * d
+        out[i, 0], out[i + 1, 0], out[i + 2, 0], out[i + 3, 0] = a, b, c, d
+    for i in range(rows - rows % 4, rows):
+        a = g[i, last]
+        for j in range(last, 0, -1):
+            out[i, j] = y[i, j - 1] * a
+            a = g[i, j - 1] + x[i, j] * a
+        out[i, 0] = a
+
+
 # --- Attention --------------------------------------------------------------------------------------
 
 

@@ -91,6 +91,22 @@ def _expm1_32(x: Any) -> Any:
 
 
 @inline
+def _expm1_below32(x: Any) -> Any:
+    # Of numbers not above 0 all powers of two are float32s.
+    n, p = _exp_parts(F(-30.0) if x < F(-30.0) else x)
+    power = _power_of_two(n)
+    out = p * power + (power - F(1.0))
+    return x if x > F(-1e-7) else out
+
+
+@inline
+def _exp_below32(x: Any) -> Any:
+    # What is not above 0; subnormal results are rounded to 0.
+    n, p = _exp_parts(F(-88.0) if x < F(-88.0) else x)
+    return F(0.0) if x < F(-87.3) else (F(1.0) + p) * _power_of_two(n)
+
+
+@inline
 def _log_normal(x: Any) -> Any:
     """Return the logarithm of a float32 that is positive, finite and not subnormal."""
     bits = _as_bits(F(x))
@@ -180,6 +196,15 @@ def _erf32(x: Any) -> Any:
 
 
 @inline
+def _remainder32(x: Any, divisor: Any) -> Any:
+    """Return the rest of a division that rounds down, where the quotient is below 2**29: it is exact in float64."""
+    wide, by = np.float64(x), np.float64(divisor)
+    rest = wide - np.floor(wide / by) * by
+    rest = rest + by if rest != 0.0 and (rest < 0.0) != (by < 0.0) else rest
+    return F(-abs(rest) if by < 0.0 else abs(rest))
+
+
+@inline
 def _sin_cos_part(x: Any, shift: Any) -> Any:
     """Sine of x + shift quarter turns, for moderate x."""
     n = np.floor(x * F(0.636619772) + F(0.5))
@@ -220,9 +245,13 @@ class Family:
         log1p: Any,
         expm1: Any,
         smooth_relu: Any,
+        expm1_below: Any,
     ) -> None:
         self.exp, self.log, self.tanh, self.erf, self.sin, self.cos = exp, log, tanh, erf, sin, cos
         self.log1p, self.expm1, self.smooth_relu = log1p, expm1, smooth_relu
+        self.expm1_below = expm1_below
+        self.remainder: Any = None
+        self.exp_below: Any = exp
         one, half = kind(1), kind(0.5)
         root_half, density = kind(0.7071067811865476), kind(0.3989422804014327)
         root_two_by_pi, cube, slope_of_cube = kind(0.7978845608028654), kind(0.044715), kind(0.134145)
@@ -276,10 +305,13 @@ class Family:
         self.atan, self.asin, self.acos, self.sinh, self.cosh = np.arctan, np.arcsin, np.arccos, np.sinh, np.cosh
 
 
-single = Family(np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _smooth_relu32)
-double = Family(
-    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _smooth_relu64
+single = Family(
+    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _smooth_relu32, _expm1_below32
 )
+double = Family(
+    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _smooth_relu64, np.expm1
+)
+single.remainder, single.exp_below = _remainder32, _exp_below32
 NAMES: dict[str, Any] = {
     **{f"{name}32": function for name, function in vars(single).items()},
     **{f"{name}64": function for name, function in vars(double).items()},

@@ -64,7 +64,13 @@ def _hypot(x: Any, y: Any) -> Any:
 
 def remainder(x: Any, y: Any) -> Any:
     """Return the rest of the division that rounds down."""
-    return _by_size(_remainder, x, y) if _many(x, y, _f32) else np.remainder(x, y)
+    if not _many(x, y, _f32):
+        return np.remainder(x, y)
+    if x.size >= fused.LARGE and y.ndim == 0 and max(x.max(), -x.min()) < _EXACT * abs(y) < np.inf:
+        found = fused.apply("remainder_by", x, y.item())
+        if found is not None:
+            return found
+    return _by_size(_remainder, x, y)
 
 
 def _remainder(x: Any, y: Any) -> Any:

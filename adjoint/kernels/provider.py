@@ -36,6 +36,7 @@ NUMBA = {
     "gelu": 1 << 15,  # oneDNN's way back is slow
     "attention": 1 << 15,
     "norm": 1 << 15,
+    "running": 1 << 14,
 }
 
 

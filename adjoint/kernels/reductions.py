@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import provider
 from .provider import note_large
 from .threads import share
 
@@ -87,6 +88,8 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
                     row = np.add(row, source_of[i, start:stop], out=target_of[i, start:stop])
 
         share(by_rows, trail, _SHARE_RUNNING)
+    elif trail == 1 and lead > 1 and (loops := provider.loops("running", x)) is not None:
+        return _by_rows(lambda x, out: loops.running_sum_rows(x, reverse, out), x)
     elif lead > 1:
 
         def one_by_one(start: int, stop: int) -> None:
@@ -95,4 +98,25 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
         share(one_by_one, lead, max(_SHARE_RUNNING // max(x[0].size, 1), 1))
     else:
         np.add.accumulate(source, 1, None, target)
+    return out
+
+
+def running_products(x: Any, axis: int) -> Any:
+    """Return the products of the elements up to each along an axis of an array of floats."""
+    loops = provider.loops("running", x) if axis == x.ndim - 1 else None
+    return x.cumprod(axis=axis) if loops is None else _by_rows(loops.running_product_rows, x)
+
+
+def running_products_back(g: Any, x: Any, y: Any, axis: int) -> Any:
+    """Return the gradient of an array whose running products are `y`; None where there are only NumPy's passes."""
+    loops = provider.loops("running", x) if axis == x.ndim - 1 and g.dtype is x.dtype else None
+    return None if loops is None else _by_rows(loops.running_product_back_rows, g, x, y)
+
+
+def _by_rows(loop: Any, *arrays: Any) -> Any:
+    """Return what a loop over the rows of arrays of one shape writes."""
+    width = arrays[0].shape[-1]
+    out = np.empty(arrays[0].shape, arrays[0].dtype)
+    rows = [np.ascontiguousarray(a).reshape(-1, width) for a in (*arrays, out)]
+    share(lambda i, j: loop(*(r[i:j] for r in rows)), len(rows[0]), max(_SHARE // width, 8))
     return out

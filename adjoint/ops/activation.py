@@ -57,6 +57,9 @@ def _refuse_bool(x: Any, name: str) -> None:
 
 def _relu(x: Any) -> Any:
     _refuse_bool(x, "relu")
+    found = fused.apply("relu", x) if x.size >= LARGE else None
+    if found is not None:
+        return found
     return np.maximum(x, x.dtype.type(0)) if x.size < 3000 else selection.clip(x, x.dtype.type(0), None)
 
 

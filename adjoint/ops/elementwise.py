@@ -253,6 +253,9 @@ def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
 
 
 def _addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    found = fused.apply("addcmul", x, tensor1, tensor2, value) if x.size >= LARGE and x.dtype.kind == "f" else None
+    if found is not None:
+        return found
     product = tensor1 * tensor2
     return x + (product if value == 1 else product * _as(value, product))
 
@@ -265,8 +268,8 @@ addcmul_p = nary(
     _addcmul,
     inputs=3,
     x=lambda g: g,
-    tensor1=lambda g, tensor2, value: g * (tensor2 * value),
-    tensor2=lambda g, tensor1, value: g * (tensor1 * value),
+    tensor1=lambda g, tensor2, value: g * (tensor2 if value == 1 else tensor2 * value),
+    tensor2=lambda g, tensor1, value: g * (tensor1 if value == 1 else tensor1 * value),
     promotes=True,
     holomorphic=True,
     jvp="elementwise",
@@ -339,9 +342,19 @@ def _lerped(x: Any, end: Any, weight: Any) -> Any:
 
 
 def _lerp_by(x: Any, end: Any, weight: Any) -> Any:
+    found = fused.apply("lerp_by", x, end, weight) if x.size >= LARGE and x.dtype.kind == "f" and weight < 0.5 else None
+    if found is not None:
+        return found
     step = end - x
     near = (weight if not isinstance(weight, Complex) else np.abs(weight)) < 0.5
     return x + _as(weight, step) * step if near else end - step * _as(1 - weight, step)
+
+
+def _scaled_by(g: Any, number: Any) -> Any:
+    """Return a gradient times a number; of one number repeated to a large shape, the same again."""
+    if type(g) is ndarray and g.size >= LARGE and not any(g.strides):
+        return np.broadcast_to(g[(0,) * g.ndim] * number, g.shape)
+    return g * number
 
 
 def _times_rest(g: Any, weight: Any) -> Any:
@@ -369,8 +382,8 @@ lerp_p = nary(
 lerp_by_p = nary(
     _lerp_by,
     inputs=2,
-    x=lambda g, weight: g * (1 - weight),
-    end=lambda g, weight: g * weight,
+    x=lambda g, weight: _scaled_by(g, 1 - weight),
+    end=lambda g, weight: _scaled_by(g, weight),
     promotes=True,
     holomorphic=True,
     jvp="elementwise",

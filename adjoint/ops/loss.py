@@ -89,6 +89,8 @@ def elementwise_loss(
             out = elementwise(lambda x, y: value(x, y, option), x, y)
         else:
             out = value(x, y, option)
+        if out.dtype != x.dtype and x.dtype.itemsize == 2:  # a Python number makes float32 of bfloat16
+            out = out.astype(x.dtype)
         return out if reduction == NONE else _mean(out, None, False) if reduction == MEAN else _sum(out, None, False)
 
     def joint(g: Any, x: Any, y: Any, reduction: Any, option: Any, needs: Any) -> Any:
@@ -408,11 +410,24 @@ def _logistic(x: Any, y: Any, option: Any) -> Any:
     return out - x * y
 
 
+def _logistic_sum(x: Any, y: Any, option: Any) -> Any:
+    found = fused.apply("logistic", x, y) if x.size >= fused.LARGE else None
+    return _sum(_logistic(x, y, option) if found is None else found, None, False)
+
+
+def _logistic_quick(x: Any, y: Any, option: Any, g: Any) -> Any:
+    if x.size < fused.LARGE or g.dtype is not x.dtype:
+        return None
+    return fused.apply("logistic_back", np.broadcast_to(g, x.shape), x, y)
+
+
 logistic_loss_p = elementwise_loss(
     "binary_cross_entropy_with_logits",
     _logistic,
     lambda x, y, option: sigmoid_p(x) - y,
     lambda x, y, option: -x,
+    summed=_logistic_sum,
+    quick=_logistic_quick,
 )
 
 

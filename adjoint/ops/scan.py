@@ -128,10 +128,15 @@ def _cumprod(x: Any, axis: Any) -> Any:
     d = x.dtype
     if is_half(d):
         return _cumprod(x.astype(f32), axis).astype(d)
+    if type(x) is ndarray and d is f32 and x.size > 4096:
+        return reductions.running_products(x, axis)
     return x.cumprod(axis=axis, dtype=_int64 if d.kind in "biu" else d)
 
 
 def _cumprod_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
+    found = reductions.running_products_back(g, x, out, axis) if type(x) is ndarray and x.size > 4096 else None
+    if found is not None:
+        return found
     if type(x) is ndarray and out.all():  # no zeros: quicker, and nobody differentiates arrays again
         return _cumsum(g * out, axis, True) / x
     # x[i] is in every product from the i-th on: what was before it, times the sum of what follows.
