@@ -411,8 +411,8 @@ class Program:
             name = self._array(v)
             mine = v.kind == "result" and v not in self.fixed and name.startswith(("b", "r"))
             if mine and name.startswith("r"):  # a kernel may return what it was given, or a view of it
-                given = [self.names[o] for o in makers[v].inputs if o in self.names]
-                returned.append(f"{self._object(_own, 'own')}({', '.join((name, *given))})")
+                seen = [self.names[o] for o in makers[v].inputs if o in self.names]
+                returned.append(f"{self._object(_own, 'own')}({', '.join((name, *seen))})")
             else:
                 returned.append(name if mine else f"{name}.copy()")
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
