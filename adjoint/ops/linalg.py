@@ -774,6 +774,7 @@ def matrix_rank(
     require_tensor(A, "A", name)
     if A.array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor input must have at least 2 dimensions.")
+    check_matrices(A, name)
     a = A.array
     if tol is not None:
         atol, rtol = tol, 0.0
