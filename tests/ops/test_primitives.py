@@ -57,6 +57,11 @@ EXEMPT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("cast", "view_dtype"), "is asked for another dtype"),
         **dict.fromkeys(("bernoulli", "random", "uniform"), "takes other bits of the stream for other dtypes"),
     },
+    "half precision": {
+        **dict.fromkeys(("cast", "view_dtype"), "is asked for another dtype"),
+        **dict.fromkeys(("complex", "view_as_complex"), "NumPy has no complex numbers of half precision"),
+        **dict.fromkeys(("cofactors", "det", "svdvals"), "is refused by its public function, not by itself"),
+    },
     "in place": {**_SLOPES, **_QR},
     "layouts": {"as_strided": "reads memory, not elements"},
     "gradients of layouts": {**_SLOPES, **_QR},
@@ -257,6 +262,21 @@ def test_single_precision_stays_single(name: str) -> None:
             leaves = [x for x in xs if x.requires_grad]
             found = adjoint.autograd.grad(out, leaves, cotangents(out), allow_unused=True, create_graph=True)
             assert all(g is None or g.dtype == x.dtype for g, x in zip(found, leaves, strict=True))
+
+
+@checked("half precision")
+@pytest.mark.parametrize("dtype", [adjoint.float16, adjoint.bfloat16], ids=str)
+def test_half_precision_stays_half_or_is_refused(name: str, dtype: Any) -> None:
+    for sample in samples(name):
+        if any(a.dtype.kind == "c" for a in sample.arrays):
+            continue
+        xs = [x.to(dtype) if x.is_floating_point() else x for x in tensors(sample.arrays)]
+        try:
+            out = parts(sample.program(*xs))
+        except RuntimeError as error:
+            assert registry[name].kernel.__module__.endswith(("linalg", "decomposition", "fft")), error
+            continue
+        assert all(p.dtype == dtype for p in out if p.is_floating_point())
 
 
 @checked("capture")
