@@ -19,7 +19,7 @@ from ..core import modes, primitive
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
-from ..core.inplace import check_writable, write
+from ..core.inplace import check_writable, overlaps_itself, write
 from ..core.nodes import wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
@@ -708,11 +708,11 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
     recording = (input.node is not None or (isinstance(value, TensorBase) and value.node is not None)) and (
         not modes.off or modes.local.grad
     )
-    if recording or modes.unusual:
-        _write_view(input, items, value)
+    array = input.array
+    if recording or modes.unusual or (not array.flags.c_contiguous and overlaps_itself(array)):
+        _write_view(input, items, value)  # of elements that share memory, the part that is written may have one each
         return
     check_writable(input, False)
-    array = input.array
     raw = value.array if isinstance(value, TensorBase) else value
     try:
         array[items] = (
