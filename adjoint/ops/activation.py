@@ -125,8 +125,15 @@ def _leaky_relu(x: Any, negative_slope: Any) -> Any:
 
 
 def _leaky_relu_x(g: Any, x: Any, negative_slope: Any) -> Any:
-    found = fused.apply("leaky_relu_back", g, x, negative_slope) if type(g) is ndarray and g.size >= LARGE else None
-    return where_p(x > 0, g, g * negative_slope) if found is None else found
+    if type(g) is ndarray and g.size >= LARGE and g.dtype is x.dtype:
+        found = fused.apply("leaky_relu_back", g, x, negative_slope)
+        if found is None and 0 <= negative_slope <= 1:
+            found = (x > 0).astype(x.dtype)
+            np.maximum(found, negative_slope, out=found)
+            found *= g
+        if found is not None:
+            return found
+    return where_p(x > 0, g, g * negative_slope)
 
 
 leaky_relu_p = parametric(
@@ -333,6 +340,8 @@ def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     negative = clamp_max_p(x, 0)
     slope = np.exp(negative if input_scale == 1 else negative * input_scale)
+    if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
+        return g * slope if scale == 1 else g * (slope * scale)
     if alpha * scale * input_scale != 1:
         slope = slope * (alpha * scale * input_scale)
     return where_p(x > 0, g if scale == 1 else g * scale, g * slope)
