@@ -253,7 +253,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     run as early as they can.
     """
     lift, needed, captured = task.lift, task.needed, task.captured
-    freed = None if task.keep else Freed(*caller())
+    freed = None if task.keep else Freed(*caller(4))  # past this, `_backward`, `backward` and who called that
     anomaly = modes.local.anomaly and modes.local.anomaly_nan
     grads: dict[Any, Any] = {}
     sums: dict[Any, Any] = {}

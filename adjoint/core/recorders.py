@@ -874,6 +874,7 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
     name = name or _name_of(kernel)
     shown = Op(name, kernel, (), params, {}, **options)
     of_arity: dict[int, Op] = {}
+    calls: dict[int, Callable[..., Any]] = {}
 
     def with_arity(arity: int) -> Op:
         def flat(*args: Any) -> Any:
@@ -884,12 +885,12 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
 
         inputs = tuple([f"x{i}" for i in range(arity)])
         op = Op(name, pair if arity == 2 else flat, inputs, params, {}, joint=xs, sequence=shown, **options)
-        op.call = _fixed(op, op.kernel)
+        op.call = calls[arity] = _fixed(op, op.kernel)
         of_arity[arity] = op
         return op
 
     def call(xs: Any, *params: Any) -> Any:
-        return (of_arity.get(len(xs)) or with_arity(len(xs))).call(*xs, *params)
+        return (calls.get(len(xs)) or with_arity(len(xs)).call)(*xs, *params)
 
     call.of_arity = lambda arity: of_arity.get(arity) or with_arity(arity)  # type: ignore[attr-defined]
     return _publish(shown, call)

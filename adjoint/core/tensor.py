@@ -131,9 +131,9 @@ ours = frozenset(
 )
 
 
-def caller() -> tuple[Any, int]:
-    """Return the code and instruction of the innermost frame outside adjoint."""
-    frame = sys._getframe(1)
+def caller(depth: int = 1) -> tuple[Any, int]:
+    """Return the code and instruction of the innermost frame outside adjoint, `depth` calls up or more."""
+    frame = sys._getframe(depth)
     while frame.f_code.co_filename in ours and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti

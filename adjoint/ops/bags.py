@@ -20,8 +20,12 @@ from .piecewise import where_p
 from .reduce import title_of
 from .shape import reshape_p
 
+_int64 = np.dtype("int64")
+
 
 def _check_numbers(input: Any, name: str) -> None:
+    if isinstance(input, TensorBase) and input.array.dtype is _int64:
+        return
     if not isinstance(input, TensorBase) or of(input.array.dtype).name not in ("int64", "int32"):
         kind = title_of(input.array.dtype) if isinstance(input, TensorBase) else type(input).__name__
         raise RuntimeError(
