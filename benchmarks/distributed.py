@@ -48,19 +48,6 @@ def program(T: Any, model: str, wrap: Any) -> Any:
     return step
 
 
-def timed(step: Any, seconds: float) -> list[float]:
-    """Return the times of steps; the first few do not count."""
-    for _ in range(5):
-        step()
-    times = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 5:
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return times
-
-
 def counted(step: Any, count: int) -> list[float]:
     """Return the times of so many steps: every rank must take as many."""
     times = []
@@ -142,10 +129,10 @@ def job(side: str, kind: str, ranks: int = 2) -> dict[str, Any]:
         return json.loads(Path(out).read_text())
 
 
-def compare(rounds: int) -> list[dict[str, Any]]:
+def compare(rounds: int, only: str) -> list[dict[str, Any]]:
     """Run both sides in turn; return a row for each model."""
     rows = []
-    for model in MODELS:
+    for model in (model for model in MODELS if only in model):
         best: dict[str, dict[str, float]] = {"adjoint": {}, "torch": {}}
         for _ in range(rounds):
             for side, held in best.items():
@@ -170,6 +157,7 @@ def main() -> None:
     parser.add_argument("--allreduce", action="store_true")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="models whose names contain this")
     parser.add_argument("--json")
     said = parser.parse_args()
     if said.worker:
@@ -182,7 +170,7 @@ def main() -> None:
             ours, theirs = (rows[side][str(size)] for side in ("adjoint", "torch"))
             print(f"{size:>10} bytes: adjoint {ours * 1e6:8.1f} µs, torch {theirs * 1e6:8.1f} µs")
     else:
-        rows = compare(said.rounds)
+        rows = compare(said.rounds, said.only)
     if said.json:
         Path(said.json).write_text(json.dumps(rows, indent=1))
 

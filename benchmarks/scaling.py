@@ -45,11 +45,12 @@ class Job(NamedTuple):
     backward: float
     update: float
 
-    def buckets(self, cap: int = 25 * MEGABYTE, first: int = MEGABYTE) -> list[int]:
+    def buckets(self) -> list[int]:
         """Return the sizes of the buckets, in the order in which they are reduced."""
         left, sizes = 4 * self.parameters, []
+        cap = min(25 * MEGABYTE, max(MEGABYTE, left // 8))
         while left > 0:
-            sizes.append(min(left, first if not sizes else cap))
+            sizes.append(min(left, cap if sizes else MEGABYTE))
             left -= sizes[-1]
         return sizes
 
