@@ -302,6 +302,25 @@ def running_product_back_rows(g: Any, x: Any, y: Any, out: Any) -> None:
         out[i, 0] = a
 
 
+# --- Gathering --------------------------------------------------------------------------------------
+
+
+@_compiled(_EXACT)
+def gather_rows(x: Any, index: Any, out: Any) -> None:
+    """Write the elements of each row that its index names; the index is within the row."""
+    for i in range(index.shape[0]):
+        for j in range(index.shape[1]):
+            out[i, j] = x[i, index[i, j]]
+
+
+@_compiled(_EXACT)
+def scatter_add_rows(out: Any, index: Any, y: Any) -> None:
+    """Add numbers to the elements of each row that its index names, one after another."""
+    for i in range(index.shape[0]):
+        for j in range(index.shape[1]):
+            out[i, index[i, j]] += y[i, j]
+
+
 # --- Attention --------------------------------------------------------------------------------------
 
 

@@ -37,6 +37,7 @@ NUMBA = {
     "attention": 1 << 15,
     "norm": 1 << 15,
     "running": 1 << 14,
+    "gather": 1 << 15,
 }
 
 

@@ -18,6 +18,7 @@ from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
+from ..kernels import gathering as gathering_kernels
 from .arguments import dim_in, either, missing, require_tensor
 from .create import apart, into
 from .index import add_rows, beside, index_p, place_p, slice_p, unindex_p
@@ -33,6 +34,7 @@ __all__ = [
 ndarray = np.ndarray
 _ALL = slice(None)
 _FEW = 4096  # elements of an index whose offsets are kept for the next call
+_MANY = 1 << 15  # elements from which compiled loops may pay
 _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
 
 
@@ -119,6 +121,10 @@ def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
 
 
 def _add_along(x: Any, y: Any, i: Any, axis: Any) -> None:
+    if i.size > _MANY and type(x) is ndarray:
+        _check_range(i, x.shape[axis], axis)
+        if gathering_kernels.added(x, i, y, axis):
+            return
     at = _flat(x.shape, i, axis)
     flat = x.reshape(-1)
     module_of(x).add.at(flat, at.reshape(-1), module_of(x).broadcast_to(y, i.shape).reshape(-1))
@@ -145,7 +151,8 @@ def _gather_known(x: Any, i: Any, axis: Any) -> Any:
     if x.ndim <= 1:
         return x.reshape(-1).take(i)
     if type(x) is ndarray and x.flags.c_contiguous:
-        return x.reshape(-1).take(_flat(x.shape, i, axis, checked=True))
+        found = gathering_kernels.gathered(x, i, axis) if i.size > _MANY else None
+        return x.reshape(-1).take(_flat(x.shape, i, axis, checked=True)) if found is None else found
     return module_of(x).take_along_axis(x, i, axis)
 
 

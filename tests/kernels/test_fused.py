@@ -66,7 +66,7 @@ def value_and_gradients(function: Any, arrays: list[np.ndarray], fast: bool, den
         inputs = [adjoint.from_numpy(a.copy()).requires_grad_() for a in arrays]
         out = function(*inputs)
         weights = adjoint.from_numpy(np.cos(np.arange(out.numel(), dtype=arrays[0].dtype)).reshape(out.shape))
-        ((out * weights) if dense else out).sum().backward()
+        (out * weights if dense else out).sum().backward()
     finally:
         provider.allow(before)
     return [out.detach().numpy(), *(x.grad.numpy() for x in inputs)]
@@ -119,3 +119,21 @@ def test_small_arrays_and_other_dtypes_are_left_to_numpy() -> None:
     before = provider.allow(False)
     assert fused.find("relu_back", np.ones(fused.LARGE)) is None
     provider.allow(before)
+
+
+@pytest.mark.parametrize("columns", [257, 100])
+def test_gathering_agrees_with_numpy(columns: int) -> None:
+    index = adjoint.from_numpy(rng.integers(0, 257, (300, columns)))
+    arrays = leaves(2, np.float32)
+    for function in (
+        lambda x, y: x.gather(1, index) * y[:, :columns],
+        lambda x, y: x.scatter_add(1, index, y[:, :columns]) * y,
+        lambda x, y: x.gather(0, index) * y[:, :columns],
+    ):
+        both = [value_and_gradients(function, arrays, fast, True) for fast in (False, True)]
+        for a, b in zip(*both, strict=True):
+            np.testing.assert_allclose(b, a, 1e-5, 1e-5)
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
+        adjoint.from_numpy(arrays[0]).gather(1, index + 200)
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds"):
+        adjoint.from_numpy(arrays[0]).scatter_add(1, index + 200, adjoint.from_numpy(arrays[1]))
