@@ -286,17 +286,20 @@ def _run_joint(op: Op) -> Callable[..., Any]:
     assert rule is not None
     asks, spanned = "needs" in parameters_of(rule), any(spans)
     everything = (True,) * len(op.inputs)
+    first = spans[0] if spanned and not any(spans[1:]) else 0  # as for `cat`: a sequence, then single values
 
     def run(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
         kept = () if saved is None else saved if single else saved[0]
-        if spanned:
+        if first:
+            kept = (kept[:first], *kept[first:])
+        elif spanned:
             kept = _gather(kept, spans)
-        if None in edges:
+        if all(edges):
+            results = rule(g, *kept, needs=everything) if asks else rule(g, *kept)
+        else:
             needs = tuple([e is not None for e in edges])
             results = rule(g, *kept, needs=needs) if asks else rule(g, *kept)
             results = [None if e is None else r for e, r in zip(edges, results, strict=True)]
-        else:
-            results = rule(g, *kept, needs=everything) if asks else rule(g, *kept)
         return results if self.targets is None else fit_all(results, self.targets)
 
     return run
