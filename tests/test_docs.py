@@ -69,3 +69,10 @@ def test_every_function_is_in_the_reference() -> None:
             _, found, room = str(getattr(value, "__module__", "")).partition("adjoint.ops.")
             if isinstance(value, FunctionType) and found and not name.startswith("_") and room not in UNSHOWN:
                 assert name in shown or value.__name__ in shown or value.__doc__ is None, f"{room}.{name}"
+
+
+def test_the_tutorial_shows_the_programs_that_run() -> None:
+    """The files that `test_tutorials.py` runs are those that the page includes, in the words of the extension."""
+    shown = re.findall(r'^--8<-- "(.*)"$', (DOCS / "tutorial.md").read_text(), re.M)
+    assert "docs/tutorials/tiny_autograd.py" in shown
+    assert all((ROOT / path).exists() for path in shown)
