@@ -20,21 +20,30 @@ Strides = dict[Value, tuple[int, ...]]
 class Access:
     """An array as a nest sees it: the axes of the nest along which it varies, and its shape there."""
 
-    __slots__ = ("axes", "name", "shape", "value")
+    __slots__ = ("axes", "name", "offsets", "shape", "value")
 
-    def __init__(self, value: Value, axes: tuple[int, ...], shape: tuple[int, ...], name: str) -> None:
+    def __init__(
+        self, value: Value, axes: tuple[int, ...], shape: tuple[int, ...], name: str, offsets: tuple[int, ...] = ()
+    ) -> None:
         self.value, self.axes, self.shape, self.name = value, axes, shape, name
+        self.offsets = offsets  # where a part begins in the array that it is a part of
 
     def at(self, start: str = "") -> str:
         """Return the text of the element that the loops stand at."""
-        index = ", ".join(f"i{a}" for a in self.axes)
+        offsets = self.offsets or (0,) * len(self.axes)
+        index = ", ".join(
+            f"np.uint64(i{a}) + np.uint64({o})" if o else f"i{a}" for a, o in zip(self.axes, offsets, strict=True)
+        )
         return f"{self.name}[{index or '()'}]"
 
 
 class Nest:
     """The loops of one region."""
 
-    def __init__(self, region: Region, strides: Strides, names: Any, threaded: bool, tag: str = "") -> None:
+    def __init__(
+        self, region: Region, strides: Strides, names: Any, threaded: bool, tag: str = "", whole: Any = None
+    ) -> None:
+        self.whole = whole  # tells of a value whether it is a part of another that lies in order, and where
         self.region, self.strides, self.names, self.threaded, self.tag = region, strides, names, threaded, tag
         self.numbers = {v: f"{tag}{i}" for i, v in enumerate(region.made)}
         self.phases = Phases(region)
@@ -94,6 +103,13 @@ class Nest:
 
     def _access(self, v: Value) -> Access:
         varies = [axis for axis, (yes, _) in enumerate(self._aligned(v)) if yes]
+        part = self.whole(v) if self.whole is not None and len(v.shape) == len(self.region.space) else None
+        if part is not None and all(self.groups[self.group_of[a]] == [a] for a in varies):
+            parent, offsets = part
+            if all(a in varies or n == 1 for a, n in enumerate(parent.shape)):
+                shape = tuple(parent.shape[a] for a in varies)
+                axes = tuple(self.group_of[a] for a in varies)
+                return Access(v, axes, shape, self.names(parent, shape), tuple(offsets[a] for a in varies))
         axes = tuple(dict.fromkeys(self.group_of[a] for a in varies))
         shape = tuple(self.sizes[g] for g in axes)
         return Access(v, axes, shape, self.names(v, shape))
@@ -135,9 +151,9 @@ class Nest:
     def _sizes(self) -> list[str]:
         found = []
         for g in range(len(self.groups)):
-            holder = next((a for a in self.access.values() if g in a.axes), None)
-            assert holder is not None, "an axis along which nothing varies"
-            found.append(f"n{g} = {holder.name}.shape[{holder.axes.index(g)}]")
+            holder = next((a for a in self.access.values() if g in a.axes and not a.offsets), None)
+            size = self.sizes[g] if holder is None else f"{holder.name}.shape[{holder.axes.index(g)}]"
+            found.append(f"n{g} = {size}")
         return found
 
     def _late_lines(self) -> list[Line]:

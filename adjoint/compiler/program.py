@@ -340,6 +340,7 @@ class Program:
                 named,
                 threaded,
                 "abcdefghijklmnop"[i % 16] + str(i // 16 or ""),
+                self._whole,
             )
             for v in nest.scratch:
                 self._buffer(v)
@@ -352,6 +353,20 @@ class Program:
             self._share(kernel, operands, given, nests[0])
         else:
             self.body.append(f"{kernel}({', '.join(operands)})")
+
+    def _whole(self, v: Value) -> tuple[Value, tuple[int, ...]] | None:
+        """Return what a value is a part of, and where: loops over arrays that lie in order become vector code."""
+        line = self.fusion.views.get(v)
+        if line is None or line.op.name != "slice" or not v.size or _dense_as(v, self.strides[v]):
+            return None
+        parent, (index,) = line.operands[0], line.params
+        index = tuple(i for i in index if i is not ...)
+        if parent in self.fusion.views or not _dense_as(parent, self.strides[parent]):
+            return None
+        if len(parent.shape) != len(v.shape) or any(type(i) is not slice or i.step not in (None, 1) for i in index):
+            return None
+        starts = [i.indices(n)[0] for i, n in zip(index, parent.shape)]
+        return parent, (*starts, *(0,) * (len(parent.shape) - len(starts)))
 
     def _share(self, kernel: str, operands: list[str], given: list[Any], nest: Nest) -> None:
         """Write a call of one nest whose first loop threads share."""
@@ -578,7 +593,11 @@ def _writes_itself(region: Region, value: Value, target: Value) -> bool:
 
 
 def _dense(v: Value) -> bool:
-    return v.strides == _row_major(v.shape, v.dtype.itemsize)
+    return _dense_as(v, v.strides)
+
+
+def _dense_as(v: Value, strides: tuple[int, ...]) -> bool:
+    return strides == _row_major(v.shape, v.dtype.itemsize)
 
 
 def _row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -323,3 +323,22 @@ def test_a_result_is_not_overwritten_by_the_next_call(function: Any) -> None:
     found = [step(x) for x in given]
     for x, result in zip(given, found):
         close(function(x), result)
+
+
+def test_loops_over_parts() -> None:
+    weight = torch.randn(6, 12, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        weight.grad = None
+        a, b, c = (weight * x).chunk(3, 1)
+        d, e = (weight * 2).split([2, 4])
+        loss = (torch.tanh(a) * torch.sigmoid(b) + c[:, 1:3].sum(1, keepdim=True)).sum() + (d.mean(0) * e.sum(0)).sum()
+        loss = loss + (x[1:3, 2:5] * weight[1:3, 2:5]).exp().sum(0).max()
+        loss.backward()
+        return loss.detach()
+
+    def arguments(i: int) -> Any:
+        torch.manual_seed(i)
+        return (torch.randn(6, 12),)
+
+    compare(step, arguments, [weight])
