@@ -78,7 +78,7 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
     source, target = x.reshape(lead, x.shape[axis], trail), out.reshape(lead, x.shape[axis], trail)
     if reverse:
         source, target = source[:, ::-1], target[:, ::-1]
-    if trail >= _WIDTH:  # whole rows are added at once
+    if trail >= _WIDTH // 4:  # whole rows are added at once
 
         def by_rows(start: int, stop: int) -> None:
             for source_of, target_of in zip(source, target, strict=True):
