@@ -21,6 +21,10 @@ class Future:
     6
     """
 
+    def __class_getitem__(cls, item: Any) -> Any:
+        """Return the class: ``Future[Tensor]`` in an annotation."""
+        return cls
+
     def __init__(self, *, devices: Any = None, fetch: Callable[[], Any] | None = None) -> None:
         self._fetch = fetch
         self._arrived = threading.Event()

@@ -49,9 +49,9 @@ class Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """Return how to load ``torch`` or a module in it."""
         root, _, rest = fullname.partition(".")
-        if root != "torch":
+        if root not in ("torch", "functorch"):
             return None
-        module = _module_of(rest)
+        module = _module_of(rest) if root == "torch" else _functorch(fullname)
         if module is None:
             return None
         is_package = hasattr(module, "__path__")
@@ -108,6 +108,13 @@ def _module_of(rest: str) -> types.ModuleType | None:
     return None if names is None else AbsentModule(f"torch.{rest}", names, _inside)
 
 
+def _functorch(name: str) -> types.ModuleType:
+    """Return the package that torch's transforms were once in, which is installed beside torch."""
+    func = importlib.import_module("adjoint.func")
+    transforms = {word: getattr(func, word) for word in func.__all__}
+    return AbsentModule(name, transforms if name == "functorch" else {})
+
+
 def _inside(name: str) -> types.ModuleType | None:
     """Return a module in one that is not offered, where that is known as a module."""
     return importlib.import_module(name) if name.removeprefix("torch.") in MODULES else None
@@ -153,7 +160,7 @@ def install() -> None:
     layout.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     printing.PACKAGE = "torch"
     sys.meta_path.append(_LastFinder())
-    for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.nn"):
+    for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.distributed", "adjoint.nn"):
         _answer_absent(importlib.import_module(package))
 
 

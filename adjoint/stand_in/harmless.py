@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..nn.modules.module import Module
 from ..nn.modules.speech import parse_to
 from ..tree import MappingKey
 from .absent import Absent
@@ -81,6 +82,13 @@ class _Keys:
     __and__ = __sub__ = add = remove = __or__
 
 
+class GraphModule(Module):
+    """The class of modules that were traced into a graph: there are none here, but programs subclass it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("torch.fx is not offered by adjoint, which runs this program in torch's place")
+
+
 class _Symbolic:
     """The class of sizes that a tracer does not know; there are none here."""
 
@@ -149,7 +157,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "current_device": answer("cpu"), "set_device": nothing,
     },
     "distributed": {},
-    "export": {"register_dataclass": nothing}, "fx": {"wrap": same}, "fx.experimental": {},
+    "export": {"register_dataclass": nothing}, "fx": {"wrap": same, "GraphModule": GraphModule}, "fx.experimental": {},
     "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.frontend": {},
     "distributed.rpc": {"is_available": no, "api": types.SimpleNamespace(_require_initialized=decorator)},
     "utils.weak": {}, "monitor": {}, "mps": {
@@ -222,6 +230,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "utils._pytree": {
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,
     },
+    "utils.data.dataloader": {"_collate_fn_t": Callable, "_worker_init_fn_t": Callable, "_sharing_strategy": None},
     "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
 
