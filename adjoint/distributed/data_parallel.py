@@ -126,8 +126,10 @@ class DistributedDataParallel(Module, Joinable):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return what the model returns; the backward pass will average the gradients."""
-        syncing = modes.local.grad and self.require_backward_grad_sync
-        self.reducer.enabled = syncing
+        recording = modes.is_grad_enabled()
+        syncing = recording and self.require_backward_grad_sync
+        if recording:  # a look at other data in between changes nothing for the pass that is to come
+            self.reducer.enabled = syncing
         source = 0
         if self._join_config.enable:
             source = self._announce(syncing)
@@ -139,6 +141,11 @@ class DistributedDataParallel(Module, Joinable):
         if syncing:
             self.reducer.expect([t for t in _tensors_in(out) if t.requires_grad])  # type: ignore[attr-defined]
         return out
+
+    @property
+    def unused_parameters(self) -> list[str]:
+        """The names of the parameters that no rank used in the last backward pass."""
+        return list(self.reducer.idle)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:

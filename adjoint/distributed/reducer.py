@@ -42,7 +42,7 @@ class Reducer:
         self.divisor = group.size()
         self.hook: Callable[..., Any] | None = None
         self.hook_state: Any = None
-        self.passes = 0
+        self.idle: list[str] = []  # parameters that no rank used in the last pass
         self._armed, self._next = False, 0
         self._used: set[int] | None = None  # of the forward passes since the last backward pass
         self._known: Any = None  # which parameters some rank uses, when the graph is always the same
@@ -68,15 +68,11 @@ class Reducer:
         leaves |= {root for root in roots if type(root) is AccumulateGrad}
         return {id(p) for p in self.params if edge_of(p) in leaves}
 
-    def unused(self) -> list[str]:
-        """Return the names of the parameters that got no gradient in this pass so far."""
-        return [self.names[id(b.params[slot])] for b in self.buckets for slot in sorted(b.missing)]
-
     # --- Backward -----------------------------------------------------------------------------------
 
     def _arm(self, gradient: Any = None) -> None:
         """Make sure that the pass that runs now ends with all gradients reduced."""
-        if self._armed or not self.enabled:
+        if self._armed or not self.enabled or running.tasks[0].captured is not None:  # autograd.grad fills no .grad
             return
         self._armed = True
         running.tasks[0].callbacks.append(self._finish)
@@ -136,7 +132,7 @@ class Reducer:
                     bucket.give(slot, self.as_view)
                 elif p._grad is not None and self.as_view:
                     p._grad = None
-        self.passes += 1
+        self.idle = [self.names[key] for key, anywhere in used.items() if not anywhere]
         self._reset()
 
     @staticmethod

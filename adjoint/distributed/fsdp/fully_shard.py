@@ -112,7 +112,7 @@ class Unit:
             flat.show(whole=False)
         if running.tasks:  # computed again in the backward pass, which needs the parameters still
             return out
-        recording = modes.local.grad
+        recording = modes.is_grad_enabled()
         if self.reshard or not recording:
             self.release()
         if self.policy.output_dtype is not None:

@@ -288,6 +288,23 @@ def branches(rank: int, size: int) -> None:
         wrapped.reducer.remove()
 
 
+def looks(rank: int, size: int) -> None:
+    """A forward pass without gradients, and autograd.grad, do not disturb the pass that is to come."""
+    model = Idle()
+    wrapped = DDP(model)
+    loss = wrapped(torch.ones(2, WIDTH) * (rank + 1)).sum()
+    with torch.no_grad():
+        wrapped(torch.ones(2, WIDTH))
+    if rank == 0:
+        torch.autograd.grad(loss, model.used[0].weight, retain_graph=True)
+    loss.backward()
+    every: list[Any] = [None] * size
+    dist.all_gather_object(every, model.used[0].weight.grad)
+    assert all(torch.equal(e, every[0]) for e in every)
+    assert wrapped.unused_parameters == ["idle.weight", "idle.bias"]
+    wrapped.reducer.remove()
+
+
 def uneven(rank: int, size: int) -> None:
     """Ranks with 1, 2, ... batches: with zeros for who is through, divided by all or by those that go on."""
     for by_all in (True, False):
@@ -341,7 +358,7 @@ def main() -> None:
         check(name, rank, size)
         if rank == 0 and len(sys.argv) > 1:
             print(f"{name}: {time.perf_counter() - started:.2f} s")
-    for extra in (branches, uneven, buffers_and_errors):
+    for extra in (branches, looks, uneven, buffers_and_errors):
         extra(rank, size)
     if rank == 0:
         print(f"{len(cases)} cases")
