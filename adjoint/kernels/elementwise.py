@@ -7,6 +7,7 @@ threads changes nothing but the time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class _Plan:
 def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """Return ``function(*operands)``, computed in pieces where the operands' layout allows."""
     plan = _plan(operands)
-    if plan is None:
+    if plan is None or math.prod(plan.shape) < 2 * _PIECE:  # nothing to share, and in the cache as it is
         return function(*operands)
     with np.errstate(all="ignore"):  # a NaN is a value like any other, and workers must not warn either
         first = plan.pieces(0, 1)
