@@ -141,7 +141,7 @@ _NAMES_LATER |= dict.fromkeys(
     ),
     "sparse",
 )  # fmt: skip
-_NAMES_LATER["DisableTorchFunctionSubclass"] = "overrides"
+_NAMES_LATER |= {"DisableTorchFunctionSubclass": "overrides", "Future": "futures"}
 _NAMES_LATER |= dict.fromkeys(("is_anomaly_check_nan_enabled", "is_anomaly_enabled"), "autograd.anomaly_mode")
 _NAMES_LATER |= dict.fromkeys(
     (
