@@ -160,6 +160,8 @@ class Fusion:
             return False
         if region.device != line.outputs[0].device:
             return False
+        if not shape and not any(v in region.made for v in line.inputs):
+            return False  # numbers of their own, such as each parameter's step: alike, they share a function
         if shape != region.space and (is_reduction(line) or shape != region.row_shape):
             return False
         for v in line.inputs:

@@ -25,6 +25,7 @@ from .loops import Nest, function_text
 from .replay import answer_of
 from .simplification import simplify
 
+_ALIKE = 4  # regions of single numbers, from which on each is a call of its own: most of them have the same text
 THREADED = 32_768  # elements from which on threads share a loop
 
 
@@ -286,9 +287,27 @@ class Program:
 
     def _flush(self, pending: list[Region]) -> None:
         """Write the regions that wait as one function."""
-        if pending:
-            regions, pending[:] = list(pending), []
-            self._emit_kernel(regions, False)
+        regions, pending[:] = list(pending), []
+        alone = sum(not region.space for region in regions) > _ALIKE
+        waiting: list[Region] = []
+        for region in regions:
+            if alone and not region.space and not self._must_follow(region, waiting):
+                self._emit_kernel([region], False)
+            else:
+                waiting.append(region)
+        if waiting:
+            self._emit_kernel(waiting, False)
+
+    def _must_follow(self, region: Region, others: list[Region]) -> bool:
+        """Return whether a region reads what others make, or writes what they read."""
+        made = {v for other in others for v in other.made}
+        read = {self._root(v) for other in others for v in other.inputs()}
+        return any(self._root(v) in made for v in region.inputs()) or any(self.direct.get(v) in read for v in region.made)
+
+    def _root(self, v: Value) -> Value:
+        while v in self.fusion.views:
+            v = self.fusion.views[v].operands[0]
+        return v
 
     def _emit_region(self, region: Region) -> None:
         if self.kernels is None:
