@@ -393,7 +393,7 @@ class Cotangents:
         self.parts = parts
 
     def __add__(self, other: Cotangents) -> Cotangents:
-        parts = self.parts  # only the engine holds them: with a copy per output, a thousand outputs took a second
+        parts = self.parts  # only the engine holds them; copies would be as many as outputs, each of all so far
         for i, g in other.parts.items():
             parts[i] = parts[i] + g if i in parts else g
         return self
