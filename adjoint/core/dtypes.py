@@ -98,10 +98,34 @@ float8_e4m3fnuz = _make("float8_e4m3fnuz", "Float8_e4m3fnuz", ml_dtypes.float8_e
 float8_e5m2 = _make("float8_e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, _FLOAT)
 float8_e5m2fnuz = _make("float8_e5m2fnuz", "Float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, _FLOAT)
 
+
+class _Unmade(dtype):
+    """A data type that programs name, and that no array has: using it says so."""
+
+    __slots__ = ()
+
+    @property
+    def np(self) -> Any:
+        raise NotImplementedError(f"tensors of {self} cannot be made: NumPy has no such type")
+
+
+def _named(name: str, title: str, category: int, itemsize: int) -> dtype:
+    made: Any = object.__new__(_Unmade)
+    made.name, made.title, made.category, made.itemsize = name, title, category, itemsize
+    made.is_floating_point, made.is_complex = False, category == _COMPLEX
+    made.is_signed = not name.startswith("q") or name.startswith("qint")
+    return made  # type: ignore[no-any-return]
+
+
+complex32 = chalf = _named("complex32", "ComplexHalf", _COMPLEX, 4)
+qint8, quint8 = _named("qint8", "QInt8", _INT, 1), _named("quint8", "QUInt8", _INT, 1)
+qint32, quint4x2 = _named("qint32", "QInt32", _INT, 4), _named("quint4x2", "QUInt4x2", _INT, 1)
+quint2x4 = _named("quint2x4", "QUInt2x4", _INT, 1)
+
 ALL = (bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
        float16, bfloat16, float32, float64, complex64, complex128)  # fmt: skip
 STORED = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz)
-_BY_NAME = {d.name: d for d in (*ALL, *STORED)}
+_BY_NAME = {d.name: d for d in (*ALL, *STORED, complex32, qint8, quint8, qint32, quint4x2, quint2x4)}
 _BY_NUMPY = {d.np: d for d in (*ALL, *STORED)}
 # torch has complex32 for float16; NumPy has nothing narrower than complex64.
 _TO_COMPLEX = {
@@ -138,6 +162,8 @@ def as_dtype(value: Any) -> dtype:
         return value
     found = _PYTHON_TYPES.get(value) if isinstance(value, type) else None
     if found is None:
+        if isinstance(value, _Unmade):
+            value.np  # noqa: B018  (which says why not)
         raise TypeError(
             f"argument 'dtype' must be adjoint.dtype, not {type(value).__name__}; write adjoint.float32, for instance"
         )

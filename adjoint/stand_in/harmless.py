@@ -11,7 +11,7 @@ from typing import Any
 
 from ..nn.modules.module import Module
 from ..nn.modules.speech import parse_to
-from ..tree import MappingKey
+from ..tree import MappingKey, SequenceKey
 from .absent import Absent
 from .lists import FOREACH, foreach
 
@@ -103,6 +103,21 @@ def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
     return [(MappingKey(key), value) for key, value in d.items()], list(d)
 
 
+def _list_flatten(d: list[Any]) -> tuple[list[Any], None]:
+    """Return the elements of a list."""
+    return list(d), None
+
+
+def _list_flatten_with_keys(d: list[Any]) -> tuple[list[Any], None]:
+    """Return the elements of a list with their places in it."""
+    return [(SequenceKey(at), value) for at, value in enumerate(d)], None
+
+
+def _list_unflatten(values: Any, context: Any) -> list[Any]:
+    """Return a list of elements."""
+    return list(values)
+
+
 def _grouped(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
     """Return lists of tensors split by the device and dtype of the first list's."""
     groups: dict[Any, Any] = {}
@@ -160,7 +175,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "export": {"register_dataclass": nothing}, "fx": {"wrap": same, "GraphModule": GraphModule}, "fx.experimental": {},
     "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.frontend": {},
     "distributed.rpc": {"is_available": no, "api": types.SimpleNamespace(_require_initialized=decorator)},
-    "utils.weak": {}, "monitor": {}, "mps": {
+    "monitor": {}, "mps": {
         "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
         "manual_seed": nothing, "current_allocated_memory": answer(0), "driver_allocated_memory": answer(0),
     },
@@ -214,7 +229,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "cudagraph_mark_step_begin": nothing, "set_stance": context, "list_backends": answer([]),
     },
     "": {
-        **absent("torch", "complex32 chalf qint8 quint8 qint32 quint4x2 PyTorchFileReader PyTorchFileWriter Graph"),
+        **absent("torch", "PyTorchFileReader PyTorchFileWriter Graph"),
         **{f"_foreach_{name}": foreach(name) for name in FOREACH},
         "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
@@ -229,6 +244,8 @@ ADDED: dict[str, dict[str, Any]] = {
     "profiler": {"kineto_available": no, **absent("torch.profiler", "ProfilerAction tensorboard_trace_handler itt")},
     "utils._pytree": {
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,
+        "_list_flatten": _list_flatten, "_list_flatten_with_keys": _list_flatten_with_keys,
+        "_list_unflatten": _list_unflatten,
     },
     "utils.data.dataloader": {"_collate_fn_t": Callable, "_worker_init_fn_t": Callable, "_sharing_strategy": None},
     "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},

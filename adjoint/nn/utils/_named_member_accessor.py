@@ -1,0 +1,103 @@
+"""Tensors and modules of a module by their dotted names: looked up, set and exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ...core.tensor import TensorBase
+
+__all__ = ["NamedMemberAccessor", "set_tensor", "swap_submodule", "swap_tensor"]
+
+_MISSING: Any = object()
+
+
+def set_tensor(module: Any, name: str, tensor: Any) -> None:
+    """Put a tensor where a module keeps one of that name."""
+    swap_tensor(module, name, tensor)
+
+
+def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False) -> Any:
+    """Put a tensor where a module keeps one of that name, and return that one."""
+    if "." in name or not name:
+        raise KeyError(f"tensor name can't be empty or contain '.': {name!r}")
+    home = next((held for held in (module._parameters, module._buffers) if name in held), None)
+    before = home[name] if home is not None else getattr(module, name, _MISSING)
+    if before is _MISSING and not allow_missing:
+        raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+    if before is not _MISSING and before is not None and not isinstance(before, TensorBase):
+        raise TypeError(f"attribute `{name}`: {before!r} is not an instance of Tensor")
+    if tensor is _MISSING:
+        home.pop(name) if home is not None else delattr(module, name)
+    elif home is not None:
+        home[name] = tensor
+    else:
+        setattr(module, name, tensor)
+    return before
+
+
+def swap_submodule(module: Any, name: str, submodule: Any) -> Any:
+    """Put a module where another keeps one of that name, and return that one."""
+    before = module._modules[name]
+    module._modules[name] = submodule
+    return before
+
+
+class NamedMemberAccessor:
+    """What a module and the modules inside of it keep, by dotted names."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def get_submodule(self, name: str) -> Any:
+        """Return a module inside."""
+        return self.module.get_submodule(name)
+
+    def _home(self, name: str) -> tuple[Any, str]:
+        path, _, last = name.rpartition(".")
+        return self.get_submodule(path), last
+
+    def get_tensor(self, name: str) -> Any:
+        """Return a parameter or buffer."""
+        home, last = self._home(name)
+        found = getattr(home, last)
+        if not isinstance(found, TensorBase):
+            raise TypeError(f"`{name}` is not an instance of Tensor")
+        return found
+
+    def set_tensor(self, name: str, value: Any) -> None:
+        """Put a tensor in the place of a parameter or buffer."""
+        home, last = self._home(name)
+        set_tensor(home, last, value)
+
+    def swap_tensor(self, name: str, value: Any, allow_missing: bool = False) -> Any:
+        """Exchange a parameter or buffer, and return what was there."""
+        home, last = self._home(name)
+        return swap_tensor(home, last, value, allow_missing)
+
+    def swap_tensors_dict(self, named_tensors: dict[str, Any], allow_missing: bool = False) -> tuple[Any, list[str]]:
+        """Exchange several tensors; return what was there, and the names that were not."""
+        before = {name: self.swap_tensor(name, value, allow_missing) for name, value in named_tensors.items()}
+        return before, [name for name, value in before.items() if value is _MISSING]
+
+    def get_tensors(self, names: Iterable[str]) -> list[Any]:
+        """Return several parameters or buffers."""
+        return [self.get_tensor(name) for name in names]
+
+    def set_tensors_dict(self, named_tensors: dict[str, Any]) -> None:
+        """Put tensors in the place of parameters and buffers."""
+        for name, value in named_tensors.items():
+            self.set_tensor(name, value)
+
+    def named_parameters(self, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+        """Yield parameters with their names."""
+        yield from self.module.named_parameters(remove_duplicate=remove_duplicate)
+
+    def named_buffers(self, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+        """Yield buffers with their names."""
+        yield from self.module.named_buffers(remove_duplicate=remove_duplicate)
+
+    def named_tensors(self, remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:
+        """Yield parameters and buffers with their names."""
+        yield from self.named_parameters(remove_duplicate)
+        yield from self.named_buffers(remove_duplicate)
