@@ -245,8 +245,9 @@ ADDED: dict[str, dict[str, Any]] = {
     "utils._pytree": {
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,
         "_list_flatten": _list_flatten, "_list_flatten_with_keys": _list_flatten_with_keys,
-        "_list_unflatten": _list_unflatten,
+        "_list_unflatten": _list_unflatten, "is_structseq_instance": no, "is_structseq": no,
     },
+    "_ops": absent("torch._ops", "HigherOrderOperator OpOverloadPacketMeta TorchBindOpOverload"),
     "utils.data.dataloader": {"_collate_fn_t": Callable, "_worker_init_fn_t": Callable, "_sharing_strategy": None},
     "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
