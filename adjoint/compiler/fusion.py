@@ -15,6 +15,7 @@ from .expressions import IS_CLASS, is_elementwise, is_reduction, name_of
 from .graph import Graph, Line, Step, Value
 
 _MOST_LINES = 160
+_APART = 8  # lines from which on a region takes only what it has something in common with
 _SLOW = frozenset(
     (
         "sin",
@@ -46,6 +47,7 @@ class Region:
         self.space, self.position, self.device = space, position, device
         self.lines: list[Line] = []
         self.made: dict[Value, Line] = {}
+        self.touched: set[Value] = set()  # what its lines read and make
         self.split: int | None = None  # the number of trailing axes that a row has
         self.late: set[Value] = set()
         self.outputs: list[Value] = []
@@ -67,6 +69,7 @@ class Region:
         """Take a line in."""
         self.lines.append(line)
         self.made[line.outputs[0]] = line
+        self.touched.update(line.inputs, line.outputs)
 
     def inputs(self) -> list[Value]:
         """Return what the region reads, in order of first use."""
@@ -160,8 +163,8 @@ class Fusion:
             return False
         if region.device != line.outputs[0].device:
             return False
-        if not shape and not any(v in region.made for v in line.inputs):
-            return False  # numbers of their own, such as each parameter's step: alike, they share a function
+        if (not shape or len(region.lines) >= _APART) and not any(v in region.touched for v in line.inputs):
+            return False  # nothing in common, as the updates of two parameters: alike, they share a function
         if shape != region.space and (is_reduction(line) or shape != region.row_shape):
             return False
         for v in line.inputs:

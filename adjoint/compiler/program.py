@@ -25,7 +25,7 @@ from .loops import Nest, function_text
 from .replay import answer_of
 from .simplification import simplify
 
-_ALIKE = 4  # regions of single numbers, from which on each is a call of its own: most of them have the same text
+_ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
 THREADED = 32_768  # elements from which on threads share a loop
 
 
@@ -288,10 +288,10 @@ class Program:
     def _flush(self, pending: list[Region]) -> None:
         """Write the regions that wait as one function."""
         regions, pending[:] = list(pending), []
-        alone = sum(not region.space for region in regions) > _ALIKE
+        kinds = [(len(region.space), *(name_of(line) for line in region.lines)) for region in regions]
         waiting: list[Region] = []
-        for region in regions:
-            if alone and not region.space and not self._must_follow(region, waiting):
+        for region, kind in zip(regions, kinds, strict=True):
+            if kinds.count(kind) >= _ALIKE and not self._must_follow(region, waiting):
                 self._emit_kernel([region], False)
             else:
                 waiting.append(region)
@@ -302,7 +302,9 @@ class Program:
         """Return whether a region reads what others make, or writes what they read."""
         made = {v for other in others for v in other.made}
         read = {self._root(v) for other in others for v in other.inputs()}
-        return any(self._root(v) in made for v in region.inputs()) or any(self.direct.get(v) in read for v in region.made)
+        return any(self._root(v) in made for v in region.inputs()) or any(
+            self.direct.get(v) in read for v in region.made
+        )
 
     def _root(self, v: Value) -> Value:
         while v in self.fusion.views:
