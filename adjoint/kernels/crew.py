@@ -1,7 +1,7 @@
 """NumPy's own elementwise loops, shared by a crew of native threads: for large arrays, with Numba installed.
 
 NumPy computes a ufunc by one call of an inner loop over all elements, without the interpreter's lock. `hire` puts a
-loop of ours before each of those for floats: short arrays go straight on (2 ns), long ones are cut into pieces, which
+loop of ours before each of those for floats: short arrays go straight on (4 ns), long ones are cut into pieces, which
 the caller and the crew take in turn. Everything between is machine code, so that a piece waits for no lock of Python's;
 a thread without work looks for some for `_PATIENCE` µs, as OpenMP's do, and then sleeps. Results are the same bits, and
 floating-point flags (NumPy's warnings) arrive where they would. ``ADJOINT_PROVIDER=numpy`` leaves NumPy as it is, as
@@ -323,7 +323,7 @@ def _wanted() -> list[tuple[Any, str, int]]:
 
 
 def _springboards(target: int, entries: list[int]) -> tuple[Any, list[int]]:
-    """Return machine code that calls `target` with one more argument, for each of the entries."""
+    """Return machine code for each entry: it goes straight on with short arrays, else to `target`, with the entry."""
     module = ir.Module()
     module.triple = binding.get_default_triple()
     kind = ir.FunctionType(ir.VoidType(), [_word] * 4)
@@ -331,6 +331,12 @@ def _springboards(target: int, entries: list[int]) -> tuple[Any, list[int]]:
     for i, entry in enumerate(entries):
         function = ir.Function(module, kind, f"loop{i}")
         builder = ir.IRBuilder(function.append_basic_block())
+        entry_of = builder.inttoptr(ir.Constant(_word, entry), _word.as_pointer())
+        least = builder.load(builder.gep(entry_of, [ir.Constant(_word, 1)]))
+        with builder.if_then(builder.icmp_signed("<", builder.load(_at(builder, function.args[1])), least)):
+            straight = builder.inttoptr(builder.load(entry_of), kind.as_pointer())
+            builder.call(straight, function.args, tail=True)
+            builder.ret_void()
         callee = builder.inttoptr(ir.Constant(_word, target), longer.as_pointer())
         builder.call(callee, [*function.args, ir.Constant(_word, entry)], tail=True)
         builder.ret_void()
