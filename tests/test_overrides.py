@@ -165,3 +165,17 @@ def test_what_can_be_overridden() -> None:
     assert adjoint.overrides.get_testing_overrides()[adjoint.add](1, 2) == -1
     assert adjoint.is_tensor in adjoint.overrides.get_ignored_functions()
     assert isinstance(TorchFunctionMode.push(), TorchFunctionMode)
+
+
+def test_objects_that_are_no_tensors_are_asked_too(torch: Any) -> None:
+    class Sub(torch.Tensor):  # type: ignore[misc, name-defined]
+        """From the first class on, functions ask."""
+
+    class Wrapper:
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func.__name__, [t.__name__ for t in types]
+
+    assert torch.stack([Wrapper(), torch.ones(1)]) == ("stack", ["Wrapper"])
+    assert torch.add(torch.ones(1), Wrapper()) == ("add", ["Wrapper"])
+    assert torch.matmul(Wrapper(), torch.ones(1).as_subclass(Sub)) == ("matmul", ["Wrapper", "Sub"])

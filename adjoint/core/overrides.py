@@ -73,7 +73,8 @@ def is_subclass(value: Any) -> bool:
 
 def _tensors_in(values: Iterable[Any]) -> Iterator[Any]:
     for value in values:
-        if isinstance(value, TensorBase):
+        # Any object with a handler is asked, a tensor or not.
+        if isinstance(value, TensorBase) or hasattr(type(value), "__torch_function__"):
             yield value
         elif type(value) is list or type(value) is tuple:
             yield from _tensors_in(value)
