@@ -239,13 +239,13 @@ def markdown(records: list[Record], backend: str) -> str:
         "by `python -m tests.conformance.compiled --backend numpy --markdown docs/coverage.md`.", "",
         *(f"- {line}" for line in totals(records)),
     ]  # fmt: skip
-    for word, heading in (
-        ("wrong", "Wrong"), ("uncompiled", "Not compiled"), ("guarded", "Compiled for each set of values"),
-    ):  # fmt: skip
+    for word, heading in (("wrong", "Wrong"), ("uncompiled", "Not compiled")):
         found = [r for r in records if verdict_of(r) == word]
         if found:
-            lines += ["", f"{heading}:", ""]
-            lines += [f"- `{r['name']}`: {_story(r, word)}" for r in found]
+            lines += ["", f"{heading}:", "", *(f"- `{r['name']}`: {_story(r, word)}" for r in found)]
+    guarded = [f"`{r['name']}`" for r in records if verdict_of(r) == "guarded"]
+    if guarded:
+        lines += ["", f"Compiled for each set of values: {', '.join(guarded)}."]
     return "\n".join(lines) + "\n"
 
 
