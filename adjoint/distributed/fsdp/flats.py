@@ -22,6 +22,10 @@ from .pages import Pages
 __all__ = ["Entry", "Flat"]
 
 
+_MOST_ON_THEIR_WAY = 2
+_on_their_way: list[Any] = []  # reductions of all units, the oldest first
+
+
 class Entry:
     """One parameter: where it is used, where it lies in the vector, its part here and its whole."""
 
@@ -144,6 +148,9 @@ class Flat:
         start = lambda: self.group._engine.reduce_scatter(mine, whole, ReduceOp.SUM)
         work = self.group.begin("reduction of gradients", describe(whole), start, None, (mine, whole))
         self._reducing.append((work, mine))
+        _on_their_way.append(work)
+        while len(_on_their_way) > _MOST_ON_THEIR_WAY:  # each keeps whole gradients in memory until it has ended
+            _on_their_way.pop(0).wait()
 
     def _finish(self) -> None:
         """End the backward pass: gradients of parts that nobody used are zero where others used them."""
@@ -162,6 +169,8 @@ class Flat:
         begin = self.group.rank() * self.share
         for work, mine in self._reducing:
             work.wait()
+            if work in _on_their_way:
+                _on_their_way.remove(work)
             for entry in self.entries:
                 if entry.trained:
                     at = entry.start + entry.part.start - begin
