@@ -117,6 +117,9 @@ def _wrapped_property(prop: property) -> property:
     )
 
 
+_NUMBERS = {int, float, bool, complex, str, type(None)}
+
+
 class Asking:
     """A public function that asks the classes of its arguments first; equal to the function it stands for."""
 
@@ -127,6 +130,12 @@ class Asking:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, unless an argument's class answers."""
+        if not kwargs and not modes.local.function_modes:
+            for value in args:
+                if type(value) not in plain and type(value) not in _NUMBERS:
+                    break
+            else:  # as nearly always
+                return self._function(*args)
         local = modes.local
         found = [] if local.subclasses_off else self._found(args, kwargs)
         if found or local.function_modes:
@@ -256,6 +265,11 @@ MODULES = ("adjoint", "adjoint.linalg", "adjoint.fft", "adjoint.special", "adjoi
 # What torch answers without asking: about any object, or about no tensor.
 NOT_ASKED = {"is_tensor", "is_storage", "tensor", "as_tensor", "asarray", "from_numpy", "typename", "manual_seed"}
 _exchanged: set[str] = set()
+
+
+def exchange_now() -> None:
+    """Let the public functions ask from now on: a program may bring classes with handlers that are no tensors."""
+    _exchange_functions()
 
 
 def exchange_late() -> None:

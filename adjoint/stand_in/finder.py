@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _C, printing, version
+from .. import _C, printing, subclasses, version
 from ..core import dtypes
 from ..core.layout import layout
 from ..core.size import Size
@@ -160,6 +160,7 @@ def install() -> None:
     layout.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     printing.PACKAGE = "torch"
     sys.meta_path.append(_LastFinder())
+    subclasses.exchange_now()
     for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.distributed", "adjoint.nn"):
         _answer_absent(importlib.import_module(package))
 
