@@ -21,7 +21,7 @@ from ..core import engine, modes
 from ..core.nodes import Node, wrap
 from ..core.observation import Observer, run_opaque
 from ..core.overrides import is_subclass
-from ..core.payload import top_payload
+from ..core.payload import Payload, top_payload
 from ..core.primitive import as_floating
 from ..core.promotion import promote_all, promote_some
 from ..core.tensor import TensorBase, View, ours
@@ -217,7 +217,7 @@ class Tracer(Observer):
 
     def read(self, x: TensorBase, what: str) -> None:
         """Note what Python gets to see of a value as a guard: the program may go its way by it."""
-        if self.depth or what == "repr()" or not isinstance(x.array, np.ndarray):
+        if self.depth or what == "repr()" or isinstance(x.array, Payload):
             return
         asked = what if what == "bool()" else "item()" if x.array.size == 1 and what != "numpy()" else "elements"
         where, backward = self.where()

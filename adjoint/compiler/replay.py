@@ -76,7 +76,9 @@ def answer_of(array: Any, what: str) -> Any:
     """Return what Python gets to see of an array: a truth, a number, or every element."""
     if what == "bool()":
         return bool(array)
-    return array.copy() if what == "elements" else array.item()
+    if what == "elements":
+        return array.copy() if isinstance(array, np.ndarray) else array.get()
+    return array.item()
 
 
 def run_line(line: Line, tensors: dict[Value, Any]) -> None:
