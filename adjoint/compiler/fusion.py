@@ -15,7 +15,8 @@ from .expressions import IS_CLASS, is_elementwise, is_reduction, name_of
 from .graph import Graph, Line, Step, Value
 
 _MOST_LINES = 160
-_APART = 8  # lines from which on a region takes only what it has something in common with
+_APART = 8  # lines from which on a small region takes only what it has something in common with
+_SMALL = 32_768  # elements
 _SLOW = frozenset(
     (
         "sin",
@@ -163,7 +164,8 @@ class Fusion:
             return False
         if region.device != line.outputs[0].device:
             return False
-        if (not shape or len(region.lines) >= _APART) and not any(v in region.touched for v in line.inputs):
+        apart = not shape or (len(region.lines) >= _APART and region.size < _SMALL)
+        if apart and not any(v in region.touched for v in line.inputs):
             return False  # nothing in common, as the updates of two parameters: alike, they share a function
         if shape != region.space and (is_reduction(line) or shape != region.row_shape):
             return False
