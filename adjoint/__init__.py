@@ -137,7 +137,8 @@ _NAMES_LATER |= dict.fromkeys(
 )  # fmt: skip
 _NAMES_LATER |= dict.fromkeys(
     (
-        "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "spmm",
+        "dsmm", "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
+        "spmm",
     ),
     "sparse",
 )  # fmt: skip

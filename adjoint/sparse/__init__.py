@@ -13,6 +13,7 @@ from .functions import (
     sum,
 )
 from .making import (
+    dsmm,
     hspmm,
     sparse_compressed_tensor,
     sparse_coo_tensor,
@@ -22,11 +23,14 @@ from .making import (
     spmm,
     to_sparse,
     to_sparse_csr,
+    typed,
 )
 from .tensor import SparseTensor
 
 __all__ = [
-    "SparseTensor", "addmm", "check_sparse_tensor_invariants", "hspmm", "log_softmax", "mm",
+    "SparseTensor", "addmm", "check_sparse_tensor_invariants", "dsmm", "hspmm", "log_softmax", "mm",
     "sampled_addmm", "softmax", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
     "sparse_csr_tensor", "sparse_mask", "spdiags", "spmm", "sum", "to_sparse", "to_sparse_csr",
 ]  # fmt: skip
+
+globals().update(typed)  # FloatTensor and its like, the older names

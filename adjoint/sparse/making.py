@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..core import layout as layouts
-from ..core.dtypes import int64
+from ..core.dtypes import ALL, int64
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
 from . import rules
 from .tensor import SparseTensor, refuse, words
 
 __all__ = [
-    "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "sparse_mask",
-    "spmm", "to_sparse", "to_sparse_csr",
+    "dsmm", "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
+    "sparse_mask", "spmm", "to_sparse", "to_sparse_csr",
 ]  # fmt: skip
 
 
@@ -138,4 +138,25 @@ def spmm(mat1: Any, mat2: Any) -> Any:
     return rules.matmul(mat1, mat2)
 
 
-hspmm = spmm
+hspmm = dsmm = spmm
+
+
+class _typed(type):
+    """The class of ``sparse.FloatTensor`` and its like: they make sparse tensors and recognise them."""
+
+    dtype: Any
+
+    def __call__(cls, *args: Any) -> Any:
+        """Make a sparse tensor, from places, values and a size, or from a size alone."""
+        if len(args) > 1 and isinstance(args[0], TensorBase):
+            return sparse_coo_tensor(*args, dtype=cls.dtype)
+        return sparse_coo_tensor(args[0] if isinstance(args[0], tuple | list) else args, dtype=cls.dtype)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, SparseTensor) and value.dtype is cls.dtype
+
+
+typed = {
+    f"{d.title}Tensor": _typed(f"{d.title}Tensor", (), {"dtype": d, "__doc__": f"Makes sparse {d.name} tensors."})
+    for d in ALL
+}
