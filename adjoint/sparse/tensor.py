@@ -216,7 +216,10 @@ class SparseTensor(Tensor):
         """The matrix with rows and columns exchanged."""
         return self.t()
 
-    mT = T
+    @property
+    def mT(self) -> Any:
+        """The matrices of the last two dimensions with rows and columns exchanged."""
+        return self.transpose(-2, -1)
 
     # --- The graph, which is that of the values --------------------------------------------------------
 

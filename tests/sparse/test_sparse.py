@@ -38,6 +38,7 @@ OPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "neg": lambda t, s, d: -s,
     "t": lambda t, s, d: s.t(),
     "T": lambda t, s, d: s.T,
+    "mT": lambda t, s, d: t.arange(12.0).reshape(2, 3, 2).to_sparse().mT,
     "transpose": lambda t, s, d: s.transpose(0, 1),
     "sum": lambda t, s, d: t.sparse.sum(s),
     "sum 0": lambda t, s, d: t.sparse.sum(s, 0),
