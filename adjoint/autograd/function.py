@@ -165,6 +165,7 @@ class FunctionNode(MultipleNode, FunctionCtx):
     dirty_tensors: tuple[Any, ...] = ()
     non_differentiable: tuple[Any, ...] = ()
     materialize_grads = True
+    _named: dict[str, Any] | None = None  # what the program stored under names that are slots of the node
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
@@ -275,7 +276,7 @@ def _pack(kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpa
 
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
     """Call the user's backward and bring its answers to the form of the inputs."""
-    if type(g) is ndarray and node.single and edges is node.edges:  # as nearly always
+    if type(g) is ndarray and node.single and edges is node.edges and node._named is None:  # as nearly always
         answers, lift = node.function.backward(node, wrap(g)), False
     else:
         answers, lift = _asked(node, g, edges)
@@ -313,7 +314,7 @@ def _asked(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, bool]:
         tensors = [v if v is None or isinstance(v, TensorBase) else wrap(v) for v in gs]
     node.asked = edges  # some inputs may not be wanted in this pass
     try:
-        return node.function.backward(node, *tensors), lift
+        return _call_backward(node, tensors), lift
     finally:
         node.asked = node.edges
 
@@ -512,8 +513,8 @@ def _apply(
     ctx.function = cls
     ctx.op = op
     ctx.forms = forms
-    ctx.edges = ctx.asked = tuple(edges) if recording else (None,) * len(edges)
-    ctx.to_save = ctx.saved = ctx.targets = ctx.extra = None
+    ctx.edges = ctx.asked = ahead = tuple(edges) if recording else (None,) * len(edges)
+    ctx.to_save = ctx.saved = ctx.targets = ctx.extra = ctx.code = ctx.single = ctx.metas = None
     if grad:  # modes.set_grad(False), without its call
         off.append(None)
         local.grad = False
@@ -531,6 +532,11 @@ def _apply(
         if grad:
             local.grad = True
             off.pop()
+    if not (
+        ctx.op is op and ctx.targets is ctx.extra is ctx.code is ctx.single is ctx.metas is None
+        and ctx.edges is ahead and ctx.asked is ahead and ctx.function is cls and ctx.forms is forms
+    ):  # fmt: skip
+        _set_apart(ctx, {"op": op, "edges": ahead, "asked": ahead, "function": cls, "forms": forms})
     # The usual case, inlined: one fresh tensor of real numbers, nothing on ctx but what was saved.
     if (
         recording
@@ -562,6 +568,35 @@ def _apply(
     outputs = _Outputs(ctx, args, raw if several else (raw,), several)
     outputs.attach(recording)
     return tuple(outputs.values) if several else outputs.values[0]
+
+
+_OURS = ("op", "edges", "asked", "function", "forms", "targets", "extra", "code", "single", "metas")
+
+
+def _set_apart(ctx: Any, ours: dict[str, Any]) -> None:
+    """Keep what the program has stored on ctx under names that the node itself uses; `backward` finds it there."""
+    named = {}
+    for name in _OURS:
+        value, wanted = getattr(ctx, name), ours.get(name)
+        if value is not wanted:
+            named[name] = value
+            setattr(ctx, name, wanted)
+    ctx._named = named
+
+
+def _call_backward(node: Any, tensors: Any) -> Any:
+    """Call the user's backward with its own values on ctx, where their names are those of a node's slots."""
+    backward, named = node.function.backward, node._named
+    if named is None:
+        return backward(node, *tensors)
+    ours = {name: getattr(node, name) for name in named}
+    for name, value in named.items():
+        setattr(node, name, value)
+    try:
+        return backward(node, *tensors)
+    finally:
+        for name, value in ours.items():
+            setattr(node, name, value)
 
 
 def _is_one_of(value: Any, args: tuple[Any, ...]) -> bool:

@@ -4,8 +4,9 @@ NumPy computes a ufunc by one call of an inner loop over all elements, without t
 loop of ours before each of those for floats: short arrays go straight on (4 ns), long ones are cut into pieces, which
 the caller and the crew take in turn. Everything between is machine code, so that a piece waits for no lock of Python's;
 a thread without work looks for some for `_PATIENCE` µs, as OpenMP's do, and then sleeps. Results are the same bits, and
-floating-point flags (NumPy's warnings) arrive where they would. ``ADJOINT_PROVIDER=numpy`` leaves NumPy as it is, as
-does any system but Linux.
+floating-point flags (NumPy's warnings) arrive where they would.
+
+This changes NumPy for the whole process, so it is done only where asked for (``ADJOINT_CREW=1``), and on Linux.
 
 Only imported where Numba is installed and an array is large.
 """

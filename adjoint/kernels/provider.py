@@ -49,6 +49,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self.allowed = os.environ.get("ADJOINT_PROVIDER", "fast") != "numpy"
+        self.crew = os.environ.get("ADJOINT_CREW") == "1"  # it stands before NumPy's loops for the whole process
         self.seen = 0
         self.onednn: Any = None
         self.loops: Any = None
@@ -68,7 +69,7 @@ def allow(fast: bool) -> bool:
 
 def note_large(size: int) -> None:
     """Note that an array is large: where there are many, NumPy's loops over them are shared by a crew of threads."""
-    if choice.seen > HIRING or not choice.allowed:
+    if not choice.crew or choice.seen > HIRING or not choice.allowed:
         return
     choice.seen += size
     if choice.seen > HIRING and compiles():

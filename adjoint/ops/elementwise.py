@@ -39,7 +39,6 @@ ndarray = np.ndarray
 # --- Arithmetic -------------------------------------------------------------------------------------
 
 
-
 def _negated(g: Any) -> Any:
     """Return a gradient's negative; of a number repeated to a large shape, as those of sums are, the same again."""
     if type(g) is ndarray and g.size >= LARGE and not any(g.strides):

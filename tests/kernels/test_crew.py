@@ -28,6 +28,7 @@ rng = np.random.default_rng(0)
 def crew() -> Iterator[crews.Crew]:
     """Return the crew of this process, with three workers."""
     before = provider.allow(True)
+    provider.choice.crew = True
     provider.note_large(provider.HIRING + 1)
     assert threads.crew is not None
     threads.crew.limit(3)
