@@ -85,11 +85,16 @@ def overloaded(args: Iterable[Any], kwargs: dict[str, Any] | None = None) -> lis
     found: list[Any] = []
     for value in _tensors_in((*args, *kwargs.values()) if kwargs else args):
         kind = type(value)
-        if kind in plain or any(type(f) is kind for f in found):
+        if kind in plain or any(type(f) is kind for f in found) or _is_torchs(kind):
             continue
         at = next((i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found))
         found.insert(at, value)
     return found
+
+
+def _is_torchs(kind: type) -> bool:
+    """Return whether a class is one of PyTorch's own, which knows our functions no better than we do."""
+    return kind.__module__.partition(".")[0] == "torch" and not issubclass(kind, TensorBase)
 
 
 def ask(func: Callable[..., Any], found: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
