@@ -20,6 +20,8 @@ def needs_sparse(case: optimizers.Case) -> bool:
     return case.sparse or "dense params" in case.description
 
 
+# Torch says once per process that it does not check sparse tensors it is given.
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_same_path_with_every_option(name: str) -> None:
     cases = [c for c in optimizers.cases() if c.name == name]
