@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import stat
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -76,7 +78,7 @@ class ProcessGroup:
 
     def abort(self) -> None:
         """End the whole job."""
-        mpi().COMM_WORLD.Abort(1)
+        end_job(1)
 
     def shutdown(self) -> None:
         """Leave the group."""
@@ -301,6 +303,29 @@ def _leave() -> None:
         _everyone.watch.stop()
 
 
+def end_job(code: int) -> None:
+    """End all ranks, once the launcher has read what this one printed: MPI's own abort leaves unread pipes behind."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    patience = time.monotonic() + 2
+    while any(_unread(stream) for stream in (1, 2)) and time.monotonic() < patience:
+        time.sleep(0.005)
+    time.sleep(0.1)  # from the launcher's proxy on this host to mpiexec
+    mpi().COMM_WORLD.Abort(code)
+
+
+def _unread(stream: int) -> int:
+    """Return how many bytes wait in a pipe; files and terminals keep what they were given."""
+    try:
+        import fcntl
+        import termios
+
+        waiting = fcntl.ioctl(stream, termios.FIONREAD, bytes(4))
+    except (ImportError, OSError):
+        return 0
+    return int.from_bytes(waiting, sys.byteorder) if stat.S_ISFIFO(os.fstat(stream).st_mode) else 0
+
+
 def abort_with_traceback(kind: type[BaseException], error: BaseException, trace: Any) -> None:
     """Print what ended this process, once and with its rank, and end the job: the others would wait forever."""
     MPI = mpi()
@@ -312,7 +337,7 @@ def abort_with_traceback(kind: type[BaseException], error: BaseException, trace:
     sys.stderr.write(text if alone else f"rank {MPI.COMM_WORLD.Get_rank()} raised, and ends the job:\n{text}")
     sys.stderr.flush()
     if not alone:
-        MPI.COMM_WORLD.Abort(1)
+        end_job(1)
     elif "ADJOINT_LAUNCH" in os.environ:
         raise SystemExit(1)
 

@@ -7,7 +7,7 @@ import runpy
 import sys
 
 from .engines.mpi import mpi
-from .groups import abort_with_traceback
+from .groups import abort_with_traceback, end_job
 
 __all__ = ["main"]
 
@@ -47,8 +47,7 @@ def main() -> None:
             code = left.code if isinstance(left.code, int) else 1
             if not isinstance(left.code, int):
                 print(left.code, file=sys.stderr)
-            sys.stderr.flush()
-            mpi().COMM_WORLD.Abort(code)
+            end_job(code)
         raise
     except BaseException as error:
         abort_with_traceback(type(error), error, error.__traceback__)
