@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
+from .._paths import lead_to
 from . import constraint_registry, constraints, kl, transforms, utils
-from .bernoulli import Bernoulli
-from .beta import Beta
-from .binomial import Binomial
-from .categorical import Categorical
-from .cauchy import Cauchy
-from .chi2 import Chi2
+from .bernoulli import Bernoulli, ContinuousBernoulli, Geometric, RelaxedBernoulli
+from .categorical import (
+    Categorical,
+    MixtureSameFamily,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    RelaxedOneHotCategorical,
+)
+from .composed import Independent, TransformedDistribution
 from .constraint_registry import biject_to, transform_to
-from .continuous_bernoulli import ContinuousBernoulli
-from .dirichlet import Dirichlet
-from .distribution import Distribution
-from .exp_family import ExponentialFamily
-from .exponential import Exponential
-from .fishersnedecor import FisherSnedecor
-from .gamma import Gamma
-from .generalized_pareto import GeneralizedPareto
-from .geometric import Geometric
-from .gumbel import Gumbel
-from .half_cauchy import HalfCauchy
-from .half_normal import HalfNormal
-from .independent import Independent
-from .inverse_gamma import InverseGamma
+from .counts import Binomial, NegativeBinomial, Poisson
+from .distribution import Distribution, ExponentialFamily
+from .gamma import Beta, Chi2, Dirichlet, Exponential, FisherSnedecor, Gamma, InverseGamma, StudentT
 from .kl import kl_divergence, register_kl
-from .kumaraswamy import Kumaraswamy
-from .laplace import Laplace
-from .lkj_cholesky import LKJCholesky
-from .log_normal import LogNormal
-from .logistic_normal import LogisticNormal
-from .lowrank_multivariate_normal import LowRankMultivariateNormal
-from .mixture_same_family import MixtureSameFamily
-from .multinomial import Multinomial
-from .multivariate_normal import MultivariateNormal
-from .negative_binomial import NegativeBinomial
-from .normal import Normal
-from .one_hot_categorical import OneHotCategorical, OneHotCategoricalStraightThrough
-from .pareto import Pareto
-from .poisson import Poisson
-from .relaxed_bernoulli import RelaxedBernoulli
-from .relaxed_categorical import RelaxedOneHotCategorical
-from .studentT import StudentT
-from .transformed_distribution import TransformedDistribution
+from .location import Cauchy, HalfCauchy, HalfNormal, Laplace, LogisticNormal, LogNormal, Normal, VonMises
+from .multivariate import LKJCholesky, LowRankMultivariateNormal, MultivariateNormal, Wishart
 from .transforms import *  # noqa: F403
-from .uniform import Uniform
-from .von_mises import VonMises
-from .weibull import Weibull
-from .wishart import Wishart
+from .uniform import GeneralizedPareto, Gumbel, Kumaraswamy, Pareto, Uniform, Weibull
 
 __all__ = [
     "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli", "Dirichlet",
@@ -59,3 +34,18 @@ __all__ = [
     "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "kl_divergence", "register_kl", "transform_to",
 ]  # fmt: skip
 __all__ += transforms.__all__
+
+lead_to(
+    __name__,
+    {
+        "bernoulli": "continuous_bernoulli geometric relaxed_bernoulli",
+        "categorical": "mixture_same_family multinomial one_hot_categorical relaxed_categorical",
+        "composed": "independent transformed_distribution",
+        "counts": "binomial negative_binomial poisson",
+        "distribution": "exp_family",
+        "gamma": "beta chi2 dirichlet exponential fishersnedecor inverse_gamma studentT",
+        "location": "cauchy half_cauchy half_normal laplace log_normal logistic_normal normal von_mises",
+        "multivariate": "lkj_cholesky lowrank_multivariate_normal multivariate_normal wishart",
+        "uniform": "generalized_pareto gumbel kumaraswamy pareto weibull",
+    },
+)

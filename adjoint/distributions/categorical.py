@@ -1,4 +1,4 @@
-"""The categorical distribution."""
+"""One of several outcomes: its number, one-hot, relaxed, counts of many; and mixtures, which pick a distribution so."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import math
 from typing import Any
 
 from .._typing import Tensor
+from ..autograd import no_grad
 from ..core.dtypes import finfo, int64
 from ..core.size import Size
+from ..ops.embedding import one_hot
 from . import constraints
-from .chances import Chances
-from .utils import ops
+from .bernoulli import Chances
+from .composed import TransformedDistribution
+from .constraints import MixtureSameFamilyConstraint
+from .counts import Binomial
+from .distribution import Distribution
+from .transforms import ExpTransform
+from .utils import broadcast_all, clamp_probs, ops
 
-__all__ = ["Categorical"]
+__all__ = [
+    "Categorical", "ExpRelaxedCategorical", "MixtureSameFamily", "Multinomial", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "RelaxedOneHotCategorical",
+]  # fmt: skip
 
 
 class Categorical(Chances):
@@ -94,3 +104,368 @@ class Categorical(Chances):
         values = ops.arange(self._num_events, dtype=int64, device=self._param.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
+
+
+class OneHotCategorical(Distribution):
+    """A one-hot vector, with probabilities in proportion to `probs`, or given by `logits`."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(OneHotCategorical, _instance)
+        new._categorical = self._categorical.expand(batch_shape)
+        return self._finish(new, batch_shape, self._event_shape)
+
+    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._categorical._new(*args, **kwargs)
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """The log-probabilities."""
+        return self._categorical.logits
+
+    @property
+    def mean(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest vector."""
+        return one_hot(self._categorical.probs.argmax(-1), num_classes=self.probs.shape[-1]).to(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each entry."""
+        return self._categorical.probs * (1 - self._categorical.probs)
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw one-hot vectors."""
+        indices = self._categorical.sample(Size(tuple(sample_shape)))
+        return one_hot(indices, self._categorical._num_events).to(self._categorical.probs.detach())
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-probability of `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(value.max(-1)[1])
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return all one-hot vectors."""
+        n = self._event_shape[0]
+        values = ops.eye(n, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((n, *(1,) * len(self._batch_shape), n))
+        return values.expand((n, *self._batch_shape, n)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot vectors whose gradient is that of the probabilities (Bengio et al., 2013)."""
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that the gradient of the sample goes straight to the probabilities."""
+        probs = self._categorical.probs
+        return self.sample(sample_shape) + (probs - probs.detach())
+
+
+class ExpRelaxedCategorical(Distribution):
+    """The logarithm of a relaxed one-hot vector."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        self.temperature = temperature
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
+        new.temperature = self.temperature
+        new._categorical = self._categorical.expand(batch_shape)
+        return self._finish(new, batch_shape, self._event_shape)
+
+    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._categorical._new(*args, **kwargs)
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    @property
+    def logits(self) -> Tensor:
+        """The log-probabilities."""
+        return self._categorical.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        u = clamp_probs(ops.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
+        return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        count = self._categorical._num_events
+        logits, value = broadcast_all(self.logits, value)
+        scale = ops.full_like(self.temperature, float(count)).lgamma() + (count - 1) * self.temperature.log()
+        score = logits - value.mul(self.temperature)
+        return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + scale
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """Points of the simplex that tend to one-hot vectors as `temperature` tends to zero."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex  # type: ignore[assignment]
+    has_rsample = True  # type: ignore[assignment]
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedOneHotCategorical, _instance))
+
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """The log-probabilities."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self.base_dist.probs
+
+
+class Multinomial(Distribution):
+    """How often each outcome comes up in `total_count` draws of a categorical distribution."""
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+
+    def __init__(
+        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs=probs, logits=logits)
+        self._binomial = Binomial(total_count=total_count, probs=self.probs)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(Multinomial, _instance)
+        new.total_count = self.total_count
+        new._categorical = self._categorical.expand(batch_shape)
+        new._binomial = self._binomial.expand(Size(tuple(batch_shape)) + self._event_shape)
+        return self._finish(new, batch_shape, self._event_shape)
+
+    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._categorical._new(*args, **kwargs)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:  # type: ignore[override]
+        """Counts that add up to the number of draws."""
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean counts."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each count."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    @property
+    def logits(self) -> Tensor:
+        """The log-probabilities."""
+        return self._categorical.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw counts."""
+        sample_shape = Size(tuple(sample_shape))
+        drawn = self._categorical.sample(Size((self.total_count,)) + sample_shape)
+        drawn = drawn.movedim(0, -1)
+        counts = self._categorical.probs.detach().new_zeros(self._extended_shape(sample_shape))
+        counts.scatter_add_(-1, drawn, ops.ones_like(drawn).type_as(counts))
+        return counts
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        n = ops.tensor(float(self.total_count), dtype=self.probs.dtype)
+        support = self._binomial.enumerate_support(expand=False)[1:]
+        binomial = ops.exp(self._binomial.log_prob(support))
+        weight = ops.lgamma(support + 1)
+        return n * self._categorical.entropy() - ops.lgamma(n + 1) + (binomial * weight).sum([0, -1])
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-probability of `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        logits = logits.masked_fill((value == 0) & (logits == -float("inf")), 0.0)
+        return ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)
+
+
+class MixtureSameFamily(Distribution):
+    """A mixture: the last batch dimension of `component_distribution`, chosen by `mixture_distribution`."""
+
+    arg_constraints: Any = {}
+    has_rsample = False
+
+    def __init__(
+        self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
+    ) -> None:
+        if not isinstance(mixture_distribution, Categorical):
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
+        if not isinstance(component_distribution, Distribution):
+            raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
+        mixed, parts = mixture_distribution.batch_shape, component_distribution.batch_shape
+        for a, b in zip(reversed(mixed), reversed(parts[:-1]), strict=False):
+            if a != 1 and b != 1 and a != b:
+                raise ValueError(
+                    f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with "
+                    f"`component_distribution.batch_shape`({parts[:-1]})"
+                )
+        count, components = mixture_distribution.logits.shape[-1], parts[-1]
+        if count != components:
+            raise ValueError(
+                f"`mixture_distribution component` ({count}) does not equal "
+                f"`component_distribution.batch_shape[-1]` ({components})"
+            )
+        self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
+        self._num_component = count
+        self._event_ndims = len(component_distribution.event_shape)
+        super().__init__(parts[:-1], component_distribution.event_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(MixtureSameFamily, _instance)
+        batch_shape = Size(batch_shape)
+        new._component_distribution = self._component_distribution.expand(batch_shape + (self._num_component,))
+        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
+        new._num_component, new._event_ndims = self._num_component, self._event_ndims
+        return self._finish(new, batch_shape, self._component_distribution.event_shape)
+
+    @constraints.dependent_property
+    def support(self) -> Any:  # type: ignore[override]
+        """The components' support."""
+        return MixtureSameFamilyConstraint(self._component_distribution.support)
+
+    @property
+    def mixture_distribution(self) -> Categorical:
+        """The distribution that chooses."""
+        return self._mixture_distribution
+
+    @property
+    def component_distribution(self) -> Distribution:
+        """The distributions that are chosen from."""
+        return self._component_distribution
+
+    @property
+    def _weights(self) -> Tensor:
+        return self._pad_mixture_dimensions(self.mixture_distribution.probs)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return ops.sum(self._weights * self.component_distribution.mean, dim=-1 - self._event_ndims)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance: within the components, and of their means."""
+        axis = -1 - self._event_ndims
+        within = ops.sum(self._weights * self.component_distribution.variance, dim=axis)
+        away = self.component_distribution.mean - self._pad(self.mean)
+        return within + ops.sum(self._weights * away.pow(2.0), dim=axis)
+
+    def cdf(self, x: Tensor) -> Tensor:
+        """Return the probability of at most `x`."""
+        parts = self.component_distribution.cdf(self._pad(x))
+        return ops.sum(parts * self.mixture_distribution.probs, dim=-1)
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Return the log-density at `x`."""
+        if self._validate_args:
+            self._validate_sample(x)
+        parts = self.component_distribution.log_prob(self._pad(x))
+        return ops.logsumexp(parts + ops.log_softmax(self.mixture_distribution.logits, dim=-1), dim=-1)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw a component, then from it."""
+        with no_grad():
+            axis = len(tuple(sample_shape)) + len(self.batch_shape)
+            chosen = self.mixture_distribution.sample(sample_shape)
+            drawn = self.component_distribution.sample(sample_shape)
+            index = chosen.reshape(tuple(chosen.shape) + (1,) * (self._event_ndims + 1))
+            index = index.expand((*chosen.shape, 1, *self._event_shape))
+            return drawn.gather(axis, index).squeeze(axis)
+
+    def _pad(self, x: Tensor) -> Tensor:
+        return x.unsqueeze(-1 - self._event_ndims)
+
+    def _pad_mixture_dimensions(self, x: Tensor) -> Tensor:
+        missing = len(self.batch_shape) - len(self.mixture_distribution.batch_shape)
+        return x.reshape((*x.shape[:-1], *(1,) * missing, *x.shape[-1:], *(1,) * self._event_ndims))
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"

@@ -1,4 +1,4 @@
-"""The class of all distributions: shapes, validation, and the methods that each offers or refuses."""
+"""The class of all distributions, shapes, validation, refused methods; and that of exponential families."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import warnings
 from typing import Any
 
 from .._typing import Tensor
-from ..autograd import no_grad
+from ..autograd import enable_grad, grad, no_grad
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..func import debug_unwrap
 from . import constraints
 from .utils import lazy_property
 
-__all__ = ["Distribution"]
+__all__ = ["Distribution", "ExponentialFamily"]
 
 
 def _undefined(doc: str) -> Any:
@@ -218,3 +218,34 @@ class Distribution:
             names = []
         shown = ((name, self.__dict__[name]) for name in names)
         return f"{type(self).__name__}({', '.join(f'{n}: {v if v.numel() == 1 else v.size()}' for n, v in shown)})"
+
+
+class ExponentialFamily(Distribution):
+    """A distribution of the density ``exp(<t(x), natural> - log_normalizer(natural) + carrier(x))``."""
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def _mean_carrier_measure(self) -> Any:
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        """Return the entropy: the log-normaliser less the natural parameters times its gradient."""
+        result, natural, gradients = self._normalizer_with_gradients()
+        result = result - self._mean_carrier_measure
+        for parameter, g in zip(natural, gradients, strict=True):
+            result = result - (parameter * g).reshape(self._batch_shape + (-1,)).sum(-1)
+        return result
+
+    def _normalizer_with_gradients(self) -> tuple[Tensor, list[Tensor], tuple[Tensor, ...]]:
+        """Return the log-normaliser, the natural parameters, and its gradient in them (the mean of t)."""
+        natural = [p.detach().requires_grad_() for p in self._natural_params]
+        with enable_grad():
+            normalizer = self._log_normalizer(*natural)
+            gradients = grad(normalizer.sum(), natural, create_graph=True)
+        return normalizer, natural, gradients

@@ -1,19 +1,23 @@
-"""The gamma distribution."""
+"""The gamma distribution and what is made of gamma numbers: beta, Dirichlet, F, Student's t."""
 
 from __future__ import annotations
 
+import math
 from numbers import Number
 from typing import Any
 
 from .._typing import Tensor
 from ..core.dtypes import finfo
 from ..core.size import Size
-from ..ops.variates import _standard_gamma
+from ..ops.embedding import one_hot
+from ..ops.variates import _sample_dirichlet, _standard_gamma
 from . import constraints
-from .exp_family import ExponentialFamily
-from .utils import broadcast_all, ops
+from .composed import TransformedDistribution
+from .distribution import Distribution, ExponentialFamily
+from .transforms import PowerTransform
+from .utils import _standard_normal, broadcast_all, ops
 
-__all__ = ["Gamma"]
+__all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "InverseGamma", "StudentT"]
 
 
 class Gamma(ExponentialFamily):
@@ -80,3 +84,404 @@ class Gamma(ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         return ops.igamma(self.concentration, self.rate * value)
+
+
+class Chi2(Gamma):
+    """The distribution of the sum of squares of `df` standard normal numbers."""
+
+    arg_constraints = {"df": constraints.positive}
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(Chi2, _instance)
+        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
+        return self._finish(new, batch_shape, self._event_shape)
+
+    @property
+    def df(self) -> Tensor:
+        """The degrees of freedom."""
+        return self.concentration * 2
+
+
+class Exponential(ExponentialFamily):
+    """An exponential distribution: waiting times of events that come at `rate`."""
+
+    arg_constraints = {"rate": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(Size(()) if isinstance(rate, Number) else self.rate.size(), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """One over the rate."""
+        return self.rate.reciprocal()
+
+    @property
+    def mode(self) -> Tensor:
+        """Zero."""
+        return ops.zeros_like(self.rate)
+
+    @property
+    def stddev(self) -> Tensor:
+        """One over the rate."""
+        return self.rate.reciprocal()
+
+    @property
+    def variance(self) -> Tensor:
+        """One over the square of the rate."""
+        return self.rate.pow(-2)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach the rate."""
+        return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the probability of at most `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return 1 - ops.exp(-self.rate * value)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the quantile of the probability `value`."""
+        return -ops.log1p(-value) / self.rate
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return 1.0 - ops.log(self.rate)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return -ops.log(-x)
+
+
+class InverseGamma(TransformedDistribution):
+    """The distribution of ``1 / x`` for a gamma `x` of the same `concentration` and `rate`."""
+
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.positive  # type: ignore[assignment]
+    has_rsample = True  # type: ignore[assignment]
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        base = Gamma(concentration, rate, validate_args=validate_args)
+        power = PowerTransform(-base.rate.new_ones(()))
+        super().__init__(base, power, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        return super().expand(batch_shape, _instance=self._get_checked_instance(InverseGamma, _instance))
+
+    @property
+    def concentration(self) -> Tensor:
+        """The concentration."""
+        return self.base_dist.concentration
+
+    @property
+    def rate(self) -> Tensor:
+        """The rate."""
+        return self.base_dist.rate
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, infinite for small concentrations."""
+        a = self.concentration
+        return ops.where(a > 1, self.rate / (a - 1), math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        """The densest value."""
+        return self.rate / (self.concentration + 1)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance, infinite for small concentrations."""
+        a = self.concentration
+        return ops.where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        a = self.concentration
+        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
+
+
+class Dirichlet(ExponentialFamily):
+    """A distribution of probability vectors, by the `concentration` of each part."""
+
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach the concentration."""
+        return _sample_dirichlet(self.concentration.expand(self._extended_shape(Size(tuple(sample_shape)))))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        a = self.concentration
+        return ops.xlogy(a - 1.0, value).sum(-1) + ops.lgamma(a.sum(-1)) - ops.lgamma(a).sum(-1)
+
+    @property
+    def mean(self) -> Tensor:
+        """The concentration, normalised."""
+        return self.concentration / self.concentration.sum(-1, True)
+
+    @property
+    def mode(self) -> Tensor:
+        """The densest point; a corner where all concentrations are below one."""
+        above = (self.concentration - 1).clamp(min=0.0)
+        mode = above / above.sum(-1, True)
+        cornered = (self.concentration < 1).all(dim=-1)
+        mode[cornered] = one_hot(mode[cornered].argmax(dim=-1), above.shape[-1]).to(mode)
+        return mode
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each part."""
+        total = self.concentration.sum(-1, True)
+        return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        a, parts = self.concentration, self.concentration.size(-1)
+        total = a.sum(-1)
+        return (
+            ops.lgamma(a).sum(-1)
+            - ops.lgamma(total)
+            - (parts - total) * ops.digamma(total)
+            - ((a - 1.0) * ops.digamma(a)).sum(-1)
+        )
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (self.concentration,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return x.lgamma().sum(-1) - ops.lgamma(x.sum(-1))
+
+
+class Beta(ExponentialFamily):
+    """A beta distribution of numbers between 0 and 1; `concentration1` pulls towards one, `concentration0` to zero."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        if isinstance(concentration1, Number) and isinstance(concentration0, Number):
+            both = ops.tensor([float(concentration1), float(concentration0)])  # type: ignore[arg-type]
+        else:
+            both = ops.stack(broadcast_all(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(both, validate_args=validate_args)
+        super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(Beta, _instance)
+        new._dirichlet = self._dirichlet.expand(batch_shape)
+        return self._finish(new, batch_shape, Size(()))
+
+    @property
+    def mean(self) -> Tensor:
+        """The share of the first concentration."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Tensor:
+        """The densest value."""
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach both parameters."""
+        return self._dirichlet.rsample(sample_shape).select(-1, 0)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._dirichlet.log_prob(ops.stack([value, 1.0 - value], -1))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self._dirichlet.entropy()
+
+    def _part(self, index: int) -> Tensor:
+        return self._dirichlet.concentration[..., index]
+
+    @property
+    def concentration1(self) -> Tensor:
+        """The first concentration."""
+        return self._part(0)
+
+    @property
+    def concentration0(self) -> Tensor:
+        """The second concentration."""
+        return self._part(1)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, Tensor]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
+
+
+class FisherSnedecor(Distribution):
+    """The distribution of the ratio of two mean squares, of `df1` and `df2` normal numbers."""
+
+    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
+        self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
+        numbers = isinstance(df1, Number) and isinstance(df2, Number)
+        super().__init__(Size(()) if numbers else self.df1.size(), validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = super().expand(batch_shape, _instance)
+        new._gamma1, new._gamma2 = self._gamma1.expand(batch_shape), self._gamma2.expand(batch_shape)
+        return new
+
+    def _where_df2_above(self, least: int) -> Tensor:
+        df2 = self.df2.clone()
+        df2[df2 <= least] = float("nan")
+        return df2
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, where there is one."""
+        df2 = self._where_df2_above(2)
+        return df2 / (df2 - 2)
+
+    @property
+    def mode(self) -> Tensor:
+        """The densest value, where it is inside."""
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        mode[self.df1 <= 2] = float("nan")
+        return mode
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance, where there is one."""
+        df2 = self._where_df2_above(4)
+        return 2 * df2.pow(2) * (self.df1 + df2 - 2) / (self.df1 * (df2 - 2).pow(2) * (df2 - 4))
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach both parameters."""
+        shape = self._extended_shape(sample_shape)
+        above = self._gamma1.rsample(sample_shape).view(shape)
+        below = self._gamma2.rsample(sample_shape).view(shape)
+        below.detach().clamp_(min=finfo(below.dtype).tiny)
+        ratio = above / below
+        ratio.detach().clamp_(min=finfo(below.dtype).tiny)
+        return ratio
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        norm = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
+        body = half1 * ratio.log() + (half1 - 1) * ops.log(value)
+        return norm + body - (half1 + half2) * ops.log1p(ratio * value)
+
+
+class StudentT(Distribution):
+    """Student's t-distribution of `df` degrees of freedom, shifted to `loc` and scaled by `scale`."""
+
+    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        self._chi2 = Chi2(self.df)
+        super().__init__(self.df.size(), validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = super().expand(batch_shape, _instance)
+        new._chi2 = self._chi2.expand(batch_shape)
+        return new
+
+    @property
+    def mean(self) -> Tensor:
+        """The centre, where there is one: for more than one degree of freedom."""
+        m = self.loc.clone()
+        m[self.df <= 1] = math.nan
+        return m
+
+    @property
+    def mode(self) -> Tensor:
+        """The centre."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance: infinite up to two degrees of freedom, undefined up to one."""
+        m = self.df.clone()
+        wide = self.df > 2
+        m[wide] = self.scale[wide].pow(2) * self.df[wide] / (self.df[wide] - 2)
+        m[(self.df <= 2) & (self.df > 1)] = math.inf
+        m[self.df <= 1] = math.nan
+        return m
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach all parameters."""
+        shape = self._extended_shape(sample_shape)
+        x = _standard_normal(shape, dtype=self.df.dtype, device=self.df.device)
+        z = self._chi2.rsample(sample_shape)
+        return self.loc + self.scale * x * ops.rsqrt(z / self.df)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        y = (value - self.loc) / self.scale
+        norm = (
+            self.scale.log()
+            + 0.5 * self.df.log()
+            + 0.5 * math.log(math.pi)
+            + ops.lgamma(0.5 * self.df)
+            - ops.lgamma(0.5 * (self.df + 1.0))
+        )
+        return -0.5 * (self.df + 1.0) * ops.log1p(y**2.0 / self.df) - norm
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        half = 0.5 * self.df
+        log_beta = ops.lgamma(half) + math.lgamma(0.5) - ops.lgamma(half + 0.5)
+        spread = 0.5 * (self.df + 1) * (ops.digamma(half + 0.5) - ops.digamma(half))
+        return self.scale.log() + spread + 0.5 * self.df.log() + log_beta

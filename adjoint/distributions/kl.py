@@ -10,33 +10,20 @@ from typing import Any
 from .._typing import Tensor
 from ..linalg import solve_triangular
 from ..ops.activation import softplus
-from .bernoulli import Bernoulli
-from .beta import Beta
-from .binomial import Binomial
-from .categorical import Categorical
-from .cauchy import Cauchy
-from .continuous_bernoulli import ContinuousBernoulli
-from .dirichlet import Dirichlet
-from .distribution import Distribution
-from .exp_family import ExponentialFamily
-from .exponential import Exponential
-from .gamma import Gamma
-from .geometric import Geometric
-from .gumbel import Gumbel
-from .half_normal import HalfNormal
-from .independent import Independent
-from .laplace import Laplace
-from .lowrank_multivariate_normal import (
+from .bernoulli import Bernoulli, ContinuousBernoulli, Geometric
+from .categorical import Categorical, OneHotCategorical
+from .composed import Independent, TransformedDistribution
+from .counts import Binomial, Poisson
+from .distribution import Distribution, ExponentialFamily
+from .gamma import Beta, Dirichlet, Exponential, Gamma
+from .location import Cauchy, HalfNormal, Laplace, Normal
+from .multivariate import (
     LowRankMultivariateNormal,
+    MultivariateNormal,
     _batch_lowrank_mahalanobis,
+    _batch_mahalanobis,
 )
-from .multivariate_normal import MultivariateNormal, _batch_mahalanobis
-from .normal import Normal
-from .one_hot_categorical import OneHotCategorical
-from .pareto import Pareto
-from .poisson import Poisson
-from .transformed_distribution import TransformedDistribution
-from .uniform import Uniform
+from .uniform import Gumbel, Pareto, Uniform
 from .utils import _sum_rightmost, euler_constant, ops
 
 Formula = Callable[[Any, Any], Any]

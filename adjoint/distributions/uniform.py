@@ -1,17 +1,22 @@
-"""The uniform distribution."""
+"""Uniform and exponential numbers bent into shape: Gumbel, Kumaraswamy, Pareto, Weibull."""
 
 from __future__ import annotations
 
+import math
 from numbers import Number
 from typing import Any
 
 from .._typing import Tensor
+from ..core.dtypes import default, finfo
 from ..core.size import Size
 from . import constraints
+from .composed import TransformedDistribution
 from .distribution import Distribution
-from .utils import broadcast_all, ops
+from .gamma import Exponential
+from .transforms import AffineTransform, ExpTransform, PowerTransform
+from .utils import broadcast_all, euler_constant, ops
 
-__all__ = ["Uniform"]
+__all__ = ["GeneralizedPareto", "Gumbel", "Kumaraswamy", "Pareto", "Uniform", "Weibull"]
 
 
 class Uniform(Distribution):
@@ -79,3 +84,304 @@ class Uniform(Distribution):
     def entropy(self) -> Tensor:
         """Return the entropy."""
         return ops.log(self.high - self.low)
+
+
+class Kumaraswamy(TransformedDistribution):
+    """A distribution of numbers between 0 and 1, like the beta distribution but with a closed quantile function."""
+
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval  # type: ignore[assignment]
+    has_rsample = True  # type: ignore[assignment]
+
+    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        base = Uniform(
+            ops.full_like(self.concentration0, 0), ops.full_like(self.concentration0, 1), validate_args=validate_args
+        )
+        parts = [
+            PowerTransform(exponent=self.concentration0.reciprocal()),
+            AffineTransform(loc=1.0, scale=-1.0),
+            PowerTransform(exponent=self.concentration1.reciprocal()),
+        ]
+        super().__init__(base, parts, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(Kumaraswamy, _instance)
+        new.concentration1 = self.concentration1.expand(batch_shape)
+        new.concentration0 = self.concentration0.expand(batch_shape)
+        return super().expand(batch_shape, _instance=new)
+
+    def _moment(self, n: int) -> Tensor:
+        a, b = 1 + n / self.concentration1, self.concentration0
+        return b * (ops.lgamma(a) + ops.lgamma(b) - ops.lgamma(a + b)).exp()
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self._moment(1)
+
+    @property
+    def mode(self) -> Tensor:
+        """The densest value, where it is inside."""
+        a, b = self.concentration1, self.concentration0
+        inside = (a >= 1) & (b >= 1) & (a * b > 1)
+        mode = ((a - 1) / (a * b - 1)).pow(a.reciprocal())
+        return ops.where(inside, mode, math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self._moment(2) - self.mean.pow(2)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        a, b = self.concentration1, self.concentration0
+        return 1 - b.reciprocal() + (1 - a.reciprocal()) * (ops.digamma(b + 1) + euler_constant) - a.log() - b.log()
+
+
+class Gumbel(TransformedDistribution):
+    """A Gumbel distribution: that of the greatest of many numbers, around `loc`."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real  # type: ignore[assignment]
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        numbers = isinstance(loc, Number) and isinstance(scale, Number)
+        info = finfo(default() if numbers else self.loc.dtype)
+        if numbers:
+            base = Uniform(info.tiny, 1 - info.eps, validate_args=validate_args)
+        else:
+            base = Uniform(
+                ops.full_like(self.loc, info.tiny), ops.full_like(self.loc, 1 - info.eps), validate_args=validate_args
+            )
+        parts = [
+            ExpTransform().inv,
+            AffineTransform(loc=0, scale=-ops.ones_like(self.scale)),
+            ExpTransform().inv,
+            AffineTransform(loc=loc, scale=-self.scale),
+        ]
+        super().__init__(base, parts, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(Gumbel, _instance)
+        new.loc, new.scale = self.loc.expand(batch_shape), self.scale.expand(batch_shape)
+        return super().expand(batch_shape, _instance=new)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        y = (self.loc - value) / self.scale
+        return (y - y.exp()) - self.scale.log()
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.loc + self.scale * euler_constant
+
+    @property
+    def mode(self) -> Tensor:
+        """The location."""
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        """The standard deviation."""
+        return (math.pi / math.sqrt(6)) * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.stddev.pow(2)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self.scale.log() + (1 + euler_constant)
+
+
+class Pareto(TransformedDistribution):
+    """A Pareto distribution of numbers from `scale` on, with a tail of the power `alpha`."""
+
+    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+
+    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        base = Exponential(self.alpha, validate_args=validate_args)
+        parts = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
+        super().__init__(base, parts, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(Pareto, _instance)
+        new.scale, new.alpha = self.scale.expand(batch_shape), self.alpha.expand(batch_shape)
+        return super().expand(batch_shape, _instance=new)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, infinite for tails of power one and less."""
+        a = self.alpha.clamp(min=1)
+        return a * self.scale / (a - 1)
+
+    @property
+    def mode(self) -> Tensor:
+        """The scale."""
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance, infinite for tails of power two and less."""
+        a = self.alpha.clamp(min=2)
+        return self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2))
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        """Numbers from the scale on."""
+        return constraints.greater_than_eq(self.scale)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+
+
+class Weibull(TransformedDistribution):
+    """A Weibull distribution: lifetimes of the typical length `scale`, with the power `concentration`."""
+
+    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    support = constraints.positive  # type: ignore[assignment]
+
+    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        base = Exponential(ops.ones_like(self.scale), validate_args=validate_args)
+        parts = [
+            PowerTransform(exponent=self.concentration_reciprocal),
+            AffineTransform(loc=0, scale=self.scale),
+        ]
+        super().__init__(base, parts, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(Weibull, _instance)
+        new.scale, new.concentration = self.scale.expand(batch_shape), self.concentration.expand(batch_shape)
+        new.concentration_reciprocal = new.concentration.reciprocal()
+        base = self.base_dist.expand(batch_shape)
+        parts = [
+            PowerTransform(exponent=new.concentration_reciprocal),
+            AffineTransform(loc=0, scale=new.scale),
+        ]
+        TransformedDistribution.__init__(new, base, parts, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.scale * ops.exp(ops.lgamma(1 + self.concentration_reciprocal))
+
+    @property
+    def mode(self) -> Tensor:
+        """The densest value."""
+        k = self.concentration
+        return self.scale * ((k - 1) / k) ** k.reciprocal()
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        first = ops.lgamma(1 + self.concentration_reciprocal)
+        second = ops.lgamma(1 + 2 * self.concentration_reciprocal)
+        return self.scale.pow(2) * (ops.exp(second) - ops.exp(2 * first))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        reciprocal = self.concentration_reciprocal
+        return euler_constant * (1 - reciprocal) + ops.log(self.scale * reciprocal) + 1
+
+
+class GeneralizedPareto(Distribution):
+    """What exceeds the high threshold `loc`: a tail of the `scale`, its weight given by `concentration`."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        numbers = all(isinstance(v, Number) for v in (loc, scale, concentration))
+        super().__init__(Size(()) if numbers else self.loc.size(), validate_args=validate_args)
+
+    @property
+    def _exponential(self) -> Tensor:
+        """Where the concentration is so near zero that the tail is exponential."""
+        return ops.isclose(self.concentration, ops.zeros_like(self.concentration))
+
+    def _safe(self) -> Tensor:
+        """Return the concentration with a one where it is not divided by."""
+        return ops.where(self._exponential, ops.ones_like(self.concentration), self.concentration)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw such that gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(ops.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
+
+    def _z(self, x: Tensor) -> Tensor:
+        return (x - self.loc) / self.scale
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-density at `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        z, k = self._z(value), self._safe()
+        tail = (1 + 1 / k) * ops.log1p(k * z)
+        return -ops.log(self.scale) - ops.where(self._exponential, z, tail)
+
+    def log_survival_function(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability of more than `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        z, k = self._z(value), self._safe()
+        return ops.where(self._exponential, -z, -ops.log1p(k * z) / k)
+
+    def log_cdf(self, value: Tensor) -> Tensor:
+        """Return the logarithm of the probability of at most `value`."""
+        return ops.log1p(-ops.exp(self.log_survival_function(value)))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Return the probability of at most `value`."""
+        return ops.exp(self.log_cdf(value))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """Return the quantile of the probability `value`."""
+        k, log_survival = self._safe(), ops.log1p(-value)
+        tail = ops.expm1(-k * log_survival) / k
+        return self.loc + self.scale * ops.where(self._exponential, -log_survival, tail)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, infinite for heavy tails."""
+        k = self.concentration
+        finite = self.loc + self.scale / (1 - ops.where(k < 1, k, ops.zeros_like(k)))
+        return ops.where(k < 1, finite, math.inf)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance, infinite for heavy tails."""
+        k = self.concentration
+        safe = ops.where(k < 0.5, k, ops.zeros_like(k))
+        return ops.where(k < 0.5, self.scale**2 / ((1 - safe) ** 2 * (1 - 2 * safe)), math.inf)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return ops.log(self.scale) + self.concentration + 1
+
+    @property
+    def mode(self) -> Tensor:
+        """The threshold."""
+        return self.loc
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        """Numbers from the threshold on; up to an end where the concentration is negative."""
+        end = ops.where(self.concentration < 0, self.loc - self.scale / self._safe(), math.inf)
+        return constraints.interval(self.loc, end)

@@ -1,0 +1,192 @@
+"""Distributions of counts: Poisson, binomial, negative binomial."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+from .._typing import Tensor
+from ..autograd import no_grad
+from ..core.size import Size
+from ..ops.activation import logsigmoid
+from ..ops.variates import binomial
+from . import constraints
+from .bernoulli import Chances
+from .distribution import ExponentialFamily
+from .gamma import Gamma
+from .utils import broadcast_all, lazy_property, ops
+
+__all__ = ["Binomial", "NegativeBinomial", "Poisson"]
+
+
+class Poisson(ExponentialFamily):
+    """A Poisson distribution: how many events come in a unit of time, at `rate`."""
+
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(Size(()) if isinstance(rate, Number) else self.rate.size(), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        """The rate, rounded down."""
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw counts."""
+        with no_grad():
+            return ops.poisson(self.rate.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-probability of `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        rate, value = broadcast_all(self.rate, value)
+        return value.xlogy(rate) - rate - (value + 1).lgamma()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (ops.log(self.rate),)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return ops.exp(x)
+
+
+class Binomial(Chances):
+    """How many of `total_count` trials succeed, each with the probability `probs` (or log-odds `logits`)."""
+
+    arg_constraints = {
+        "total_count": constraints.nonnegative_integer,
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+    has_enumerate_support = True
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        name = self._only(probs, logits)
+        self.total_count, parameter = broadcast_all(total_count, logits if probs is None else probs)
+        self.total_count = self.total_count.type_as(parameter)
+        setattr(self, name, parameter)
+        super().__init__(parameter.size(), validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        """The integers up to the number of trials."""
+        return constraints.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest number."""
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw numbers of successes."""
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-probability of `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        n, logits = self.total_count, self.logits
+        choices = ops.lgamma(n + 1) - ops.lgamma(value + 1) - ops.lgamma(n - value + 1)
+        # log(1 + exp(logits)) without overflow; the positive part written so that its slope at zero is one half
+        norm = n * (0.5 * (logits + logits.abs()) + ops.log1p(ops.exp(-logits.abs())))
+        return value * logits + choices - norm
+
+    def _one_count(self, refusal: str) -> int:
+        count = int(self.total_count.max())
+        if not self.total_count.min() == count:
+            raise NotImplementedError(refusal)
+        return count
+
+    def entropy(self) -> Tensor:
+        """Return the entropy, where all distributions of the batch have the same number of trials."""
+        self._one_count("Inhomogeneous total count not supported by `entropy`.")
+        logs = self.log_prob(self.enumerate_support(False))
+        return -(ops.exp(logs) * logs).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return the integers from zero to the number of trials."""
+        count = self._one_count("Inhomogeneous total count not supported by `enumerate_support`.")
+        values = ops.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
+
+class NegativeBinomial(Chances):
+    """How many trials succeed before `total_count` have failed; `probs` is that of a success."""
+
+    arg_constraints = {
+        "total_count": constraints.greater_than_eq(0),
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        name = self._only(probs, logits)
+        self.total_count, parameter = broadcast_all(total_count, logits if probs is None else probs)
+        self.total_count = self.total_count.type_as(parameter)
+        setattr(self, name, parameter)
+        super().__init__(parameter.size(), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.total_count * ops.exp(self.logits)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest number."""
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.mean / ops.sigmoid(-self.logits)
+
+    @lazy_property
+    def _gamma(self) -> Gamma:
+        # The rate of a Poisson distribution, itself drawn: together they are this distribution.
+        return Gamma(concentration=self.total_count, rate=ops.exp(-self.logits), validate_args=False)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw numbers of successes."""
+        with no_grad():
+            return ops.poisson(self._gamma.sample(sample_shape=sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log-probability of `value`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        weights = self.total_count * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
+        norm = -ops.lgamma(self.total_count + value) + ops.lgamma(1.0 + value) + ops.lgamma(self.total_count)
+        return weights - norm.masked_fill(self.total_count + value == 0.0, 0.0)
