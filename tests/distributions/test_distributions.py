@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -200,9 +201,8 @@ def test_refusals(program: Any) -> None:
     assert (kind, mine[0]) == (expected, theirs[0]), (mine, theirs)
     expected = theirs[1].replace("torch.Size", "adjoint.Size").replace("'torch.", "'adjoint.")
     # A class is in another file here, so of its path the package and the name are compared.
-    said, expected = (
-        re.sub(r"(<class 'adjoint\.\w+)\.\w+\.", r"\1.", " ".join(t.split())) for t in (mine[1], expected)
-    )
+    texts = (" ".join(text.split()) for text in (mine[1], expected))
+    said, expected = (re.sub(r"(<class 'adjoint\.\w+)\.\w+\.", r"\1.", text) for text in texts)
     first = expected.split(" of distribution")[0][:60]
     assert said.startswith(first) or not first or "cannot" in first, (mine, theirs)
 
