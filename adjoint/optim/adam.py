@@ -1,4 +1,4 @@
-"""Adam: steps scaled by running averages of the gradient and of its square."""
+"""Adam and its kin: steps scaled by running averages of the gradient and of its square."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import TensorBase
-from .elementwise import Elementwise, advanced, stored
-from .optimizer import ParamsT, check, check_betas, check_fused, check_lr, scalar, zeros_like
+from ..ops.piecewise import where
+from .elementwise import Elementwise, advanced, is_captured, stored, without_tensors
+from .optimizer import (
+    Closure,
+    Optimizer,
+    ParamsT,
+    check,
+    check_betas,
+    check_fused,
+    check_lr,
+    check_positive,
+    note_written,
+    scalar,
+    zeros_like,
+)
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam"]
 
 
 def _adam(
@@ -39,7 +52,16 @@ def _amsgrad(
     return p, mean, square, largest
 
 
-class Adam(Elementwise):
+class _Averaging(Elementwise):
+    """An optimizer by averages of the gradient and its square; weight decay may pass them by."""
+
+    remembers = ("exp_avg", "exp_avg_sq")
+
+    def _pull(self, group: dict[str, Any]) -> Any:
+        return None if group["decoupled_weight_decay"] else group["weight_decay"]
+
+
+class Adam(_Averaging):
     """Adaptive moments (Kingma & Ba 2015); with ``decoupled_weight_decay`` it is AdamW.
 
     Examples
@@ -73,9 +95,8 @@ class Adam(Elementwise):
         if isinstance(lr, TensorBase) and foreach and not capturable:
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         check_lr(lr)
-        check(eps >= 0.0, f"Invalid epsilon value: {eps}")
         check_betas(betas)
-        check(weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}")
+        check_positive(epsilon=eps, weight_decay=weight_decay)
         _check_tensor_betas(betas, foreach and not capturable)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
@@ -97,18 +118,7 @@ class Adam(Elementwise):
         return _amsgrad if group["amsgrad"] else _adam
 
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        names = ("exp_avg", "exp_avg_sq")
-        return (*names, "max_exp_avg_sq") if group["amsgrad"] else names
-
-    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
-        if not state:
-            state["step"] = scalar(0.0)
-            for name in self._remembers(group):
-                state[name] = zeros_like(p)
-        return advanced(state["step"])
-
-    def _pull(self, group: dict[str, Any]) -> Any:
-        return None if group["decoupled_weight_decay"] else group["weight_decay"]
+        return (*self.remembers, "max_exp_avg_sq") if group["amsgrad"] else self.remembers
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         beta1, beta2 = group["betas"]
@@ -128,3 +138,299 @@ def _check_tensor_betas(betas: tuple[Any, Any], foreach: Any) -> None:
         if isinstance(beta, TensorBase):
             check(not foreach, f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
             check(beta.array.size == 1, f"Tensor betas[{i}] must be 1-element")
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True
+
+
+def _nadam(
+    p: Any, g: Any, mean: Any, square: Any, fresh: Any, ahead: Any, correction: Any, eps: Any, fresh1: Any, beta2: Any,
+    fresh2: Any, keep: Any,
+) -> Any:  # fmt: skip
+    if keep is not None:
+        p *= keep
+    mean += (g - mean) * fresh1
+    square *= beta2
+    square += g * g * fresh2
+    p -= (g * fresh + mean * ahead) / (np.sqrt(square / correction) + eps)
+    return p, mean, square
+
+
+class NAdam(_Averaging):
+    """Adam with Nesterov momentum (Dozat 2016)."""
+
+    update = staticmethod(_nadam)
+    compilable = (_nadam,)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_betas(betas)
+        check_positive(epsilon=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        if not state:
+            state["mu_product"] = scalar(1.0)
+            self._begin(state, p, group)
+        step = advanced(state["step"])
+        if is_captured():
+            state["mu_product"].mul_(_momentum(group, step))
+            return step, state["mu_product"].double().clone()
+        product = state["mu_product"].array
+        product *= _momentum(group, step)
+        return step, float(product)
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        step, product = stage
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        now, then = _momentum(group, step), _momentum(group, step + 1)
+        decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
+        return (
+            lr * (1 - now) / (1 - product), lr * then / (1 - product * then), 1 - beta2**step, group["eps"],
+            1 - beta1, beta2, 1 - beta2, 1 - lr * decay if decay else None,
+        )  # fmt: skip
+
+
+def _momentum(group: dict[str, Any], step: float) -> Any:
+    """Return the momentum of a step: it warms up from half of beta1."""
+    return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
+
+
+def _radam(
+    p: Any,
+    g: Any,
+    mean: Any,
+    square: Any,
+    step: Any,
+    scaled: bool,
+    eps: Any,
+    fresh1: Any,
+    beta2: Any,
+    fresh2: Any,
+    keep: Any,
+) -> Any:
+    if keep is not None:
+        p *= keep
+    mean += (g - mean) * fresh1
+    square *= beta2
+    square += g * g * fresh2
+    if scaled:
+        p -= mean / (np.sqrt(square) + eps) * step
+    else:
+        p -= mean * step
+    return p, mean, square
+
+
+def _either(
+    p: Any, g: Any, mean: Any, square: Any, step: Any, scaled: Any, eps: Any, fresh1: Any, beta2: Any, fresh2: Any,
+    keep: Any,
+) -> Any:  # fmt: skip
+    """Update as `_radam` does, where `scaled` is a tensor: its value differs from run to run."""
+    if keep is not None:
+        p *= keep
+    mean += (g - mean) * fresh1
+    square *= beta2
+    square += g * g * fresh2
+    p -= mean / where(scaled, np.sqrt(square) + eps, 1.0) * step
+    return p, mean, square
+
+
+class RAdam(_Averaging):
+    """Rectified Adam (Liu et al. 2020)."""
+
+    update = staticmethod(_radam)
+    compilable = (_radam,)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_betas(betas)
+        check_positive(epsilon=eps, weight_decay=weight_decay)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _update_for(self, group: dict[str, Any]) -> Any:
+        return _either if is_captured() else _radam
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        step = lr / (1 - beta1**stage)
+        correction = 1 - beta2**stage
+        # How many gradients the average of squares amounts to, and in the end.
+        most = 2 / (1 - beta2) - 1
+        length = most - 2 * stage * beta2**stage / correction
+        decay = group["weight_decay"] if group["decoupled_weight_decay"] else 0
+        kept = group["eps"], 1 - beta1, beta2, 1 - beta2, 1 - lr * decay if decay else None
+        if is_captured():
+            scaled = length > 5.0
+            length = where(scaled, length, 5.0)
+            ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+            return where(scaled, step * (ratio * correction) ** 0.5, step), scaled, *kept
+        scaled = length > 5.0
+        if scaled:
+            ratio = (length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length)
+            step = step * (ratio * correction) ** 0.5
+        return step, scaled, *kept
+
+
+def _adamax(p: Any, g: Any, mean: Any, largest: Any, step: Any, eps: Any, fresh1: Any, beta2: Any) -> Any:
+    mean += (g - mean) * fresh1
+    largest = stored(largest, np.maximum(largest * beta2, np.abs(g) + eps))
+    p -= mean / largest * step
+    return p, mean, largest
+
+
+class Adamax(Elementwise):
+    """Adam by the infinity norm (Kingma & Ba 2015)."""
+
+    update = staticmethod(_adamax)
+    remembers = ("exp_avg", "exp_inf")
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_betas(betas)
+        check_positive(epsilon=eps, weight_decay=weight_decay)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        beta1, beta2 = group["betas"]
+        return group["lr"] / (1 - beta1**stage), group["eps"], 1 - beta1, beta2
+
+
+def _update_rows(p: Any, g: Any, at: Any, mean: Any, square: Any, step: int, group: dict[str, Any]) -> None:
+    """Update the rows of a parameter at the given indices, of which none repeats."""
+    beta1, beta2 = group["betas"]
+    first, second = mean[at], square[at]
+    first += (g - first) * (1 - beta1)
+    second += (g * g - second) * (1 - beta2)
+    mean[at], square[at] = first, second
+    rate = group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+    p[at] -= first / (np.sqrt(second) + group["eps"]) * rate
+
+
+class SparseAdam(Optimizer):
+    """Adam for sparse gradients, such as an embedding's: rows without a gradient stay as they are."""
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        if isinstance(lr, TensorBase):
+            check(lr.array.size == 1, "Tensor lr must be 1-element")
+        check(lr > 0.0, f"Invalid learning rate: {lr}")
+        check_lr(lr)
+        check(eps > 0.0, f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        places = [(i, j, p) for i, group in enumerate(self.param_groups) for j, p in enumerate(group["params"])]
+        sparse = [[i, j] for i, j, p in places if p.is_sparse]
+        check(not sparse, f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
+        complexes = [[i, j] for i, j, p in places if p.is_complex()]
+        check(not complexes, f"Complex params at indices {complexes}: SparseAdam does not support complex parameters")
+
+    def step(self, closure: Closure = None) -> Any:
+        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        loss = self._loss_of(closure)
+        for group in self.param_groups:
+            plain, written = without_tensors(group), []
+            for p in group["params"]:
+                if p._grad is None:
+                    continue
+                if not p._grad.is_sparse:
+                    raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
+                state["step"] += 1
+                grad = p._grad.coalesce()
+                values = grad.values().array
+                if not values.size:
+                    continue
+                g = -values if group["maximize"] else values
+                at = tuple(grad.indices().array)
+                _update_rows(p.array, g, at, state["exp_avg"].array, state["exp_avg_sq"].array, state["step"], plain)
+                written.append(p)
+            if written:
+                note_written(written, "SparseAdam.step")
+        return loss

@@ -25,7 +25,7 @@ from ..core.tensor import TensorBase
 from ..kernels import threads
 from ..ops.kinds import view_as_complex, view_as_real
 from . import compiled
-from .optimizer import Closure, Optimizer, note_written
+from .optimizer import Closure, Optimizer, note_written, scalar, zeros_like
 
 ndarray = np.ndarray
 BLOCK = 32_768  # elements: five arrays of them fit a core's second-level cache
@@ -38,6 +38,7 @@ class Elementwise(Optimizer):
     """An optimizer that gives `update`, and says what a parameter's state and numbers are."""
 
     update: Callable[..., Any]
+    remembers: tuple[str, ...] = ()  # the tensors in a parameter's state that `update` takes after the gradient
     compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
 
     def _update_for(self, group: dict[str, Any]) -> Callable[..., Any]:
@@ -45,12 +46,20 @@ class Elementwise(Optimizer):
         return type(self).update
 
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """Return the names of the tensors in a parameter's state that `update` takes after the gradient."""
-        raise NotImplementedError
+        """Return what the options of a group call for of `remembers`."""
+        return self.remembers
+
+    def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
+        """Make the state of a parameter before its first step."""
+        state["step"] = scalar(0.0)
+        for name in self._remembers(group):
+            state[name] = zeros_like(p)
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         """Begin or advance a parameter's state; parameters for which this answers alike take the same numbers."""
-        raise NotImplementedError
+        if not state:
+            self._begin(state, p, group)
+        return advanced(state["step"])
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         """Return what `update` takes last."""
@@ -90,6 +99,13 @@ class Elementwise(Optimizer):
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
         )
+
+    def _made_dense(self, params: list[Any]) -> list[Any]:
+        """Make gradients dense where they are not: for this update it is all the same."""
+        for p in params:
+            if p._grad.is_sparse:
+                p._grad = p._grad.to_dense()
+        return params
 
     def _step_tensors(self, params: list[Any], group: dict[str, Any], read: dict[str, Any]) -> None:
         """Update tensor by tensor, recording the update where grad mode is on.

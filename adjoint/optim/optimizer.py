@@ -375,6 +375,12 @@ def check(truth: Any, problem: str) -> None:
         raise ValueError(problem)
 
 
+def check_positive(**options: float) -> None:
+    """Refuse options below zero."""
+    for name, value in options.items():
+        check(value >= 0.0, f"Invalid {name} value: {value}")
+
+
 def check_betas(betas: tuple[Any, Any]) -> None:
     """Raise if one of two decay rates is not in [0, 1)."""
     for i, beta in enumerate(betas):

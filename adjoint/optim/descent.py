@@ -1,0 +1,388 @@
+"""Gradient descent, plain or averaged, and with steps scaled by the gradients there have been."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import TensorBase
+from ..ops.piecewise import where_p
+from .elementwise import Elementwise, advanced, is_captured, stored
+from .optimizer import ParamsT, check, check_fused, check_lr, check_positive, scalar, zeros_like
+
+__all__ = ["ASGD", "SGD", "Adadelta", "Adagrad", "RMSprop", "Rprop"]
+
+
+def _sgd(p: Any, g: Any, lr: Any) -> Any:
+    p -= g * lr
+    return p
+
+
+def _with_momentum(p: Any, g: Any, buffer: Any, lr: Any, momentum: float, fresh_share: float, nesterov: bool) -> Any:
+    buffer *= momentum
+    buffer += g * fresh_share
+    if nesterov:
+        p -= (g + buffer * momentum) * lr
+    else:
+        p -= buffer * lr
+    return p, buffer
+
+
+class SGD(Elementwise):
+    """Gradient descent with momentum, Nesterov's as well.
+
+    Examples
+    --------
+    >>> w = adjoint.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = adjoint.optim.SGD([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    tensor([0.8000, 1.6000], requires_grad=True)
+    """
+
+    compilable = (_sgd, _with_momentum)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Any = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr(lr)
+        check_positive(momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in (
+                ("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)
+            ):  # fmt: skip
+                group.setdefault(name, value)
+
+    def _update_for(self, group: dict[str, Any]) -> Any:
+        return _sgd if group["momentum"] == 0 else _with_momentum
+
+    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] != 0 else ()
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        if group["momentum"] == 0:
+            return None
+        fresh = state.get("momentum_buffer") is None
+        if fresh:
+            state["momentum_buffer"] = zeros_like(p)
+        return fresh
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        if stage is None:
+            return (group["lr"],)
+        # The first gradient enters whole, whatever the dampening.
+        return group["lr"], group["momentum"], 1.0 if stage else 1.0 - group["dampening"], group["nesterov"]
+
+    def _step_sparse(self, params: list[Any], group: dict[str, Any]) -> list[Any]:
+        """Make gradients dense where they are not: few elements or many, the update is the same."""
+        return self._made_dense(params)
+
+
+def _asgd(p: Any, g: Any, average: Any, eta: Any, keep: Any, share: Any) -> Any:
+    p *= keep
+    p -= g * eta
+    average += (p - average) * share
+    return p, average
+
+
+def _number(lr: Any) -> Any:
+    return lr.item() if isinstance(lr, TensorBase) else lr  # type: ignore[attr-defined]
+
+
+class ASGD(Elementwise):
+    """Averaged gradient descent (Polyak & Juditsky 1992); the average is in ``state[p]["ax"]``."""
+
+    update = staticmethod(_asgd)
+    remembers = ("ax",)
+    compilable = (_asgd,)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_positive(weight_decay=weight_decay)
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        lr = group["lr"]
+        if not state:
+            state.update(eta=scalar(_number(lr)), mu=scalar(1.0))
+            self._begin(state, p, group)
+        step = advanced(state["step"])
+        if is_captured():
+            now = state["eta"].double().clone(), state["mu"].double().clone()
+            state["eta"].copy_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
+            state["mu"].copy_(1 / (step - group["t0"]).clamp(min=1))
+            return now
+        lr = _number(lr)
+        eta, mu = state["eta"].array, state["mu"].array
+        now = float(eta), float(mu)
+        # What the next step will use.
+        eta.fill(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
+        mu.fill(1 / max(1, step - group["t0"]))
+        return now
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        eta, mu = stage
+        return eta, 1 - group["lambd"] * eta, mu
+
+
+def _adagrad(p: Any, g: Any, total: Any, lr: Any, eps: Any) -> Any:
+    total += g * g
+    p -= g / (np.sqrt(total) + eps) * lr
+    return p, total
+
+
+class Adagrad(Elementwise):
+    """Adaptive subgradients (Duchi, Hazan & Singer 2011)."""
+
+    update = staticmethod(_adagrad)
+    remembers = ("sum",)
+    compilable = (_adagrad,)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr(lr)
+        initial = initial_accumulator_value
+        check_positive(lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial, epsilon=eps)
+        defaults = {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        check_fused(fused, foreach, differentiable)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._begin(self.state[p], p, group)
+
+    def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
+        super()._begin(state, p, group)
+        initial = group["initial_accumulator_value"]
+        state["sum"].array[...] = complex(initial, initial) if p.is_complex() else initial
+
+    def share_memory(self) -> None:
+        """Move the state to memory that processes share."""
+        for state in self.state.values():
+            state["sum"].share_memory_()
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        return group["lr"] / (1 + (stage - 1) * group["lr_decay"]), group["eps"]
+
+    def _step_sparse(self, params: list[Any], group: dict[str, Any]) -> list[Any]:
+        """Make gradients dense where they are not: an element without a gradient stays as it is."""
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        return self._made_dense(params)
+
+
+def _adadelta(p: Any, g: Any, square: Any, moved: Any, lr: Any, rho: Any, fresh: Any, eps: Any) -> Any:
+    square *= rho
+    square += g * g * fresh
+    delta = np.sqrt(moved + eps) / np.sqrt(square + eps) * g
+    moved *= rho
+    moved += delta * delta * fresh
+    p -= delta * lr
+    return p, square, moved
+
+
+class Adadelta(Elementwise):
+    """Adadelta (Zeiler 2012)."""
+
+    update = staticmethod(_adadelta)
+    remembers = ("square_avg", "acc_delta")
+    compilable = (_adadelta,)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check(0.0 <= rho <= 1.0, f"Invalid rho value: {rho}")
+        check_positive(epsilon=eps, weight_decay=weight_decay)
+        defaults = {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        return super()._advance(state, p, group) and None
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        return group["lr"], group["rho"], 1 - group["rho"], group["eps"]
+
+
+def _rmsprop(p: Any, g: Any, square: Any, *rest: Any) -> Any:
+    *kept, lr, alpha, fresh, eps, momentum, centered = rest
+    square *= alpha
+    square += g * g * fresh
+    if centered:
+        mean = kept[-1]
+        mean += (g - mean) * fresh
+        scale = np.sqrt(square - mean * mean) + eps
+    else:
+        scale = np.sqrt(square) + eps
+    if momentum is None:
+        p -= g / scale * lr
+    else:
+        buffer = kept[0]
+        buffer *= momentum
+        buffer += g / scale
+        p -= buffer * lr
+    return p, square, *kept
+
+
+class RMSprop(Elementwise):
+    """Hinton's RMSprop; `centered` divides by the standard deviation instead."""
+
+    update = staticmethod(_rmsprop)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_positive(epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        defaults = {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        names = ["square_avg"]
+        if group["momentum"] > 0:
+            names.append("momentum_buffer")
+        if group["centered"]:
+            names.append("grad_avg")
+        return tuple(names)
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        return super()._advance(state, p, group) and None
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        alpha, momentum = group["alpha"], group["momentum"]
+        return group["lr"], alpha, 1 - alpha, group["eps"], momentum if momentum > 0 else None, group["centered"]
+
+
+def _rprop(p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, smallest: Any, largest: Any) -> Any:
+    agreement = g * before
+    turned = agreement < 0
+    changed = where_p(agreement > 0, size * grow, where_p(turned, size * shrink, size))
+    size = stored(size, np.minimum(np.maximum(changed, smallest), largest))
+    g = where_p(turned, 0.0, g)
+    p -= np.sign(g) * size
+    before = stored(before, g)
+    return p, before, size
+
+
+class Rprop(Elementwise):
+    """Resilient backpropagation (Riedmiller & Braun 1993), for full batches."""
+
+    update = staticmethod(_rprop)
+    remembers = ("prev", "step_size")
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check(0.0 < etas[0] < 1.0 < etas[1], f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _pull(self, group: dict[str, Any]) -> Any:
+        return None
+
+    def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
+        return super()._advance(state, p, group) and None
+
+    def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
+        super()._begin(state, p, group)
+        lr = _number(group["lr"])
+        state["step_size"].array[...] = complex(lr, lr) if p.is_complex() else lr
+
+    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        return (*group["etas"], *group["step_sizes"])
