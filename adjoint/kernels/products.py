@@ -1,6 +1,8 @@
-"""Products of many matrices: one per thread, instead of all threads on each.
+"""Products of matrices: who computes them, and with which threads.
 
-oneDNN shares a batch out by itself. With NumPy alone, threads take matrices in turn while BLAS keeps to one.
+BLAS's threads wait for more work by spinning, and take the cores from oneDNN's for milliseconds: where oneDNN is
+there, it computes whatever BLAS would share among threads. It shares a batch of matrices out by itself, too. With
+NumPy alone, threads take the matrices of a batch in turn while BLAS keeps to one.
 """
 
 from __future__ import annotations
@@ -12,8 +14,43 @@ import numpy as np
 
 from . import blas, provider, threads
 
-LARGE = 1 << 18  # products of numbers from which on a batch is shared
+_SMALL = 1 << 12  # elements of two matrices whose product is one thread's
+LARGE = 1 << 18  # products of numbers from which on BLAS takes its threads, and a batch is shared
 _ONE = 1 << 27  # products of numbers in one matrix from which on BLAS shares it as well itself
+
+
+def dot_matrices(x: Any, y: Any) -> Any:
+    """Return the product of two matrices, in one dtype that BLAS has."""
+    if x.size <= _SMALL >= y.size:
+        return x.dot(y)  # `@` takes 0.4 µs more, and five times as long for (n, 1) @ (1, m)
+    result = _shared(x, y, None)
+    return x.dot(y) if result is None else result
+
+
+def dot_add(x: Any, y: Any, bias: Any) -> Any:
+    """Return the product of two matrices, with `bias` added to each row."""
+    result = None if x.size <= _SMALL >= y.size else _shared(x, y, bias)
+    if result is None:
+        result = x.dot(y)
+        result += bias
+    return result
+
+
+def dot_into(x: Any, y: Any, out: Any) -> None:
+    """Write the product of two matrices, or of two batches of them, to `out`."""
+    dnn = provider.onednn("matmul", x, x.size * y.shape[-1])
+    if dnn is None or y.dtype is not x.dtype or not out.flags.c_contiguous or not dnn.matmul(x, y, out):
+        np.matmul(x, y, out=out)
+
+
+def _shared(x: Any, y: Any, bias: Any) -> Any:
+    """Return the product where oneDNN's threads compute it, else None."""
+    rows, columns = x.shape[0], y.shape[-1]
+    dnn = provider.onednn("matmul", x, x.size * columns)
+    if dnn is None or y.ndim != 2 or x.ndim != 2 or y.dtype is not x.dtype or x.shape[1] != y.shape[0]:
+        return None
+    out = np.empty((rows, columns), x.dtype)
+    return out if dnn.matmul(x, y, out, bias) else None
 
 
 def multiply_batches(x: Any, y: Any) -> Any:
