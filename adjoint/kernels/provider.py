@@ -28,7 +28,7 @@ ONEDNN = {
     "eltwise": 1 << 14,
     "convolution": 1 << 12,
     "pooling": 1 << 16,
-    "matmul": 1 << 18,  # products of numbers, from which on BLAS would wake its threads
+    "matmul": (1 << 18) + 1,  # products of numbers, from which on BLAS would wake its threads
     "bmm": 1 << 18,
 }
 NUMBA = {
