@@ -16,5 +16,6 @@ def lead_to(package: str, homes: dict[str, str]) -> None:
     for home, paths in homes.items():
         module = importlib.import_module(f"{package}.{home}")
         for path in paths.split():
-            sys.modules[f"{package}.{path}"] = module
-            setattr(sys.modules[package], path, module)
+            parent, _, name = f"{package}.{path}".rpartition(".")
+            sys.modules[f"{parent}.{name}"] = module
+            vars(sys.modules[parent]).setdefault(name, module)  # a function of the same name goes first, as in torch

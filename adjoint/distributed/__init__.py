@@ -6,19 +6,17 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from . import distributed_c10d
-from .checks import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
 from .collectives import *  # noqa: F403
 from .device_mesh import DeviceMesh, init_device_mesh
-from .failures import DistBackendError, DistError, DistNetworkError, DistStoreError
+from .engines import ReduceOp, reduce_op
 from .groups import *  # noqa: F403
-from .messages import *  # noqa: F403
 from .objects import *  # noqa: F403
-from .reductions import ReduceOp, reduce_op
-from .works import Work
+from .watch import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
+from .works import DistBackendError, DistError, DistNetworkError, DistStoreError, Work
 
 # Loaded when a program first says them.
 _ROOMS_LATER = frozenset({"algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim"})
-_NAMES_LATER = {"GradBucket": "buckets"}
+_NAMES_LATER = {"GradBucket": "reducer"}
 
 
 def __getattr__(name: str) -> _Any:

@@ -15,12 +15,12 @@ from ..core.tensor import TensorBase, note_write
 from ..errors import describe
 from ..nn.modules.module import Module
 from ..nn.parallel.data_parallel import _moved
-from .algorithms.join import Join, Joinable, JoinHook
-from .failures import DistBackendError
+from .algorithms import Join, Joinable, JoinHook
+from .engines import ReduceOp
 from .groups import ProcessGroup, resolved
 from .objects import all_gather_object
 from .reducer import Reducer
-from .reductions import ReduceOp
+from .works import DistBackendError
 
 __all__ = ["DistributedDataParallel"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import checks, collectives, failures, groups, messages, objects, reductions, works
+from . import collectives, engines, groups, objects, watch, works
 
 __all__ = ["_get_default_group"]
 
@@ -11,7 +11,7 @@ def _get_default_group() -> groups.ProcessGroup:
     return groups.resolved(None)
 
 
-for _room in (checks, collectives, failures, groups, messages, objects, reductions, works):
+for _room in (collectives, engines, groups, objects, watch, works):
     for _name in _room.__all__:
         globals()[_name] = getattr(_room, _name)
         __all__.append(_name)

@@ -15,12 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
-from .calls import Call, here
-from .checks import Check, debugging
 from .engines.mpi import MpiEngine, mpi
-from .failures import DistBackendError
-from .watch import Watch
-from .works import Work
+from .watch import Check, Watch, debugging
+from .works import Call, DistBackendError, Work, here
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend",

@@ -1,21 +1,77 @@
-"""Collectives on their way: the handle that ``async_op=True`` returns, and how everything here waits."""
+"""Collectives that are under way: who called them where, their ends, and what goes wrong between processes."""
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.tensor import caller, ours
+from ..errors import place
 from ..futures import Future
-from .calls import Call
-from .failures import DistBackendError
 
 if TYPE_CHECKING:
     from .groups import ProcessGroup
 
-__all__ = ["Work"]
+__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "Work"]
+
+
+class DistError(RuntimeError):
+    """Something went wrong between the processes of a group."""
+
+
+class DistBackendError(DistError):
+    """A collective did not end: somebody did not come, or came with another one."""
+
+
+class DistNetworkError(DistError):
+    """Processes could not reach each other."""
+
+
+class DistStoreError(DistError):
+    """What processes tell each other beside the collectives was lost."""
+
+
+class Call(NamedTuple):
+    """A collective that this process has called."""
+
+    op: str
+    number: int
+    group: str
+    what: str
+    code: Any
+    lasti: int
+
+    @property
+    def site(self) -> str:
+        """The line of the program that made the call."""
+        return place(self.code, self.lasti) or "?"
+
+    def __str__(self) -> str:
+        number = "" if self.number < 0 else f" #{self.number}"
+        return f"{self.op}{number} of group {self.group}"
+
+
+def here(op: str, number: int, group: str, what: str) -> Call:
+    """Return the call that is being made now."""
+    return Call(op, number, group, what, *caller())
+
+
+def main_thread_at() -> str:
+    """Return where in the program the main thread is now."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    inner = frame
+    while frame is not None and frame.f_code.co_filename in ours:
+        frame = frame.f_back
+    frame = frame or inner
+    if frame is None:
+        return "?"
+    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+
 
 _SPINS = 40  # looks without a pause: most collectives inside one machine end before
 _YIELDS = 400  # looks that let somebody else run in between

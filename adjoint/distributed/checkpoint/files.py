@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core import device as devices
 from ...core import dtypes
-from ...core.tensor import note_write
+from ...core.tensor import TensorBase, note_write
 from ...futures import Future
 from ...ops.convert import concrete
 from ...ops.create import finish
@@ -30,9 +30,64 @@ from ...serialization.sources import opened
 from ..collectives import barrier
 from ..groups import is_initialized, resolved
 from ..objects import all_gather_object, broadcast_object_list
-from .leaves import Leaf, leaves_of
+from ..shards import ShardedParameter
 
-__all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter", "async_save", "exists", "load", "save"]
+__all__ = [
+    "CheckpointException", "FileSystemReader", "FileSystemWriter", "Leaf", "async_save", "exists", "leaves_of", "load",
+    "save",
+]  # fmt: skip
+
+
+class Leaf:
+    """A value in nested dicts and lists: its name is the way to it."""
+
+    def __init__(self, path: tuple[Any, ...], holder: Any, value: Any) -> None:
+        self.path, self.holder, self.value = path, holder, value
+        self.name = ".".join(map(str, path))
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor, whole or in part."""
+        return isinstance(self.value, TensorBase)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether every rank has another part of it."""
+        return isinstance(self.value, ShardedParameter)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole tensor."""
+        return tuple(self.value.full_shape if self.is_part else self.value.array.shape)
+
+    @property
+    def start(self) -> int:
+        """The number of its first element in the whole tensor."""
+        return int(self.value.start) if self.is_part else 0
+
+    def replace(self, value: Any) -> None:
+        """Put another value in its place."""
+        self.holder[self.path[-1]] = value
+
+
+def leaves_of(state_dict: dict[str, Any]) -> list[Leaf]:
+    """Return the leaves of nested dicts and lists; objects that have a ``state_dict()`` are asked for it."""
+    found = list(_leaves(state_dict, ()))
+    names = [leaf.name for leaf in found]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"two values of the state dict have the same name: {', '.join(twice[:3])}")
+    return found
+
+
+def _leaves(holder: Any, path: tuple[Any, ...]) -> Iterator[Leaf]:
+    for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
+        way = (*path, key)
+        if isinstance(value, dict | list) and value:
+            yield from _leaves(value, way)
+        else:
+            yield Leaf(way, holder, value)
+
 
 _MANIFEST = "manifest.json"
 _FORMAT = "adjoint distributed checkpoint 1"

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..reductions import ReduceOp
+from . import ReduceOp
 
 __all__ = ["MpiEngine", "mpi"]
 

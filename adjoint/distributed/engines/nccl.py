@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..reductions import ReduceOp
+from . import ReduceOp
 
 __all__ = ["NcclEngine"]
 

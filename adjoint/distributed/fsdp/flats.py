@@ -1,7 +1,8 @@
-"""The parameters of one unit as one vector: each rank holds a part, and all of it is there while the unit computes."""
+"""Parameters of one call laid end to end, each rank holding a part, and the pages of memory of the whole."""
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +15,30 @@ from ...core.tensor import note_write
 from ...errors import describe
 from ...nn.parameter import Parameter
 from ...ops.create import finish
+from ..engines import ReduceOp
 from ..groups import ProcessGroup
-from ..reductions import ReduceOp
 from ..shards import ShardedParameter
-from .pages import Pages
 
-__all__ = ["Entry", "Flat"]
+__all__ = ["Entry", "Flat", "Pages"]
+
+
+class Pages:
+    """Memory for a parameter that is gathered: the graph keeps arrays of it, and the system gets the pages back.
+
+    After `release` the arrays read zeros until somebody fills them again. Where the system cannot take pages back,
+    they stay.
+    """
+
+    def __init__(self, count: int, dtype: Any) -> None:
+        size = max(1, count * dtype.itemsize)
+        flags = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+        self._map = mmap.mmap(-1, size, flags=flags) if flags else mmap.mmap(-1, size)
+        self.array: Any = np.frombuffer(self._map, dtype, count)
+
+    def release(self) -> None:
+        """Give the pages back."""
+        if hasattr(self._map, "madvise") and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
 
 _MOST_ON_THEIR_WAY = 2

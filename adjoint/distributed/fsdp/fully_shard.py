@@ -14,8 +14,8 @@ from ...core.tensor import TensorBase
 from ...nn.modules.module import Module
 from ...ops.create import finish
 from ..data_parallel import _tensors_in
+from ..engines import ReduceOp
 from ..groups import resolved
-from ..reductions import ReduceOp
 from .flats import Entry, Flat
 
 __all__ = ["FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard"]

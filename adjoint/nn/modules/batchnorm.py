@@ -187,7 +187,7 @@ class SyncBatchNorm(_BatchNorm):
             from ... import distributed
 
             if distributed.is_initialized() and distributed.get_world_size(self.process_group) > 1:
-                from ...distributed.batch_norm import synchronised  # the same room
+                from ...distributed.nn import synchronised  # the same room
 
                 self._check_input_dim(input)
                 return synchronised(self, input, self._momentum())

@@ -15,7 +15,7 @@ import numpy as np
 from mpi4py import MPI
 
 import adjoint.distributed as dist
-from adjoint.distributed.reductions import ReduceOp
+from adjoint.distributed.engines import ReduceOp
 
 CODES = {0: np.int8, 1: np.uint8, 2: np.int32, 4: np.int64, 7: np.float32, 8: np.float64}
 REDUCE = {0: MPI.SUM, 1: MPI.PROD, 2: MPI.MAX, 3: MPI.MIN}

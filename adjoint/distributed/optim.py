@@ -1,16 +1,17 @@
-"""`ZeroRedundancyOptimizer`: each process keeps the state of some parameters, updates those, and tells the others."""
+"""Optimizers of several processes: each holds the state of a part of the parameters."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...core import device as devices
-from ...core.tensor import note_write
-from ...errors import describe
-from ...optim.optimizer import Optimizer
-from ..algorithms.join import Join, Joinable, JoinHook
-from ..groups import get_group_rank, resolved
-from ..objects import gather_object
+from .._paths import lead_to
+from ..core import device as devices
+from ..core.tensor import note_write
+from ..errors import describe
+from ..optim.optimizer import Optimizer
+from .algorithms import Join, Joinable, JoinHook
+from .groups import get_group_rank, resolved
+from .objects import gather_object
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
@@ -200,3 +201,6 @@ def _by_dtype(params: list[Any]) -> list[list[Any]]:
     for p in params:
         alike.setdefault(p.array.dtype, []).append(p)
     return list(alike.values())
+
+
+lead_to("adjoint.distributed", {"optim": "optim.zero_redundancy_optimizer"})

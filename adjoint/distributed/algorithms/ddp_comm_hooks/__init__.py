@@ -1,5 +1,0 @@
-"""What `DistributedDataParallel` sends in place of its buckets."""
-
-from __future__ import annotations
-
-from . import default_hooks

@@ -1,7 +1,0 @@
-"""Optimizers of several processes."""
-
-from __future__ import annotations
-
-from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
-
-__all__ = ["ZeroRedundancyOptimizer"]
