@@ -41,6 +41,9 @@ class Absent:
     def __getitem__(self, item: Any) -> Absent:
         return self
 
+    def __iter__(self) -> NoReturn:
+        raise NotImplementedError(f"{self._name} is not offered by adjoint: there is nothing in it to go over")
+
     def __or__(self, other: Any) -> Any:
         return Any
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -16,7 +17,7 @@ from .. import _C, printing, subclasses, version
 from ..core import dtypes
 from ..core.layout import layout
 from ..core.size import Size
-from .absent import AbsentModule
+from .absent import Absent, AbsentModule
 from .harmless import ADDED, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
@@ -99,6 +100,9 @@ def _module_of(rest: str) -> types.ModuleType | None:
             raise ModuleNotFoundError(name=name)
         for added, value in ADDED.get(rest, {}).items():
             module.__dict__.setdefault(added, value)
+        if rest.startswith("testing._internal."):
+            # Suites import dozens of names from these at once, and may never use the one that is lacking.
+            module.__dict__.setdefault("__getattr__", functools.partial(_lacking, f"torch.{rest}"))
         return module
     except ModuleNotFoundError as error:
         # Only where it is this module that is missing, or one on the way to it.
@@ -106,6 +110,13 @@ def _module_of(rest: str) -> types.ModuleType | None:
             raise
     names = offered(rest)
     return None if names is None else AbsentModule(f"torch.{rest}", names, _inside)
+
+
+def _lacking(module: str, name: str) -> Any:
+    """Return what stands for a name that a module lacks."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return Absent(f"{module}.{name}")
 
 
 def _functorch(name: str) -> types.ModuleType:

@@ -9,8 +9,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..nn.modules.conversion import parse_to
 from ..nn.modules.module import Module
-from ..nn.modules.speech import parse_to
 from ..tree import MappingKey, SequenceKey
 from .absent import Absent
 from .lists import FOREACH, foreach
@@ -183,7 +183,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
     "package": {}, "quantization": {}, "masked": {}, "futures": {}, "profiler": {},
-    "backends.quantized": {}, "backends.xeon": {},
+    "backends.quantized": {"engine": "none", "supported_engines": ["none"]}, "backends.xeon": {},
     "backends.opt_einsum": {"is_available": no, "enabled": False},
     "backends.cpu": {"get_capabilities": answer({}), "get_cpu_capability": answer("DEFAULT")},
     "backends.xnnpack": {"enabled": False}, "backends.nnpack": {"is_available": no},

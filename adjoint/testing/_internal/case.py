@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor import TensorBase
-from ...ops import create
+from ...ops import create, namespace
 from ...ops.random import manual_seed
+from ...sparse import sparse_coo_tensor
 from ..comparison import Failure, Options, compare, message_of
+from ..creation import make_tensor
+from .expectations import AssertRaisesContextIgnoreNotImplementedError, Expectations
 from .flags import SEED, TEST_SKIP_FAST
 
 __all__ = ["TestCase", "set_rng_seed"]
@@ -105,13 +108,17 @@ def _same_kind(x: Any, y: Any) -> tuple[Any, Any]:
     return (x, y) if both[0] == both[1] else (x + 0, y + 0)
 
 
-class TestCase(unittest.TestCase):
+class TestCase(Expectations):
     """A test case whose `assertEqual` compares tensors, numbers and containers of them within a tolerance."""
 
     __test__ = False  # this one is a base; pytest collects what is made of it
     maxDiff = None
     _precision: float = 0
     _rel_tol: float = 0
+    _ignore_not_implemented_error = False
+
+    def __init__(self, method_name: str = "runTest", methodName: str = "runTest") -> None:
+        super().__init__(method_name if method_name != "runTest" else methodName)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -183,6 +190,22 @@ class TestCase(unittest.TestCase):
         with self.assertRaises(AssertionError, msg=msg):
             self.assertEqual(x, y, msg, atol=atol, rtol=rtol, **kwargs)
 
+    def assertRaises(self, expected_exception: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """Fail unless an exception is raised; leave the test out for NotImplementedError where the case says so."""
+        if not self._ignore_not_implemented_error:
+            return super().assertRaises(expected_exception, *args, **kwargs)
+        context: Any = AssertRaisesContextIgnoreNotImplementedError(expected_exception, self)
+        return context.handle("assertRaises", args, kwargs)
+
+    def assertRaisesRegex(  # type: ignore[override]
+        self, expected_exception: Any, expected_regex: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Fail unless an exception with a text is raised, as `assertRaises` does."""
+        if not self._ignore_not_implemented_error:
+            return super().assertRaisesRegex(expected_exception, expected_regex, *args, **kwargs)
+        context: Any = AssertRaisesContextIgnoreNotImplementedError(expected_exception, self, expected_regex)
+        return context.handle("assertRaisesRegex", args, kwargs)
+
     def assertEqualIgnoreType(self, *args: Any, **kwargs: Any) -> None:
         """Compare without regard to dtypes."""
         self.assertEqual(*args, exact_dtype=False, **kwargs)
@@ -238,4 +261,31 @@ class TestCase(unittest.TestCase):
         given: Any = tensor_like if isinstance(tensor_like, TensorBase) else create.tensor(tensor_like, dtype=dtype)
         result = torch_fn(given)
         expected: Any = np_fn(given.detach().cpu().numpy())
-        self.assertEqual(result, create.as_tensor(np.asarray(expected)), exact_dtype=False, **kwargs)
+        if isinstance(expected, np.ndarray):
+            expected = create.from_numpy(np.ascontiguousarray(expected).reshape(expected.shape))
+        self.assertEqual(expected, result, **kwargs)
+
+    def compare_with_reference(self, torch_fn: Any, ref_fn: Any, sample_input: Any, **kwargs: Any) -> None:
+        """Compare what a function of tensors and one of arrays make of the same sample."""
+        arrays = sample_input.numpy()
+        actual = torch_fn(sample_input.input, *sample_input.args, **sample_input.kwargs)
+        expected = ref_fn(arrays.input, *arrays.args, **arrays.kwargs)
+        self.assertEqual(actual, expected, exact_device=False, **kwargs)
+
+    def safeToDense(self, t: Any) -> Any:
+        """Return a tensor in which every element is held."""
+        return t.to_dense()
+
+    def genSparseTensor(
+        self, size: Any, sparse_dim: int, nnz: int, is_uncoalesced: bool, device: Any, dtype: Any
+    ) -> tuple[Any, Any, Any]:
+        """Return a random sparse tensor, and copies of its indices and values."""
+        dense = list(size[sparse_dim:])
+        values = make_tensor([nnz, *dense], device=device, dtype=dtype, low=-1, high=1)
+        rows = [np.random.randint(0, max(n, 1), nnz) for n in size[:sparse_dim]]
+        indices: Any = create.as_tensor(np.asarray(rows, dtype=np.int64).reshape(sparse_dim, nnz))
+        if is_uncoalesced:
+            indices, values = namespace.cat([indices, indices], -1), namespace.cat([values, values], 0)
+        x = sparse_coo_tensor(indices, values, size, dtype=dtype, device=device)
+        x = x if is_uncoalesced else x.coalesce()
+        return x, x._indices().clone(), x._values().clone()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import os
 import unittest
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ...core import dtypes as kinds
 from .case import TestCase
+from .common_dtype import get_all_dtypes
 from .flags import TEST_CUDA
 from .parametrization import (
     Variant,
@@ -79,12 +82,39 @@ class CUDATestBase(DeviceTypeTestBase):
         return "cuda:0"
 
 
+# By which a program that runs a suite chooses kinds of device: names with commas between them.
+PYTORCH_TESTING_DEVICE_ONLY_FOR_KEY = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
+PYTORCH_TESTING_DEVICE_EXCEPT_FOR_KEY = "PYTORCH_TESTING_DEVICE_EXCEPT_FOR"
 device_type_test_bases = [CPUTestBase, *([CUDATestBase] if TEST_CUDA else [])]
 
 
 def get_device_type_test_bases() -> list[Any]:
     """Return the classes of the kinds of device that there are."""
     return list(device_type_test_bases)
+
+
+def filter_desired_device_types(device_type_test_bases: Any, except_for: Any = None, only_for: Any = None) -> list[Any]:
+    """Return those of several classes whose kind of device a test is for."""
+    found = [b for b in device_type_test_bases if except_for is None or b.device_type not in _named(except_for)]
+    return [b for b in found if only_for is None or b.device_type in _named(only_for)]
+
+
+def get_desired_device_type_test_bases(
+    except_for: Any = None,
+    only_for: Any = None,
+    include_lazy: bool = False,
+    allow_mps: bool = False,
+    allow_xpu: bool = False,
+    include_meta: bool = False,
+    allow_hpu: bool = False,
+) -> list[Any]:
+    """Return the classes of the kinds of device that a test, and whoever runs the suite, ask for."""
+    found = filter_desired_device_types(device_type_test_bases, except_for, only_for)
+    only, without = (
+        [name for name in os.environ.get(key, "").split(",") if name] or None
+        for key in (PYTORCH_TESTING_DEVICE_ONLY_FOR_KEY, PYTORCH_TESTING_DEVICE_EXCEPT_FOR_KEY)
+    )
+    return filter_desired_device_types(found, without, only)
 
 
 def get_all_device_types() -> list[str]:
@@ -104,6 +134,8 @@ def instantiate_device_type_tests(
     include_lazy: bool = False,
     allow_mps: bool = False,
     allow_xpu: bool = False,
+    include_meta: bool = False,
+    allow_hpu: bool = False,
 ) -> None:
     """Put in the place of a class of tests one for each kind of device, each test in its variants.
 
@@ -117,12 +149,8 @@ def instantiate_device_type_tests(
     for test_name in tests:
         if test_name in vars(generic_test_class):
             delattr(generic_test_class, test_name)
-    for base in device_type_test_bases:
+    for base in get_desired_device_type_test_bases(except_for, only_for):
         kind = base.device_type
-        if (except_for is not None and kind in _named(except_for)) or (
-            only_for is not None and kind not in _named(only_for)
-        ):
-            continue
         made: Any = type(f"{name}{kind.upper()}", (base, generic_test_class), {"__test__": True})
         made.__module__ = generic_test_class.__module__
         for test_name, test in tests.items():
@@ -141,7 +169,7 @@ def _instantiate(cls: Any, generic: Any, name: str, test: Any) -> None:
         for given in chosen if chosen is not None and "dtype" not in kwargs else [None]:
             more = {} if given is None else {("dtypes" if isinstance(given, tuple) else "dtype"): given}
             dtype = kwargs.get("dtype", given)
-            names = [name, suffix, cls.device_type, "" if dtype is None else _dtype_suffix(dtype)]
+            names = [name, suffix, cls.device_type, "" if dtype is None else _dtype_test_suffix(dtype)]
             if "dtype" in kwargs and suffix.endswith(dtype_name(dtype)):
                 # What `ops` and its like yield ends in the dtype; the device stands before it.
                 names[1] = suffix.removesuffix(dtype_name(dtype)).rstrip("_")
@@ -151,8 +179,16 @@ def _instantiate(cls: Any, generic: Any, name: str, test: Any) -> None:
             setattr(cls, full, variant)
 
 
-def _dtype_suffix(dtype: Any) -> str:
+def _dtype_test_suffix(dtype: Any) -> str:
     return "_".join(dtype_name(d) for d in dtype) if isinstance(dtype, list | tuple) else dtype_name(dtype)
+
+
+def _update_param_kwargs(param_kwargs: dict[str, Any], name: str, value: Any) -> None:
+    """Give a test an argument in the place of one of that name; several values go by the plural."""
+    param_kwargs.pop(name, None)
+    param_kwargs.pop(f"{name}s", None)
+    if value is not None:
+        param_kwargs[f"{name}s" if isinstance(value, list | tuple) else name] = value
 
 
 def _dtypes_of(test: Any, kind: str) -> list[Any] | None:
@@ -307,6 +343,11 @@ skipMPS, skipXPU, skipMeta = skipMPSIf(True, "not on MPS"), skipXPUIf(True, "not
 skipXLA, skipLazy, skipHPU = skipXLAIf(True, "not on XLA"), skipLazyIf(True, "not lazy"), skipHPUIf(True, "not on HPU")
 skipCPUIfNoMkl = skipCPUIfNoMklSparse = skipCPUIfNoMkldnn = skipCPUIf(True, "there is no MKL here")
 skipCUDAIfNoCudnn = skipCUDAIf(True, "cuDNN is not used")
+skipCUDAIfNoMiopen = skipCUDAIfNotMiopenSuggestNHWC = skipCUDAIf(True, "MIOpen is not used")
+skipCUDAIfNotRocm = skipCUDAIf(True, "ROCm is not used")
+skipCUDAIfNoCusparseGeneric = skipCUDAIfNoHipsparseGeneric = skipCUDAIf(True, "cuSPARSE is not used")
+skipCUDAIfNoSparseGeneric = skipCUDAIfNoCusparseGeneric
+skipPRIVATEUSE1 = skipPRIVATEUSE1If(True, "not on PRIVATEUSE1")
 
 
 def _same(fn: Any) -> Any:
@@ -319,8 +360,27 @@ def _same_or_decorator(func: Any = None, *, msg: str = "") -> Any:
 
 
 skipCPUIfNoLapack = skipCPUIfNoFFT = disableMkldnn = disablecuDNN = skipCUDAIfNoMagma = skipCUDAIfNoCusolver = _same
-skipCUDAIfNoMagmaAndNoCusolver = skipCUDAIfNoMagmaAndNoLinalgsolver = skipCUDAIfMiopen = _same
+skipCUDAIfNoCusolverROCMIfNoMagma = skipCUDAIfNoMagmaAndNoCusolver = skipCUDAIfNoMagmaAndNoLinalgsolver = (
+    skipCUDAIfMiopen
+) = _same
 skipCUDAIfRocm = _same_or_decorator
+
+
+def _takes_versions(versions: Any = None) -> Callable[[Test], Test]:
+    """Leave a test as it is: no version of CUDA, cuDNN or ROCm makes a difference here."""
+    return _same
+
+
+skipCUDAVersionIn = skipCUDAIfVersionLessThan = skipCUDAIfCudnnVersionLessThan = _takes_versions
+skipCUDAIfRocmVersionLessThan = skipCUDAIfRocmHipBlasltVersionLessThan = _takes_versions
+
+
+def has_cusolver() -> bool:
+    """Return False: cuSOLVER is CuPy's affair."""
+    return False
+
+
+has_hipsolver = has_cusolver
 
 
 class onlyOn:
@@ -339,6 +399,7 @@ class onlyOn:
 
 
 onlyCPU, onlyCUDA, onlyMPS, onlyXPU = onlyOn("cpu"), onlyOn("cuda"), onlyOn("mps"), onlyOn("xpu")
+onlyCUDAAndPRIVATEUSE1 = onlyOn(("cuda", "privateuse1"))
 onlyHPU, onlyPRIVATEUSE1, onlyAccelerator = onlyOn("hpu"), onlyOn("privateuse1"), onlyOn(("cuda", "mps", "xpu"))
 
 
@@ -394,6 +455,7 @@ expectedFailureCPU, expectedFailureCUDA = expectedFailure("cpu"), expectedFailur
 expectedFailureMPS, expectedFailureXPU = expectedFailure("mps"), expectedFailure("xpu")
 expectedFailureMeta, expectedFailureXLA = expectedFailure("meta"), expectedFailure("xla")
 expectedFailureHPU = expectedFailure("hpu")
+expectedFailureMPSComplex = expectedFailureMPSPre14 = expectedFailureMPSPre15 = expectedFailureMPS
 
 
 def largeTensorTest(size: Any, device: Any = None, inductor: bool = False) -> Callable[[Test], Test]:
@@ -410,8 +472,6 @@ def largeTensorTest(size: Any, device: Any = None, inductor: bool = False) -> Ca
 
 
 def _free_memory() -> int:
-    import os
-
     try:
         return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):  # not every system tells
@@ -431,6 +491,12 @@ class OpDTypes(enum.Enum):
     any_one = 4
     none = 5
     any_common_cpu_cuda_one = 6
+
+
+ANY_DTYPE_ORDER = (
+    kinds.float32, kinds.float64, kinds.complex64, kinds.complex128, kinds.float16, kinds.bfloat16, kinds.int64,
+    kinds.int32, kinds.int16, kinds.int8, kinds.uint8, kinds.bool_, kinds.float8_e4m3fn, kinds.float8_e5m2,
+)  # fmt: skip
 
 
 class ops(_TestParametrizer):
@@ -454,16 +520,19 @@ class ops(_TestParametrizer):
         asked = self.opinfo_dtypes
         if asked is OpDTypes.none:
             return [None]
+        backward = asked in (OpDTypes.supported_backward, OpDTypes.unsupported_backward)
+        taken = set(op.supported_backward_dtypes(kind) if backward else op.supported_dtypes(kind))
         if not isinstance(asked, OpDTypes):
-            found = [d for d in asked if d in op.supported_dtypes(kind)]
-        elif asked in (OpDTypes.supported_backward, OpDTypes.unsupported_backward):
-            found = list(op.supported_backward_dtypes(kind))
+            found = set(asked)
+        elif asked in (OpDTypes.unsupported, OpDTypes.unsupported_backward):
+            found = set(get_all_dtypes()) - taken
         else:
-            found = list(op.supported_dtypes(kind))
+            found = taken
         if self.allowed_dtypes is not None:
-            found = [d for d in found if d in self.allowed_dtypes]
-        one = asked in (OpDTypes.any_one, OpDTypes.any_common_cpu_cuda_one)
-        return found[:1] if one else sorted(found, key=str)
+            found &= self.allowed_dtypes
+        if asked in (OpDTypes.any_one, OpDTypes.any_common_cpu_cuda_one):
+            return [d for d in ANY_DTYPE_ORDER if d in found][:1]
+        return sorted(found, key=str)
 
     def _parametrize_test(self, test: Any, generic_cls: Any, device_cls: Any) -> Iterator[Variant]:
         if device_cls is None:
@@ -473,11 +542,11 @@ class ops(_TestParametrizer):
             for dtype in self._dtypes(op, device_cls.device_type):
                 kwargs = {"op": op} if dtype is None else {"op": op, "dtype": dtype}
                 suffix = name if dtype is None else f"{name}_{dtype_name(dtype)}"
-                yield test, suffix, kwargs, _decorators_of(op, test, device_cls, dtype)
+                yield test, suffix, kwargs, _decorators_of(op, test, generic_cls, device_cls.device_type, dtype)
 
 
-def _decorators_of(op: Any, test: Any, device_cls: Any, dtype: Any) -> Callable[[dict[str, Any]], Any]:
+def _decorators_of(op: Any, test: Any, generic: Any, kind: str, dtype: Any) -> Callable[[dict[str, Any]], Any]:
     ask = getattr(op, "get_decorators", None)
     if ask is None:
         return no_decorators
-    return lambda kwargs: ask(device_cls.__name__, test.__name__, device_cls.device_type, dtype, kwargs)
+    return lambda kwargs: ask(generic.__name__, test.__name__, kind, dtype, kwargs)

@@ -25,12 +25,20 @@ from ...core.dtypes import (
 
 Dtypes = tuple[dtypes.dtype, ...]
 
-_floating: Dtypes = (float32, float64)
-_complex: Dtypes = (complex64, complex128)
-_integral: Dtypes = (uint8, int8, int16, int32, int64)
-_float8: Dtypes = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz)
-
 float_to_corresponding_complex_type_map = {float32: complex64, float64: complex128}
+
+
+class _dispatch_dtypes(tuple[Any, ...]):
+    """Dtypes of some kinds: another tuple can be added, and the sum is one of these."""
+
+    def __add__(self, other: Any) -> _dispatch_dtypes:
+        assert isinstance(other, tuple)
+        return _dispatch_dtypes(tuple.__add__(self, other))
+
+
+def _validate_dtypes(*dtypes: Any) -> Dtypes:
+    """Return the arguments, all of which are dtypes."""
+    return _joined(dtypes)
 
 
 def _joined(*groups: Any) -> Dtypes:
@@ -42,12 +50,18 @@ def _joined(*groups: Any) -> Dtypes:
                 raise TypeError(f"expected a dtype, not {d!r}")
             if d not in found:
                 found.append(d)
-    return tuple(found)
+    return _dispatch_dtypes(found)
+
+
+_floating = _dispatch_dtypes((float32, float64))
+_complex = _dispatch_dtypes((complex64, complex128))
+_integral = _dispatch_dtypes((uint8, int8, int16, int32, int64))
+_float8 = _dispatch_dtypes((float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz))
 
 
 def empty_types() -> Dtypes:
     """Return no dtypes."""
-    return ()
+    return _dispatch_dtypes()
 
 
 def floating_types() -> Dtypes:
@@ -77,7 +91,7 @@ def floating_and_complex_types_and(*dtypes: Any) -> Dtypes:
 
 def double_types() -> Dtypes:
     """Return double precision, real and complex."""
-    return (float64, complex128)
+    return _dispatch_dtypes((float64, complex128))
 
 
 def complex_types() -> Dtypes:
@@ -133,6 +147,21 @@ def float8_types() -> Dtypes:
 def float8_types_and(*dtypes: Any) -> Dtypes:
     """Return floating types of eight bits, and others."""
     return _joined(_float8, dtypes)
+
+
+def all_types_complex_float8_and(*dtypes: Any) -> Dtypes:
+    """Return all of floating, integer and complex types, those of eight bits too, and others."""
+    return _joined(_floating, _integral, _complex, _float8, dtypes)
+
+
+def all_mps_types() -> Dtypes:
+    """Return the dtypes that Apple's GPUs compute in."""
+    return _joined((float32, float16, bfloat16), _integral)
+
+
+def all_mps_types_and(*dtypes: Any) -> Dtypes:
+    """Return the dtypes that Apple's GPUs compute in, and others."""
+    return _joined(all_mps_types(), dtypes)
 
 
 def custom_types(*dtypes: Any) -> Dtypes:

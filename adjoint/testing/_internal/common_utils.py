@@ -7,37 +7,66 @@ import types
 import unittest
 from typing import Any
 
-from ...autograd.gradcheck import gradcheck as _gradcheck
-from ...autograd.gradcheck import gradgradcheck as _gradgradcheck
 from ..creation import make_tensor
-from . import case, contexts, flags, parametrization, samples, skips
+from . import case, contexts, expectations, flags, gradients, parametrization, samples, skips, tracking
 from .case import *  # noqa: F403
+from .case import TestCase
 from .contexts import *  # noqa: F403
+from .expectations import *  # noqa: F403
 from .flags import *  # noqa: F403
+from .gradients import *  # noqa: F403
 from .parametrization import *  # noqa: F403
 from .parametrization import _TestParametrizer
 from .samples import *  # noqa: F403
 from .skips import *  # noqa: F403
+from .tracking import *  # noqa: F403
 
 __all__ = [
-    "copy_func", "gradcheck", "gradgradcheck", "load_tests", "make_tensor", "parse_cmd_line_args", "run_tests", "shell",
-    *case.__all__, *contexts.__all__, *flags.__all__, *parametrization.__all__, *samples.__all__, *skips.__all__,
+    "NestedTensorTestCase", "NoTest", "TestCaseBase", "check_test_defined_in_running_script",
+    "copy_func", "custom_op", "load_tests", "make_tensor", "parse_cmd_line_args",
+    "raise_on_run_directly", "run_tests", "scoped_load_inline", "set_running_script_path", "shell",
+    *case.__all__, *contexts.__all__, *expectations.__all__, *flags.__all__, *gradients.__all__,
+    *parametrization.__all__, *samples.__all__, *skips.__all__, *tracking.__all__,
 ]  # fmt: skip
 
 _ = _TestParametrizer  # which suites with parametrizations of their own take for a base
 UNITTEST_ARGS: list[str] = []
+TestCaseBase = TestCase
 
 
-def gradcheck(fn: Any, inputs: Any, **kwargs: Any) -> bool:
-    """Compare gradients with finite differences, those of batches too, by the quick method unless told otherwise."""
-    options = {"check_batched_grad": True, "fast_mode": not flags.TEST_WITH_SLOW_GRADCHECK, **kwargs}
-    return _gradcheck(fn, inputs, **options)
+class NoTest:
+    """A mixin for classes that are no tests though their names say so."""
+
+    __test__ = False
 
 
-def gradgradcheck(fn: Any, inputs: Any, grad_outputs: Any = None, **kwargs: Any) -> bool:
-    """Compare gradients of gradients with finite differences."""
-    options = {"check_batched_grad": True, "fast_mode": not flags.TEST_WITH_SLOW_GRADCHECK, **kwargs}
-    return _gradgradcheck(fn, inputs, grad_outputs, **options)
+class NestedTensorTestCase(TestCase):
+    """A test case for nested tensors, which are not offered here."""
+
+    __test__ = False
+
+
+def scoped_load_inline(func: Any) -> Any:
+    """Leave a test out: it compiles a program in C++ against torch."""
+    return unittest.skip("extensions in C++ are not built against adjoint")(func)
+
+
+def custom_op(opname: str, symbolic_fn: Any, opset_version: int) -> Any:
+    """Return a context that does nothing: there is no export to ONNX here."""
+    return contexts.enable_profiling_mode()
+
+
+def set_running_script_path() -> None:
+    """Do nothing: tests of any module run."""
+
+
+def check_test_defined_in_running_script(test_case: Any) -> None:
+    """Do nothing: tests of any module run."""
+
+
+def raise_on_run_directly(file_to_call: str) -> None:
+    """Say that a file is run by another one."""
+    raise RuntimeError(f"This test file is not meant to be run directly, use:\n\n\tpython {file_to_call} TESTNAME\n")
 
 
 def run_tests(argv: list[str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import gc
 import io
 import os
@@ -15,15 +16,24 @@ from typing import Any
 
 from ... import settings
 from ...core import dtypes
+from ...core.tensor import TensorBase
 from ...ops.random import get_rng_state, set_rng_state
 
 __all__ = [
     "AlwaysWarnTypedStorageRemoval",
     "BytesIOContext",
+    "CudaMemoryLeakCheck",
+    "CudaNonDefaultStream",
+    "CudaSyncGuard",
     "DeterministicGuard",
+    "ProfilingMode",
+    "SwapTensorsGuard",
     "TemporaryDirectoryName",
     "TemporaryFileName",
+    "check_leaked_tensors",
     "disable_gc",
+    "enable_profiling_mode",
+    "enable_profiling_mode_for_profiling_tests",
     "find_free_port",
     "freeze_rng_state",
     "run_concurrently",
@@ -90,6 +100,70 @@ def disable_gc() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+@contextlib.contextmanager
+def check_leaked_tensors(limit: int = 1, matched_type: Any = TensorBase) -> Iterator[list[Any]]:
+    """Warn of tensors that a block leaves in cycles, and put them in the list that the block is given."""
+    found: list[Any] = []
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield found
+        gc.collect()
+        found.extend(x for x in gc.garbage if isinstance(x, matched_type))
+        if found:
+            text = f"{len(found)} tensors were found in the garbage. Did you introduce a reference cycle?"
+            warnings.warn(text, stacklevel=2)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
+class ProfilingMode(enum.Enum):
+    """How torch's scripts are run; there is one way here."""
+
+    LEGACY = 1
+    SIMPLE = 2
+    PROFILING = 3
+
+
+@contextlib.contextmanager
+def enable_profiling_mode() -> Iterator[None]:
+    """Enclose a block; scripts here are functions of Python."""
+    yield
+
+
+enable_profiling_mode_for_profiling_tests = enable_profiling_mode
+
+
+class _Quiet:
+    """A context that does nothing: what it watches or sets on a GPU is CuPy's affair."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take what torch's takes."""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing."""
+
+
+class CudaSyncGuard(_Quiet):
+    """Warn where a GPU is waited for: nothing says so here."""
+
+
+class CudaNonDefaultStream(_Quiet):
+    """Run a block in another stream than the default one: there is one here."""
+
+
+class CudaMemoryLeakCheck(_Quiet):
+    """Compare the memory of GPUs before and after a test: CuPy's pool keeps what was freed."""
+
+
+class SwapTensorsGuard(_Quiet):
+    """Choose how modules are converted: here a parameter always keeps being the same object."""
 
 
 @contextlib.contextmanager

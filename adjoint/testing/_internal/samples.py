@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,17 +15,43 @@ from ...core import dtypes
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
 from ...ops import namespace
+from ...sparse import sparse_coo_tensor
 from ..creation import make_tensor
 
 words: Any = namespace  # every public function by name
 
 __all__ = [
-    "clone_input_helper", "first_sample", "has_corresponding_torch_dtype", "is_iterable", "is_iterable_of_tensors",
-    "iter_indices", "make_fullrank_matrices_with_distinct_singular_values", "make_symmetric_matrices",
-    "make_symmetric_pd_matrices", "noncontiguous_like", "numpy_to_torch_dtype", "numpy_to_torch_dtype_dict",
-    "random_hermitian_matrix", "random_hermitian_pd_matrix", "random_hermitian_psd_matrix", "random_lowrank_matrix",
-    "random_matrix", "random_square_matrix_of_rank", "random_symmetric_matrix", "random_symmetric_pd_matrix",
-    "random_symmetric_psd_matrix", "random_well_conditioned_matrix", "torch_to_numpy_dtype_dict",
+    "bytes_to_scalar",
+    "clone_input_helper",
+    "first_sample",
+    "get_function_arglist",
+    "get_tensors_from",
+    "has_corresponding_torch_dtype",
+    "is_coalesced_indices",
+    "is_iterable",
+    "is_iterable_of_tensors",
+    "iter_indices",
+    "make_fullrank_matrices_with_distinct_singular_values",
+    "make_symmetric_matrices",
+    "make_symmetric_pd_matrices",
+    "noncontiguous_like",
+    "numpy_to_torch_dtype",
+    "numpy_to_torch_dtype_dict",
+    "random_hermitian_matrix",
+    "random_hermitian_pd_matrix",
+    "random_hermitian_psd_matrix",
+    "random_lowrank_matrix",
+    "random_matrix",
+    "random_matrix_with_scaled_reduction_dim",
+    "random_sparse_matrix",
+    "random_sparse_pd_matrix",
+    "random_square_matrix_of_rank",
+    "random_symmetric_matrix",
+    "random_symmetric_pd_matrix",
+    "random_symmetric_psd_matrix",
+    "random_well_conditioned_matrix",
+    "to_gpu",
+    "torch_to_numpy_dtype_dict",
 ]  # fmt: skip
 
 _NUMPY = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
@@ -84,6 +112,40 @@ def clone_input_helper(input: Any) -> Any:
     if isinstance(input, list | tuple):
         return type(input)(clone_input_helper(v) for v in input)
     return input
+
+
+def get_tensors_from(args: Any, kwargs: dict[str, Any]) -> set[Any]:
+    """Return the tensors among the arguments of a call."""
+    return {v for v in (*args, *kwargs.values()) if isinstance(v, TensorBase)}
+
+
+def get_function_arglist(func: Any) -> list[str]:
+    """Return the names of a function's arguments."""
+    return list(inspect.getfullargspec(func).args)
+
+
+def bytes_to_scalar(byte_list: list[int], dtype: Any, device: Any) -> Any:
+    """Return a tensor without axes whose bytes are given."""
+    value = np.frombuffer(bytes(byte_list), dtype.np)[0]
+    return words.tensor(value.item(), device=device, dtype=dtype)
+
+
+def to_gpu(obj: Any, type_map: dict[Any, Any] | None = None) -> Any:
+    """Return tensors, in containers too, on the GPU."""
+    if isinstance(obj, TensorBase):
+        kind = (type_map or {}).get(obj.dtype, obj.dtype)  # type: ignore[attr-defined]
+        return obj.detach().to("cuda", kind).requires_grad_(obj.requires_grad)  # type: ignore[attr-defined]
+    if isinstance(obj, list | tuple):
+        return type(obj)(to_gpu(v, type_map) for v in obj)
+    if isinstance(obj, dict):
+        return {key: to_gpu(v, type_map) for key, v in obj.items()}
+    return copy.deepcopy(obj)
+
+
+def is_coalesced_indices(s: Any) -> bool:
+    """Return whether no index of a sparse tensor is there twice."""
+    rows = s._indices().numpy()
+    return rows.shape[1] == np.unique(rows, axis=1).shape[1]
 
 
 def noncontiguous_like(t: Any) -> Any:
@@ -167,6 +229,37 @@ def random_lowrank_matrix(rank: int, rows: int, columns: int, *batch_dims: int, 
     """Return the product of two random matrices of `rank` columns and rows."""
     left = random_matrix(rows, rank, *batch_dims, **kwargs)
     return left @ random_matrix(rank, columns, *batch_dims, **kwargs)
+
+
+def random_matrix_with_scaled_reduction_dim(
+    rows: int, columns: int, *batch_dims: int, reduction_dim: int = -1, **kwargs: Any
+) -> Any:
+    """Return a random matrix scaled so that sums over an axis of it stay of size one."""
+    size = (rows, columns)[reduction_dim]
+    return random_matrix(rows, columns, *batch_dims, **kwargs) / max(size, 1) ** 0.5
+
+
+def random_sparse_matrix(rows: int, columns: int, density: float = 0.01, **kwargs: Any) -> Any:
+    """Return a random sparse matrix in which every row has an element, and the diagonal dominates."""
+    count = max(min(rows, columns), int(rows * columns * density))
+    i = np.arange(count) % rows
+    j = np.where(np.arange(count) < rows, i % columns, np.random.randint(0, columns, count))
+    values = words.randn(count, **_options(kwargs)) * words.as_tensor(np.exp(-((i - j) ** 2.0))).to(**_options(kwargs))
+    return sparse_coo_tensor(np.stack([i, j]), values, (rows, columns), device=kwargs.get("device", "cpu")).coalesce()
+
+
+def random_sparse_pd_matrix(matrix_size: int, density: float = 0.01, **kwargs: Any) -> Any:
+    """Return a random sparse symmetric matrix whose eigenvalues are ``arange(1, n + 1) / n``."""
+    n = matrix_size
+    matrix = np.diag(np.arange(1, n + 1) / n)
+    while n > 1 and np.count_nonzero(matrix) < density * n * n:
+        i, j = np.random.choice(n, 2, replace=False)
+        angle = np.random.uniform(0, 2 * np.pi)
+        turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+        matrix[[i, j]] = turn @ matrix[[i, j]]
+        matrix[:, [i, j]] = matrix[:, [i, j]] @ turn.T
+    at = np.stack(np.nonzero(matrix))
+    return sparse_coo_tensor(at, words.as_tensor(matrix[tuple(at)]).to(**_options(kwargs)), (n, n)).coalesce()
 
 
 def random_square_matrix_of_rank(l: int, rank: int, dtype: Any = dtypes.float64, device: Any = "cpu") -> Any:

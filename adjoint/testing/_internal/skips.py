@@ -15,17 +15,77 @@ from typing import Any
 from . import flags
 
 __all__ = [
-    "gcIfJetson", "lazy_skip_if", "make_dynamo_test", "markDynamoStrictTest", "retry", "retry_on_connect_failures",
-    "runOnRocm", "runOnRocmArch", "runWithoutCompiledAutograd", "serialTest", "skipCUDAMemoryLeakCheckIf",
-    "skipCUDANonDefaultStreamIf", "skipIfCompiledWithoutNumpy", "skipIfCrossRef", "skipIfFreeThreaded", "skipIfHpu",
-    "skipIfLegacyJitExecutor", "skipIfMPS", "skipIfNNModuleInlined", "skipIfNoLapack", "skipIfNoSciPy",
-    "skipIfNoXNNPACK", "skipIfNoXPU", "skipIfNotMiopenSuggestNHWC", "skipIfNotRegistered",
-    "skipIfPythonVersionMismatch", "skipIfRocm", "skipIfRocmArch", "skipIfRocmVersionLessThan", "skipIfTorchDynamo",
-    "skipIfTorchInductor", "skipIfWindows", "skipIfXpu", "skipRocmIfTorchInductor", "skip_but_pass_in_sandcastle",
-    "skip_but_pass_in_sandcastle_if", "skip_exception_type", "skip_if_pytest", "slowTest", "slowTestIf",
-    "suppress_warnings", "unMarkDynamoStrictTest", "with_ieee_matmul_precision", "wrapDeterministicFlagAPITest",
-    "xfailIf", "xfailIfACL", "xfailIfLinux", "xfailIfPy312Plus", "xfailIfROCm", "xfailIfS390X",
-    "xfailIfTorchDynamo", "xfailIfWindows", "xfail_inherited_tests",
+    "coalescedonoff",
+    "gcIfJetson",
+    "getRocmArchName",
+    "getRocmVersion",
+    "isRocmArchAnyOf",
+    "is_navi3_arch",
+    "lazy_skip_if",
+    "make_dynamo_test",
+    "markDynamoStrictTest",
+    "recover_orig_fp32_precision",
+    "requires_cuda_p2p_access",
+    "retry",
+    "retry_on_connect_failures",
+    "runOnRocm",
+    "runOnRocmArch",
+    "runWithoutCompiledAutograd",
+    "serialTest",
+    "setBlasBackendsToDefaultFinally",
+    "setLinalgBackendsToDefaultFinally",
+    "setSdpaBackendsToDefaultFinally",
+    "skipCUDAMemoryLeakCheckIf",
+    "skipCUDANonDefaultStreamIf",
+    "skipIfCachingAllocatorDisabled",
+    "skipIfCompiledWithoutNumpy",
+    "skipIfCrossRef",
+    "skipIfFreeThreaded",
+    "skipIfHpu",
+    "skipIfHpu_BUGGY",
+    "skipIfLegacyJitExecutor",
+    "skipIfMPS",
+    "skipIfNNModuleInlined",
+    "skipIfNoLapack",
+    "skipIfNoSciPy",
+    "skipIfNoXNNPACK",
+    "skipIfNoXPU",
+    "skipIfNotMiopenSuggestNHWC",
+    "skipIfNotRegistered",
+    "skipIfPythonVersionMismatch",
+    "skipIfRocm",
+    "skipIfRocmArch",
+    "skipIfRocmVersionLessThan",
+    "skipIfRocm_BUGGY",
+    "skipIfTorchDynamo",
+    "skipIfTorchInductor",
+    "skipIfWindows",
+    "skipIfWindowsXPU",
+    "skipIfXpu",
+    "skipIfXpu_BUGGY",
+    "skipRocmIfTorchInductor",
+    "skip_but_pass_in_sandcastle",
+    "skip_but_pass_in_sandcastle_if",
+    "skip_exception_type",
+    "skip_if_pytest",
+    "slowTest",
+    "slowTestIf",
+    "suppress_warnings",
+    "unMarkDynamoStrictTest",
+    "with_ieee_matmul_precision",
+    "wrapDeterministicFlagAPITest",
+    "wrapSwapTensorsTest",
+    "xfailIf",
+    "xfailIfACL",
+    "xfailIfLinux",
+    "xfailIfNoAcceleratorTriton",
+    "xfailIfPy312Plus",
+    "xfailIfROCm",
+    "xfailIfS390X",
+    "xfailIfTorchDynamo",
+    "xfailIfWindows",
+    "xfail_inherited_tests",
+    "xpassIfTorchDynamo_np",
 ]  # fmt: skip
 
 Test = Callable[..., Any]
@@ -82,7 +142,48 @@ skipIfNoLapack = skipIfCachingAllocatorDisabled = gcIfJetson = with_ieee_matmul_
 runOnRocm = skipIfNoXNNPACK = skipIfNoXPU = skipIfNotMiopenSuggestNHWC = _never_run
 skipIfTorchDynamo = skipIfTorchInductor = skipIfNNModuleInlined = skipIfLegacyJitExecutor = _takes_reason
 skipRocmIfTorchInductor = runWithoutCompiledAutograd = _takes_reason
+setLinalgBackendsToDefaultFinally = setBlasBackendsToDefaultFinally = setSdpaBackendsToDefaultFinally = _same
+xfailIfNoAcceleratorTriton = recover_orig_fp32_precision = _same
 xfailIfTorchDynamo = xpassIfTorchDynamo_np = xfailIfROCm = xfailIfACL = _same
+
+
+def isRocmArchAnyOf(arch: tuple[str, ...]) -> bool:
+    """Return False: there is no GPU of AMD's."""
+    return False
+
+
+is_navi3_arch = isRocmArchAnyOf
+
+
+def getRocmVersion() -> tuple[int, int]:
+    """Return (0, 0): ROCm is not used."""
+    return (0, 0)
+
+
+def getRocmArchName(device_index: int = 0) -> str:
+    """Return the name of a GPU of AMD's: there is none."""
+    return ""
+
+
+def requires_cuda_p2p_access() -> Callable[[Test], Test]:
+    """Leave a test out: no GPU here reads the memory of another."""
+    return unittest.skip("cuda p2p access is not available")
+
+
+def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Test], Test]:
+    """Leave a test as it is: here a parameter always keeps being the same object."""
+    return _same
+
+
+def coalescedonoff(f: Test) -> Test:
+    """Run a test twice: with ``coalesced=True``, and with False."""
+
+    @functools.wraps(f)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        f(self, *args, **kwargs, coalesced=True)
+        f(self, *args, **kwargs, coalesced=False)
+
+    return wrapper
 
 
 def runOnRocmArch(arch: tuple[str, ...]) -> Callable[[Test], Test]:
