@@ -13,6 +13,7 @@ from ..nn.modules.conversion import parse_to
 from ..nn.modules.module import Module
 from ..tree import MappingKey, SequenceKey
 from .absent import Absent
+from .choices import DTYPES, QSCHEMES, Tag, qscheme
 from .lists import FOREACH, foreach
 
 __all__ = ["ADDED", "MODULES", "offered"]
@@ -158,7 +159,7 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
     "_tensor": {}, "_utils": {}, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
-    "_functorch": {}, "_higher_order_ops": {}, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
+    "_functorch": {}, "_higher_order_ops": {"invoke_subgraph": types.SimpleNamespace(mark_compile_region=decorator), "cond": _cond}, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
     "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
     "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
     "_jit_internal": {
@@ -209,7 +210,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils.module_tracker": {},
     "utils.show_pickle": {}, "utils.tensorboard": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
     "utils.data.datapipes": {}, "utils.data.graph": {}, "testing._internal": {}, "windows": {}, "_numpy": {},
-    "_strobelight": {}, "_streambase": {}, "distributed.tensor": {},
+    "_strobelight": {}, "_vendor": {}, "_streambase": {}, "distributed.tensor": {},
 }  # fmt: skip
 
 
@@ -230,7 +231,8 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "": {
         **absent("torch", "PyTorchFileReader PyTorchFileWriter Graph"),
-        **{f"_foreach_{name}": foreach(name) for name in FOREACH},
+        **{f"_foreach_{name}": foreach(name) for name in FOREACH}, **QSCHEMES, **DTYPES, "Tag": Tag, "qscheme": qscheme,
+        **absent("torch", "ScriptObject parse_schema vulkan"),
         "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
         "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,

@@ -14,10 +14,8 @@ from ...core.tensor import TensorBase
 from ...hooks import RemovableHandle
 from ..parameter import Buffer, Parameter
 from .backward import BackwardHook, warn_non_full_hook
-from .conversion import Convertible
-from .members import REGISTRIES, Hooks, Members, hooks_of
-from .speech import say_where, typename
-from .state import IncompatibleKeys, load_own, load_tree
+from .conversion import Convertible, say_where, typename
+from .state import REGISTRIES, Hooks, IncompatibleKeys, Members, hooks_of, load_own, load_tree
 
 __all__ = [
     "Module",

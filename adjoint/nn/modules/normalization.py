@@ -1,17 +1,390 @@
-"""Layers that normalise each sample by itself."""
+"""Layers that normalise: by batch, instance, group, layer, root mean square."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..._typing import Tensor
-from ...ops.create import empty, tensor
+from ...core import dtypes
+from ...ops.create import empty, ones, tensor, zeros
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from .lazy import LazyModuleMixin
 from .module import Module
 
-__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm",
+]  # fmt: skip
+
+
+class _NormBase(Module):
+    """What batch and instance norms share: scale and shift, and running statistics."""
+
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    _ranks: tuple[int, ...] = ()
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+
+        def parameter(wanted: bool) -> Parameter | None:
+            return Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
+
+        self.register_parameter("weight", parameter(affine))
+        self.register_parameter("bias", parameter(affine and bias))
+        kept = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if kept else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if kept else None)
+        count = tensor(0, dtype=dtypes.int64, device=device) if kept else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the running mean and variance."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Scale by one, shift by zero, forget the running statistics."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in self._ranks:
+            said = " or ".join(f"{rank}D" for rank in self._ranks)
+            raise ValueError(f"expected {said} input (got {input.dim()}D input)")
+
+    def extra_repr(self) -> str:
+        """Return the number of channels and the options."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        key = prefix + "num_batches_tracked"
+        if (local_metadata.get("version") or 0) < 2 and self.track_running_stats and key not in state_dict:
+            # Models saved before batches were counted.
+            count = self.num_batches_tracked
+            state_dict[key] = tensor(0, dtype=dtypes.int64) if count is None else count
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class _BatchNorm(_NormBase):
+    """Normalise each channel over the batch."""
+
+    def _momentum(self) -> float:
+        """Count a batch in training; return the weight of its statistics among the running ones."""
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                return 1.0 / float(self.num_batches_tracked)
+        return momentum
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input`, normalised by the batch in training, by the running statistics otherwise."""
+        self._check_input_dim(input)
+        momentum = self._momentum()
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        used = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if used else None,
+            self.running_var if used else None,
+            self.weight,
+            self.bias,
+            by_batch,
+            momentum,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Bring each feature of (N, C) or (N, C, L) to mean 0 and variance 1 over the batch (Ioffe and Szegedy, 2015)."""
+
+    _ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Bring each channel of images (N, C, H, W) to mean 0 and variance 1 over the batch.
+
+    Examples
+    --------
+    >>> norm = adjoint.nn.BatchNorm2d(3)
+    >>> norm(adjoint.ones(2, 3, 4, 4)).shape, norm.num_batches_tracked.item()
+    (adjoint.Size([2, 3, 4, 4]), 1)
+    """
+
+    _ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Bring each channel of volumes (N, C, D, H, W) to mean 0 and variance 1 over the batch."""
+
+    _ranks = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over the batches of all processes; in one process, batch norm of any rank."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input`, normalised in training by the batches of all processes."""
+        if self.training or self.running_mean is None:
+            # The room of processes stands on this one; without one that runs, there is nothing to ask it.
+            from ... import distributed
+
+            if distributed.is_initialized() and distributed.get_world_size(self.process_group) > 1:
+                from ...distributed.nn import synchronised  # the same room
+
+                self._check_input_dim(input)
+                return synchronised(self, input, self._momentum())
+        return super().forward(input)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """Return a model with each batch norm in it replaced by this one."""
+        out = module
+        if isinstance(module, _BatchNorm):
+            out = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
+            out.weight, out.bias = module.weight, module.bias
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                setattr(out, name, getattr(module, name))
+            out.training = module.training
+        for name, child in module.named_children():
+            out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return out
+
+
+# --- Lazy -------------------------------------------------------------------------------------------
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """A norm that learns the number of its channels from its first input."""
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(0, eps, momentum, False, False, device, dtype, bias=bias)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = tensor(0, dtype=dtypes.int64, device=device)
+
+    def reset_parameters(self) -> None:
+        """Scale by one, shift by zero, once the shapes are known."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take the number of channels from the first input."""
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for member in (self.weight, self.bias, self.running_mean, self.running_var):
+                if member is not None:
+                    member.materialize((self.num_features,))
+            self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm1d` that learns `num_features` from its first input."""
+
+    cls_to_become = BatchNorm1d
+    _ranks = BatchNorm1d._ranks
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm2d` that learns `num_features` from its first input."""
+
+    cls_to_become = BatchNorm2d
+    _ranks = BatchNorm2d._ranks
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm3d` that learns `num_features` from its first input."""
+
+    cls_to_become = BatchNorm3d
+    _ranks = BatchNorm3d._ranks
+
+
+class _InstanceNorm(_NormBase):
+    """Normalise each channel of each sample."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        if local_metadata.get("version") is None and not self.track_running_stats:
+            # Models saved when these layers kept statistics that nobody asked for.
+            stray = [prefix + n for n in ("running_mean", "running_var") if prefix + n in state_dict]
+            if stray:
+                error_msgs.append(
+                    f"Unexpected running stats buffer(s) {' and '.join(repr(n) for n in stray)} for "
+                    f"{type(self).__name__} with track_running_stats=False. If state_dict is a checkpoint saved "
+                    "before 0.4.0, this may be expected because it does not track running stats by default since "
+                    "0.4.0. Please remove these keys from state_dict."
+                )
+                for name in stray:
+                    state_dict.pop(name)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input`, each channel of each sample normalised."""
+        self._check_input_dim(input)
+        unbatched = input.dim() == self._ranks[0]
+        channels = input.dim() - self._ranks[0]
+        if input.size(channels) != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: "
+                    f"{input.size(channels)}."
+                )
+            warnings.warn(
+                f"input's size at dim={channels} does not match num_features. You can silence this warning by not "
+                "passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        out = F.instance_norm(
+            input.unsqueeze(0) if unbatched else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out.squeeze(0) if unbatched else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Bring each channel of each sequence to mean 0 and variance 1 (Ulyanov et al., 2016)."""
+
+    _ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Bring each channel of each image to mean 0 and variance 1."""
+
+    _ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Bring each channel of each volume to mean 0 and variance 1."""
+
+    _ranks = (4, 5)
+
+
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    """An `InstanceNorm1d` that learns `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm1d
+    _ranks = InstanceNorm1d._ranks
+
+
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    """An `InstanceNorm2d` that learns `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm2d
+    _ranks = InstanceNorm2d._ranks
+
+
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    """An `InstanceNorm3d` that learns `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm3d
+    _ranks = InstanceNorm3d._ranks
 
 
 class LocalResponseNorm(Module):

@@ -14,9 +14,9 @@ from ...ops.arrange import triu
 from ...ops.create import full
 from .. import functional as F
 from .. import init
+from .activation import Dropout
 from .attention import MultiheadAttention
 from .container import ModuleList
-from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
