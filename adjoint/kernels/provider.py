@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import threading
 from typing import Any
 
@@ -27,7 +28,7 @@ ONEDNN = {
     "layer_norm": 1 << 15,
     "eltwise": 1 << 14,
     "convolution": 1 << 12,
-    "pooling": 1 << 16,
+    "pooling": 1 << 12,
     "matmul": (1 << 18) + 1,  # products of numbers, from which on BLAS would wake its threads
     "bmm": 1 << 18,
 }
@@ -65,6 +66,32 @@ def allow(fast: bool) -> bool:
     if threads.crew is not None:
         threads.crew.limit(threads.count - 1 if fast else 0)
     return before
+
+
+class _Plainly:
+    """A context in which NumPy computes everything, unless Numba is there already.
+
+    For a call or two: to load Numba and compile would take longer. Other threads do with NumPy meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.before = threading.Lock(), 0, True
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.inside:
+                self.before = choice.allowed
+                choice.allowed = self.before and "numba" in sys.modules
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                choice.allowed = self.before
+
+
+plainly = _Plainly()
 
 
 def note_large(size: int) -> None:

@@ -262,9 +262,11 @@ def _pooled(x: Any, plans: tuple[Taps, ...], g: Any = None) -> Any:
 
 def largest(x: Any, plans: tuple[Taps, ...]) -> Any:
     """Return the largest element of each window; a NaN is larger than everything."""
+    out = _pooled(x, plans)
+    if out is not None:
+        return out
     if _is_large(x, plans):
-        out = _pooled(x, plans)
-        return _in_pieces(lambda part: _largest(part, plans), x.dtype, plans, x) if out is None else out
+        return _in_pieces(lambda part: _largest(part, plans), x.dtype, plans, x)
     return _largest(x, plans)
 
 
@@ -316,10 +318,9 @@ def _where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
 
 def put_back(g: Any, x: Any, plans: tuple[Taps, ...]) -> Any:
     """Return zeros of the shape of `x`, with `g` added where the largest elements of windows are."""
-    if _is_large(x, plans):
-        out = _pooled(x, plans, g)
-        if out is not None:
-            return out
+    out = _pooled(x, plans, g)
+    if out is not None:
+        return out
     apart = all(p.is_apart for p in plans)
 
     def work(x: Any, g: Any) -> Any:
