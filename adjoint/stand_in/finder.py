@@ -93,7 +93,8 @@ class _Distribution(importlib.metadata.Distribution):
 
 def _module_of(rest: str) -> types.ModuleType | None:
     """Return adjoint's module of a name, a stand-in for one that it does not have, or None."""
-    name = f"adjoint.{rest}".rstrip(".")
+    # What torch keeps a copy of, programs get from the package itself.
+    name = rest.removeprefix("_vendor.") if rest.startswith("_vendor.") else f"adjoint.{rest}".rstrip(".")
     try:
         module = importlib.import_module(name)
         if getattr(module, "__file__", None) is None:  # a folder without code

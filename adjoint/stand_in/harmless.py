@@ -148,6 +148,12 @@ def _summary_writer() -> dict[str, Any]:
         return {}
 
 
+# A kernel given as text: it is made, and says when it is called that there is no such thing here.
+_JITERATOR = {
+    "_create_jit_fn": answer(Absent("torch.cuda.jiterator")),
+    "_create_multi_output_jit_fn": answer(Absent("torch.cuda.jiterator")),
+}
+
 # Modules that can be imported though they are not offered, and what of them does no harm. A module in one of
 # these can be imported too.
 MODULES: dict[str, dict[str, Any]] = {
@@ -184,7 +190,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
     "package": {}, "quantization": {}, "masked": {}, "futures": {}, "profiler": {},
-    "backends.quantized": {"engine": "none", "supported_engines": ["none"]}, "backends.xeon": {},
+    "backends.python_native": {"available_dsls": [], "all_dsls": []}, "backends.quantized": {"engine": "none", "supported_engines": ["none"]}, "backends.xeon": {},
     "backends.opt_einsum": {"is_available": no, "enabled": False},
     "backends.cpu": {"get_capabilities": answer({}), "get_cpu_capability": answer("DEFAULT")},
     "backends.xnnpack": {"enabled": False}, "backends.nnpack": {"is_available": no},
@@ -194,7 +200,8 @@ MODULES: dict[str, dict[str, Any]] = {
         "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
         "manual_seed": nothing, "manual_seed_all": nothing,
     },
-    "hpu": {"is_available": no}, "xla": {},
+    "hpu": {"is_available": no}, "xla": {}, "cuda.jiterator": _JITERATOR, "cuda.nvtx": {}, "cuda.graphs": {},
+    "cuda.comm": {}, "cuda.nccl": {}, "cuda.profiler": {}, "cuda._utils": {},
     "nn.parallel.scatter_gather": {}, "nn.parallel.distributed": {}, "nn.parallel.parallel_apply": {},
     "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {},
     "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
@@ -239,7 +246,7 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "cuda": {
         **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
-        "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
+        "jiterator": types.SimpleNamespace(**_JITERATOR), "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
         "nvtx": _Config(),
     },
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},

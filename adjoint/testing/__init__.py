@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from .._paths import lead_to
 from .comparison import assert_allclose, assert_close
 from .creation import make_tensor
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
+
+lead_to("adjoint.testing", {"comparison": "_comparison", "creation": "_creation"})

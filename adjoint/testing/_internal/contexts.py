@@ -17,7 +17,7 @@ from typing import Any
 from ... import settings
 from ...core import dtypes
 from ...core.tensor import TensorBase
-from ...ops.random import get_rng_state, set_rng_state
+from .._utils import freeze_rng_state
 
 __all__ = [
     "AlwaysWarnTypedStorageRemoval",
@@ -43,16 +43,6 @@ __all__ = [
     "set_warn_always_context",
     "swap",
 ]
-
-
-@contextlib.contextmanager
-def freeze_rng_state(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """Put the state of the random numbers back after a block."""
-    state = get_rng_state()
-    try:
-        yield
-    finally:
-        set_rng_state(state)
 
 
 @contextlib.contextmanager
