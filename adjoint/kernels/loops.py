@@ -14,6 +14,7 @@ import numpy as np
 
 from .mathematics import EXACT as _EXACT
 from .mathematics import FLAGS as _FREE
+from .mathematics import _as_bits, _as_float
 from .mathematics import bounded_exp as _exp
 
 
@@ -24,11 +25,26 @@ def _compiled(flags: set[str]) -> Any:
 _HALF, _ONE = np.float32(0.5), np.float32(1)
 
 
+@_compiled(_EXACT)
+def _top(row: Any) -> Any:
+    """Return the maximum of a row; beside NaNs it may be the maximum of the others.
+
+    LLVM makes vectors of the maximum of whole numbers, so floats are compared as these: with the bits of negative
+    ones turned over, they come in the same order.
+    """
+    top = np.int32(-(2**31))
+    for j in range(row.shape[0]):
+        bits = _as_bits(row[j])
+        bits = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        top = bits if bits > top else top
+    return _as_float(top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
 @_compiled(_FREE)
-def softmax_rows(x: Any, tops: Any, out: Any) -> None:
-    """Write the softmax of rows, given their maxima (which NumPy finds faster)."""
+def softmax_rows(x: Any, out: Any) -> None:
+    """Write the softmax of rows."""
     for i in range(x.shape[0]):
-        t, total = tops[i], np.float32(0)
+        t, total = _top(x[i]), np.float32(0)
         for j in range(x.shape[1]):
             e = _exp(x[i, j] - t)
             out[i, j] = e
@@ -47,18 +63,18 @@ def _sum_exp(row: Any, top: Any) -> Any:
 
 
 @_compiled(_EXACT)
-def logsumexp_rows(x: Any, tops: Any, out: Any) -> None:
-    """Write the logarithms of the sums of exponentials of rows, given their maxima."""
+def logsumexp_rows(x: Any, out: Any) -> None:
+    """Write the logarithms of the sums of exponentials of rows."""
     for i in range(x.shape[0]):
-        t = tops[i]
+        t = _top(x[i])
         out[i] = np.log(_sum_exp(x[i], t)) + t
 
 
 @_compiled(_EXACT)
-def log_softmax_rows(x: Any, tops: Any, out: Any) -> None:
-    """Write the logarithms of the softmax of rows, given their maxima."""
+def log_softmax_rows(x: Any, out: Any) -> None:
+    """Write the logarithms of the softmax of rows."""
     for i in range(x.shape[0]):
-        t = tops[i]
+        t = _top(x[i])
         logs = np.log(_sum_exp(x[i], t))
         for j in range(x.shape[1]):
             out[i, j] = (x[i, j] - t) - logs
@@ -326,9 +342,10 @@ def scatter_add_rows(out: Any, index: Any, y: Any) -> None:
 
 @_compiled(_FREE)
 def exp_rows(x: Any, tops: Any, sums: Any) -> None:
-    """Replace rows by the exponentials of their elements less their maximum; write the sums."""
+    """Replace rows by the exponentials of their elements less their maximum; write maxima and sums."""
     for i in range(x.shape[0]):
-        t, total = tops[i], np.float32(0)
+        t, total = _top(x[i]), np.float32(0)
+        tops[i] = t
         for j in range(x.shape[1]):
             e = _exp(x[i, j] - t)
             x[i, j] = e

@@ -13,7 +13,7 @@ from .threads import share
 LARGE = 1 << 15  # elements from which on blocks pay
 SMALL = 1 << 12  # elements below which looking for the best way takes longer than going
 _BLOCK = 1 << 16  # elements of a block
-_COMPILED_BLOCK = 1 << 16  # loops walk row by row, but NumPy finds the maxima first
+_WHOLE = 1 << 62  # loops that are compiled walk row by row
 _FAR = 1e-8  # a sum of exponentials below which rounding would show
 _maximum: Any = np.maximum.reduce
 
@@ -32,14 +32,14 @@ def _sums(x: Any) -> Any:
 
 
 def _in_blocks(work: Any, block: int, out: Any, *arrays: Any) -> None:
-    """Call ``work(out, *arrays)`` on rows of at most `block` elements together."""
+    """Call ``work(*arrays, out)`` on rows of at most `block` elements together."""
     width = max(math.prod(arrays[0].shape[1:]), 1)
     step = max(block // width, 1)
 
     def part(start: int, stop: int) -> None:
         for i in range(start, stop, step):
             j = min(i + step, stop)
-            work(out[i:j], *(a[i:j] for a in arrays))
+            work(*(a[i:j] for a in arrays), out[i:j])
 
     share(part, len(out), max(_BLOCK // width // 2, 1))
 
@@ -60,44 +60,26 @@ def _exponentials(x: Any, away: Any, out: Any) -> tuple[Any, Any]:
     return _sums(out), level
 
 
-def _weights(out: Any, x: Any) -> None:
+def _weights(x: Any, out: Any) -> None:
     sums, _ = _exponentials(x, out, out)
     out *= 1 / sums
 
 
-def _logs(out: Any, x: Any) -> None:
+def _logs(x: Any, out: Any) -> None:
     sums, _ = _exponentials(x, out, np.empty_like(out))
     out -= np.log(sums)
 
 
-def _weights_back(out: Any, g: Any, y: Any) -> None:
+def _weights_back(g: Any, y: Any, out: Any) -> None:
     along = np.vecdot(g, y)[:, None] if g.ndim == 2 else np.add.reduce(g * y, 1, keepdims=True)
     np.subtract(g, along, out=out)
     out *= y
 
 
-def _logs_back(out: Any, g: Any, y: Any) -> None:
+def _logs_back(g: Any, y: Any, out: Any) -> None:
     np.exp(y, out=out)
     out *= -_sums(g)
     out += g
-
-
-def _compiled(loops: Any, log: bool) -> tuple[Any, Any]:
-    """Return what does the work on a block of rows, forward and backward, in loops that are compiled."""
-
-    def weights(out: Any, x: Any) -> None:
-        loops.softmax_rows(x, _maximum(x, 1), out)
-
-    def logs(out: Any, x: Any) -> None:
-        loops.log_softmax_rows(x, _maximum(x, 1), out)
-
-    def weights_back(out: Any, g: Any, y: Any) -> None:
-        loops.softmax_back_rows(g, y, out)
-
-    def logs_back(out: Any, g: Any, y: Any) -> None:
-        loops.log_softmax_back_rows(g, y, out)
-
-    return (logs, logs_back) if log else (weights, weights_back)
 
 
 def _work(log: bool, *arrays: Any) -> tuple[Any, Any, int, list[Any]]:
@@ -106,7 +88,10 @@ def _work(log: bool, *arrays: Any) -> tuple[Any, Any, int, list[Any]]:
     loops = provider.loops("softmax", first) if first.ndim == 2 else None
     if loops is None or any(a.dtype != first.dtype for a in arrays):
         return *((_logs, _logs_back) if log else (_weights, _weights_back)), _BLOCK, list(arrays)
-    return *_compiled(loops, log), _COMPILED_BLOCK, [np.ascontiguousarray(a) for a in arrays]
+    work = (
+        (loops.log_softmax_rows, loops.log_softmax_back_rows) if log else (loops.softmax_rows, loops.softmax_back_rows)
+    )
+    return *work, _WHOLE, [np.ascontiguousarray(a) for a in arrays]
 
 
 def softmax(x: Any, axis: int, log: bool) -> Any:
@@ -139,16 +124,16 @@ def logsumexp(x: Any) -> Any:
     loops = provider.loops("softmax", x)
     x = x if loops is None else np.ascontiguousarray(x)
 
-    def work(out: Any, x: Any) -> None:
-        if loops is not None:
-            loops.logsumexp_rows(x, _maximum(x, 1), out)
-            return
+    def work(x: Any, out: Any) -> None:
         away = np.empty_like(x)
         sums, level = _exponentials(x, away, away)
         np.log(sums[:, 0], out=out)
         out += level if level.ndim == 0 else level[:, 0]
 
-    _in_blocks(work, _BLOCK if loops is None else _COMPILED_BLOCK, out, x)
+    if loops is None:
+        _in_blocks(work, _BLOCK, out, x)
+    else:
+        _in_blocks(loops.logsumexp_rows, _WHOLE, out, x)
     return out
 
 
@@ -163,13 +148,13 @@ def weighted(x: Any, logs: Any, share: Any) -> Any:
     x = x if loops is None else np.ascontiguousarray(x)
     shares = np.full(len(x), share, x.dtype) if share.ndim == 0 else np.ascontiguousarray(share, x.dtype)
 
-    def work(out: Any, x: Any, logs: Any, shares: Any) -> None:
-        if loops is not None:
-            loops.cross_entropy_back_rows(x, logs, shares, out)
-            return
+    def work(x: Any, logs: Any, shares: Any, out: Any) -> None:
         np.subtract(x, logs[:, None], out=out)
         np.exp(out, out=out)
         out *= shares[:, None]
 
-    _in_blocks(work, _BLOCK if loops is None else _COMPILED_BLOCK, out, x, logs, shares)
+    if loops is None:
+        _in_blocks(work, _BLOCK, out, x, logs, shares)
+    else:
+        _in_blocks(loops.cross_entropy_back_rows, _WHOLE, out, x, logs, shares)
     return out
