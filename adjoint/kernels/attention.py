@@ -1,4 +1,6 @@
-"""Attention without ever holding all weights: a block of queries at a time, threads sharing the heads.
+"""Attention without ever holding all weights: a block of them at a time, threads sharing the blocks.
+
+A block is some heads where heads are small, or some queries of one head where they are large.
 
 Kept for the way back is one number per query, the logarithm of the sum of its exponentials: weights are found
 again from it, block by block. Only where that is dear, heads being wide, exponentials themselves are kept.
@@ -7,14 +9,15 @@ Loops that are compiled, where there are any, do what lies between the products 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import blas, provider
-from .threads import share
+from . import blas, provider, threads
 
 _BLOCK = 1 << 17  # weights of a block, which stay in a core's cache
+_SPLIT = 1 << 14  # weights under which a block is not cut for a second thread
 _WIDE = 256  # the width of heads from which on exponentials are kept, if there are not too many
 _KEPT = 1 << 25
 
@@ -31,69 +34,97 @@ class Notes:
 
 
 class _Heads:
-    """Queries, keys and values as (heads, length, width), cut into blocks of queries."""
+    """Queries, keys and values as (batch, heads, length, width), cut into blocks."""
 
     def __init__(self, q: Any, k: Any, v: Any, causal: bool) -> None:
-        self.q, self.k, self.v = (x.reshape(-1, *x.shape[-2:]) for x in (q, k, v))
-        self.count, self.length = self.q.shape[:2]
-        self.source, self.causal = self.k.shape[1], causal
+        self.q, self.k, self.v = (self.four(x) for x in (q, k, v))
+        self.length, self.source, self.causal = q.shape[-2], k.shape[-2], causal
         self.step = max(min(_BLOCK // self.source, self.length), 1)
-        self.loops = provider.loops("attention", q, self.count * self.length * self.source)
+        self.loops = provider.loops("attention", q, q.size // q.shape[-1] * self.source)
+
+    @staticmethod
+    def four(x: Any) -> Any:
+        """Return an array with two axes for heads, without a copy where it has no more than that."""
+        return x if x.ndim == 4 else x.reshape(-1, 1, *x.shape[-2:])
 
     def blocks(self) -> list[tuple[int, int, int]]:
         """Return where blocks of queries begin and end, and how many keys they see."""
         ends = [(i, min(i + self.step, self.length)) for i in range(0, self.length, self.step)]
         return [(i, j, min(j, self.source) if self.causal else self.source) for i, j in ends]
 
+    def groups(self) -> list[tuple[slice, slice]]:
+        """Return which heads are computed at once: they fill a block, but leave something for every thread."""
+        batch, heads = self.q.shape[:2]
+        weights = self.length * self.source
+        most = max(min(_BLOCK // weights, -(-batch * heads // threads.count)), -(-_SPLIT // weights), 1)
+        deep = max(most // heads, 1)  # whole rows of heads, or parts of one
+        wide = min(most, heads)
+        return [(slice(b, b + deep), slice(h, h + wide)) for b in range(0, batch, deep) for h in range(0, heads, wide)]
+
     @property
     def keeps(self) -> bool:
         """Whether exponentials are kept."""
-        return not self.causal and self.q.shape[2] >= _WIDE and self.count * self.length * self.source <= _KEPT
+        batch, heads, length, width = self.q.shape
+        return not self.causal and width >= _WIDE and batch * heads * length * self.source <= _KEPT
 
-    def scores(self, q: Any, h: int, i: int, seen: int, out: Any = None) -> Any:
+    def scores(self, q: Any, at: Any, i: int, seen: int, out: Any = None) -> Any:
         """Return products of scaled queries, from the i-th on, and the keys that they see."""
-        scores = np.matmul(q, self.k[h, :seen].T, out=out)
+        scores = np.matmul(q, self.k[at][:, :, :seen].swapaxes(2, 3), out=out)
         if self.causal and seen > i:
-            hidden = np.arange(i, seen) > np.arange(i, i + len(q))[:, None]
-            scores[:, i:][hidden] = -np.inf
+            hidden = np.arange(i, seen) > np.arange(i, i + q.shape[2])[:, None]
+            np.copyto(scores[..., i:], -np.inf, where=hidden)
         return scores
 
-    def run(self, work: Any) -> None:
-        """Call ``work(head)`` for each, side by side where every thread can multiply by itself."""
+    def run(self, work: Callable[[Any], None]) -> None:
+        """Call `work` for each group of heads, side by side where every thread can multiply by itself."""
+        groups = self.groups()
 
         def part(start: int, stop: int) -> None:
-            for h in range(start, stop):
-                work(h)
+            for at in groups[start:stop]:
+                work(at)
 
         if blas.is_known():
             with blas.alone:
-                share(part, self.count)
+                threads.share(part, len(groups))
         else:
-            part(0, self.count)
+            part(0, len(groups))
+
+
+def _beside(x: Any) -> Any:
+    """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
+    return np.empty_like(x) if x.ndim == 4 else np.empty(x.shape, x.dtype)
+
+
+def _rows(x: Any) -> Any:
+    """Return a block of an array in one piece as rows."""
+    return x.reshape(-1, x.shape[-1])
 
 
 def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
     """Return means of values weighted by the softmax of ``scale * q @ k.T``; leave notes for `attend_back`."""
     heads = _Heads(q, k, v, causal)
-    result = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-    out = result.reshape(heads.count, heads.length, -1)
-    notes.sums, notes.logs = (np.empty((heads.count, heads.length), q.dtype) for _ in range(2))
-    kept = notes.exponentials = np.empty((*out.shape[:2], heads.source), q.dtype) if heads.keeps else None
+    result = _beside(q) if q.shape[-1] == v.shape[-1] else np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    out = heads.four(result)
+    notes.sums, notes.logs = (np.empty(out.shape[:3], q.dtype) for _ in range(2))
+    kept = notes.exponentials = np.empty((*out.shape[:3], heads.source), q.dtype) if heads.keeps else None
     blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
 
-    def work(h: int) -> None:
+    def work(at: Any) -> None:
         for i, j, seen in blocks:
-            scores = heads.scores(heads.q[h, i:j] * factor, h, i, seen, None if kept is None else kept[h, i:j])
-            top, sums = np.maximum.reduce(scores, 1), notes.sums[h, i:j]
+            place = (*at, slice(i, j))
+            scores = heads.scores(heads.q[place] * factor, at, i, seen, None if kept is None else kept[place])
+            sums = np.empty(scores.shape[:3], q.dtype)
             if loops is not None:
-                loops.exp_rows(scores, top, sums)
+                loops.exp_rows(_rows(scores), (top := np.empty_like(sums)).reshape(-1), sums.reshape(-1))
             else:
-                scores -= top[:, None]
+                top = np.maximum.reduce(scores, 3)
+                scores -= top[..., None]
                 np.exp(scores, out=scores)
                 np.vecdot(scores, np.ones(seen, q.dtype), out=sums)
-            o = np.matmul(scores, heads.v[h, :seen], out=out[h, i:j])
-            o /= sums[:, None]
-            np.add(np.log(sums), top, out=notes.logs[h, i:j])
+            means = scores @ heads.v[at][:, :, :seen]
+            np.divide(means, sums[..., None], out=out[place])
+            notes.sums[place] = sums
+            np.add(np.log(sums), top, out=notes.logs[place])
 
     heads.run(work)
     return result
@@ -104,33 +135,45 @@ def attend_back(
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of queries, keys and values."""
     heads = _Heads(q, k, v, causal)
-    gs, outs = (x.reshape(heads.count, heads.length, -1) for x in (g, out))
+    gs, outs = heads.four(g), heads.four(out)
     kept = notes.exponentials
-    results = np.empty(q.shape, q.dtype), np.zeros(k.shape, q.dtype), np.zeros(v.shape, q.dtype)
-    gq, gk, gv = (r.reshape(-1, *r.shape[-2:]) for r in results)
     blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
+    whole = len(blocks) == 1 and blocks[0][2] == heads.source
+    results = _beside(q), _beside(k), _beside(v)
+    if not whole:
+        for r in results:
+            r[...] = 0
+    gq, gk, gv = (heads.four(r) for r in results)
 
-    def work(h: int) -> None:
-        keys, values = heads.k[h], heads.v[h]
+    def work(at: Any) -> None:
         for i, j, seen in blocks:
-            queries, part = heads.q[h, i:j] * factor, gs[h, i:j]
+            place, visible = (*at, slice(i, j)), (*at, slice(0, seen))
+            queries, part = heads.q[place] * factor, gs[place]
             if kept is not None:  # what they lack to be weights, the gradient gets
-                part = part / notes.sums[h, i:j, None]
-            weights = heads.scores(queries, h, i, seen) if kept is None else kept[h, i:j]
-            slopes = part @ values[:seen].T
-            along = np.vecdot(part, outs[h, i:j])
+                part = part / notes.sums[place][..., None]
+            weights = heads.scores(queries, at, i, seen) if kept is None else kept[place]
+            slopes = part @ heads.v[visible].swapaxes(2, 3)
+            along = np.vecdot(part, outs[place])
             if loops is not None and kept is None:
-                loops.attention_back_rows(weights, slopes, notes.logs[h, i:j], along)
+                logs = notes.logs[place].reshape(-1)
+                loops.attention_back_rows(_rows(weights), _rows(slopes), logs, along.reshape(-1))
             else:
                 if kept is None:
-                    weights -= notes.logs[h, i:j, None]
+                    weights -= notes.logs[place][..., None]
                     np.exp(weights, out=weights)
-                slopes -= along[:, None]
+                slopes -= along[..., None]
                 slopes *= weights
-            gv[h, :seen] += weights.T @ part
-            gk[h, :seen] += slopes.T @ queries
-            o = np.matmul(slopes, keys[:seen], out=gq[h, i:j])
-            o *= factor
+            _add(gv[visible], weights.swapaxes(2, 3) @ part, whole)
+            _add(gk[visible], slopes.swapaxes(2, 3) @ queries, whole)
+            np.multiply(slopes @ heads.k[visible], factor, out=gq[place])
 
     heads.run(work)
     return results
+
+
+def _add(total: Any, term: Any, whole: bool) -> None:
+    """Add a block's share, or write it where it is the only one."""
+    if whole:
+        total[...] = term
+    else:
+        total += term
