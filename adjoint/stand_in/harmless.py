@@ -154,6 +154,8 @@ _JITERATOR = {
     "_create_multi_output_jit_fn": answer(Absent("torch.cuda.jiterator")),
 }
 
+_HIGHER_ORDER = {"cond": _cond, "invoke_subgraph": types.SimpleNamespace(mark_compile_region=decorator)}
+
 # Modules that can be imported though they are not offered, and what of them does no harm. A module in one of
 # these can be imported too.
 MODULES: dict[str, dict[str, Any]] = {
@@ -165,7 +167,7 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
     "_tensor": {}, "_utils": {}, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
-    "_functorch": {}, "_higher_order_ops": {"invoke_subgraph": types.SimpleNamespace(mark_compile_region=decorator), "cond": _cond}, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
+    "_functorch": {}, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
     "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
     "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
     "_jit_internal": {
@@ -190,7 +192,8 @@ MODULES: dict[str, dict[str, Any]] = {
     "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
     "package": {}, "quantization": {}, "masked": {}, "futures": {}, "profiler": {},
-    "backends.python_native": {"available_dsls": [], "all_dsls": []}, "backends.quantized": {"engine": "none", "supported_engines": ["none"]}, "backends.xeon": {},
+    "backends.python_native": {"available_dsls": [], "all_dsls": []},
+    "backends.quantized": {"engine": "none", "supported_engines": ["none"]}, "backends.xeon": {},
     "backends.opt_einsum": {"is_available": no, "enabled": False},
     "backends.cpu": {"get_capabilities": answer({}), "get_cpu_capability": answer("DEFAULT")},
     "backends.xnnpack": {"enabled": False}, "backends.nnpack": {"is_available": no},
@@ -246,7 +249,8 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "cuda": {
         **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
-        "jiterator": types.SimpleNamespace(**_JITERATOR), "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
+        "jiterator": types.SimpleNamespace(**_JITERATOR),
+        "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
         "nvtx": _Config(),
     },
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
