@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import place
-from . import device, modes, nodes, primitive
+from . import device, modes, nodes, primitive, recorders
 from .anomaly import Trail, has_nan
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, wrap
@@ -92,7 +92,7 @@ _accumulate = Special("AccumulateGrad", _run_leaf)
 class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
-    __slots__ = ("callbacks", "captured", "keep", "lift", "needed", "roots", "wanted")
+    __slots__ = ("callbacks", "captured", "keep", "lift", "needed", "place", "roots", "wanted")
 
     def __init__(self, keep: bool, lift: bool) -> None:
         self.keep = keep
@@ -102,6 +102,7 @@ class Task:
         self.captured: dict[Any, Any] | None = None
         self.callbacks: list[Callable[[], Any]] = []
         self.roots: Sequence[Any] = ()
+        self.place: tuple[Any, int] | None = None  # where the program started it, once somebody has asked
 
     def will_reach(self, node: Any) -> bool:
         """Return whether the pass gives a gradient to `node`."""
@@ -308,6 +309,8 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                     _refuse_nan(node, edges, results)
             else:
                 g, edges, results = _run_watched(node, g, task, freed)
+                if anomaly:
+                    _refuse_nan(node, edges, results)
             # The newest of the nodes fed here goes on in `following` and `carried`, past dict and heap.
             following = carried = None
             for e, r in zip(edges, results):
@@ -368,6 +371,17 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
         raise
 
 
+def _place(frame: Any) -> tuple[Any, int]:
+    """Return where the program started the pass that this thread is in, whose frame of `_execute` is given."""
+    task = running.tasks[-1]
+    if task.place is None:
+        task.place = recorders.outside(frame.f_back)
+    return task.place
+
+
+recorders.pass_code, recorders.pass_place = _execute.__code__, _place
+
+
 def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
     """Run a node that has hooks, or in a pass that is pruned or recorded; return its gradient, edges, results."""
     edges, extra, op = node.edges, node.extra, node.op
@@ -399,8 +413,6 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
         node.saved = freed
     if extra is not None and extra.hooks:
         results = _call_hooks(node, extra, results, g, lift)
-    if modes.local.anomaly and modes.local.anomaly_nan:
-        _refuse_nan(node, edges, results)
     return g, edges, results
 
 

@@ -100,9 +100,14 @@ class Node:
             return None
         if type(saved) is not tuple:
             saved = unpacked(self)
-        return tuple(
-            [None if kept is None else _lift(self, kept, indexes) for kept, indexes in zip(saved, self.op.keeps)]
-        )
+        owners = (*self.edges, self) if self.targets is None else ()
+        tensors = []
+        for kept, indexes in zip(saved, self.op.keeps):
+            if type(kept) is ndarray and indexes[0] < len(owners):  # as nearly always
+                tensors.append(wrap(kept, owners[indexes[0]]))
+            else:
+                tensors.append(None if kept is None else _lift(self, kept, indexes))
+        return tuple(tensors)
 
     def verify(self) -> None:
         """Raise if a kept value was written after it was kept."""
@@ -259,7 +264,7 @@ def _lift(node: Node, kept: Any, indexes: tuple[int, ...]) -> Any:
 def _lift_one(node: Node, value: Any, index: int) -> Any:
     """Return a kept value as the tensor it was: an input on its edge, the output on the node itself."""
     edges = node.edges
-    if index < len(edges) and node.targets is None and type(value) is ndarray:  # as nearly always
+    if type(value) is ndarray and node.targets is None and index < len(edges):  # as nearly always
         return wrap(value, edges[index])
     if index > len(edges) or isinstance(value, TensorBase):
         return value

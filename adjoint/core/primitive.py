@@ -259,8 +259,8 @@ def _run_for(rules: tuple[Any, ...], keeps: tuple[tuple[int, ...], ...]) -> Call
         return lambda self, g, edges, saved: (None,) * len(edges)
     if len(rules) == 1:
         return _run_one(rules[0], counts[0])
-    if len(rules) == 2 and None not in rules and counts in ((0, 0), (1, 1)):
-        return _run_two(*rules, counts[0])
+    if len(rules) == 2 and None not in rules and (all(counts) or not any(counts)):
+        return _run_two(*rules, *counts)
     if sum(rule is not None for rule in rules) == 1:
         return _run_lone(rules, counts)
     nothing = (None,) * len(rules)
@@ -371,7 +371,9 @@ def _run_lone(rules: tuple[Any, ...], counts: tuple[int, ...]) -> Callable[..., 
     return run
 
 
-def _run_two(rule_x: Any, rule_y: Any, count: int) -> Callable[..., Any]:
+def _run_two(rule_x: Any, rule_y: Any, count_x: int, count_y: int) -> Callable[..., Any]:
+    """Return `Node.run` of two inputs whose rules both keep something, or both nothing."""
+
     def run_bare(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
         ex, ey = edges
         gx = None if ex is None else rule_x(g)
@@ -385,7 +387,14 @@ def _run_two(rule_x: Any, rule_y: Any, count: int) -> Callable[..., Any]:
         gy = None if ey is None else rule_y(g, ky)
         return (gx, gy) if self.targets is None else fit_all((gx, gy), self.targets)
 
-    return run_kept if count else run_bare
+    def run_more(self: Node, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
+        ex, ey = edges
+        kx, ky = saved
+        gx = None if ex is None else rule_x(g, kx) if count_x == 1 else rule_x(g, *kx)
+        gy = None if ey is None else rule_y(g, ky) if count_y == 1 else rule_y(g, *ky)
+        return (gx, gy) if self.targets is None else fit_all((gx, gy), self.targets)
+
+    return run_bare if not count_x else run_kept if count_x == 1 == count_y else run_more
 
 
 def fit_all(results: Sequence[Any], targets: Sequence[Any]) -> list[Any]:

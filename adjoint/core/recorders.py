@@ -42,6 +42,10 @@ make: Callable[[], Any] = TensorBase
 # The last code object seen to be the program's own: most ops come from the same function as the one before.
 program: Any = None
 
+# The code of the backward pass, and what tells on which line the program started it: the engine sets both.
+pass_code: Any = None
+pass_place: Callable[[Any], tuple[Any, int]] = None  # type: ignore[assignment]
+
 ndarray, generic, asarray = np.ndarray, np.generic, np.asarray
 f32 = np.dtype("float32")
 f64 = np.dtype("float64")
@@ -51,6 +55,19 @@ Primitive = Callable[..., Any]  # what a recorder returns; to annotate one whose
 
 # A NaN or infinity is a value here, not a warning (see the filter in adjoint/__init__.py). Where the
 # program has turned warnings into errors, the recorders run the kernel again without them (`quietly`).
+
+
+def outside(frame: Any) -> tuple[Any, int]:
+    """Return the code and instruction of the innermost frame that is the program's own, from `frame` on."""
+    global program
+    code = frame.f_code
+    while code.co_filename in ours:
+        if code is pass_code:
+            return pass_place(frame)
+        frame = frame.f_back
+        code = frame.f_code
+    program = code
+    return code, frame.f_lasti
 
 
 def _name_of(kernel: Any) -> str:
@@ -71,7 +88,6 @@ def unary(
         return _publish(op, _named(op))
 
     def call(input: Any, excess: Any = None, out: Any = None) -> Any:  # on `excess` see _written
-        global program
         if (
             modes.unusual
             or out is not None
@@ -114,13 +130,11 @@ def unary(
         n.targets = n.extra = None
         f: Any = getframe(1)
         code = f.f_code
-        if code is not program:
-            while code.co_filename in ours:
-                f = f.f_back
-                code = f.f_code
-            program = code
-        n.code = code
-        n.lasti = f.f_lasti
+        if code is program:
+            n.code = code
+            n.lasti = f.f_lasti
+        else:
+            n.code, n.lasti = outside(f)
         return out
 
     return _publish(op, call)
@@ -134,9 +148,10 @@ def binary(
     name: str | None = None,
     promote: bool = True,
     floating: bool = False,
+    broadcast: bool = True,
     **options: Any,
 ) -> Callable[[Any, Any], Any]:
-    """Declare a primitive of two inputs that broadcast against each other."""
+    """Declare a primitive of two inputs that broadcast against each other, unless told otherwise."""
     rules = {k: r for k, r in (("x", x), ("y", y)) if r}
     op = Op(
         name or _name_of(kernel), kernel, ("x", "y"), (), rules, promotes=promote, floating=floating,
@@ -150,7 +165,6 @@ def binary(
         return _publish(op, _named(op))
 
     def call(input: Any, other: Any, excess: Any = None, out: Any = None) -> Any:
-        global program
         if (
             modes.unusual
             or out is not None
@@ -165,7 +179,7 @@ def binary(
         if t is Tensor or (t is not float and t is not int and t in plain):
             b = other.array
             ey = other.node
-            sized = True
+            sized = broadcast
             if d is not b.dtype:
                 a, b = promote_pair(a, b)
                 mixed = True
@@ -231,13 +245,11 @@ def binary(
         n.extra = None
         f: Any = getframe(1)
         code = f.f_code
-        if code is not program:
-            while code.co_filename in ours:
-                f = f.f_back
-                code = f.f_code
-            program = code
-        n.code = code
-        n.lasti = f.f_lasti
+        if code is program:
+            n.code = code
+            n.lasti = f.f_lasti
+        else:
+            n.code, n.lasti = outside(f)
         return out
 
     return _publish(op, call)
@@ -374,7 +386,6 @@ def parametric(
     only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
 
     def call(x: Any, *params: Any) -> Any:
-        global program
         if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
             return general(op, (x,), params)
         a = x.array
@@ -415,13 +426,11 @@ def parametric(
         n.targets = n.extra = None
         f: Any = getframe(1)
         code = f.f_code
-        if code is not program:
-            while code.co_filename in ours:
-                f = f.f_back
-                code = f.f_code
-            program = code
-        n.code = code
-        n.lasti = f.f_lasti
+        if code is program:
+            n.code = code
+            n.lasti = f.f_lasti
+        else:
+            n.code, n.lasti = outside(f)
         return out
 
     return _publish(op, call)
@@ -475,7 +484,6 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
     keeps, joined = any(op.keeps), op.sequence is not None
 
     def call(*args: Any, out: Any = None) -> Any:
-        global program
         if modes.unusual or out is not None:
             return _into(out, general(op, args[:arity], args[arity:]))
         taken = _taken(args, rules)
@@ -522,13 +530,11 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
             n.saved = None
         f: Any = getframe(1)
         code = f.f_code
-        if code is not program:
-            while code.co_filename in ours:
-                f = f.f_back
-                code = f.f_code
-            program = code
-        n.code = code
-        n.lasti = f.f_lasti
+        if code is program:
+            n.code = code
+            n.lasti = f.f_lasti
+        else:
+            n.code, n.lasti = outside(f)
         return out
 
     return call
@@ -571,7 +577,6 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
     flows_x, flows_y = [rule is not None for rule in op.rules]
 
     def call(x: Any, y: Any, *params: Any, out: Any = None) -> Any:
-        global program
         if modes.unusual or out is not None:
             return _into(out, general(op, (x, y), params))
         ex = ey = None
@@ -645,13 +650,11 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
             n.saved = None
         f: Any = getframe(1)
         code = f.f_code
-        if code is not program:
-            while code.co_filename in ours:
-                f = f.f_back
-                code = f.f_code
-            program = code
-        n.code = code
-        n.lasti = f.f_lasti
+        if code is program:
+            n.code = code
+            n.lasti = f.f_lasti
+        else:
+            n.code, n.lasti = outside(f)
         return out
 
     return call
@@ -666,7 +669,6 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
     choice = promoted == (1, 2)
 
     def call(x: Any, y: Any, z: Any, *params: Any, out: Any = None) -> Any:
-        global program
         if modes.unusual or out is not None:
             return _into(out, general(op, (x, y, z), params))
         a, b, c = x, y, z
@@ -758,13 +760,11 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
             n.saved = None
         f: Any = getframe(1)
         code = f.f_code
-        if code is not program:
-            while code.co_filename in ours:
-                f = f.f_back
-                code = f.f_code
-            program = code
-        n.code = code
-        n.lasti = f.f_lasti
+        if code is program:
+            n.code = code
+            n.lasti = f.f_lasti
+        else:
+            n.code, n.lasti = outside(f)
         return out
 
     return call
@@ -777,7 +777,6 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
     flows, only_shape = rules[0] is not None, derived == ((0, "shape"),)
 
     def call(*args: Any) -> Any:
-        global program
         x = args[0]
         params = args[arity:]
         if modes.unusual:
@@ -828,15 +827,9 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
                 refuse_inference(n, args)
         else:
             n.saved = None
-        f: Any = getframe(1)
-        code = f.f_code
-        if code is not program:
-            while code.co_filename in ours:
-                f = f.f_back
-                code = f.f_code
-            program = code
+        code, lasti = outside(getframe(1))
         n.code = code
-        n.lasti = lasti = f.f_lasti
+        n.lasti = lasti
         whole = (n,)
         for number, out in enumerate(outs):
             d = out.array.dtype

@@ -134,6 +134,7 @@ mm_p: Any = binary(
     jvp="bilinear",
     batch=_batched_product,
     saved={"y": "mat2"},
+    broadcast=False,
 )
 mv_p: Any = binary(
     multiply,
@@ -605,6 +606,7 @@ project_p: Any = binary(
     batch=broadcasting(lambda x, weight: _batched_product(x, weight.swapaxes(-1, -2) if weight.ndim > 2 else weight)),
     node_name="MmBackward0",
     saved={"x": "self", "y": "mat2"},
+    broadcast=False,
 )
 
 
