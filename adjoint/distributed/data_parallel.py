@@ -14,7 +14,7 @@ from ..core import modes
 from ..core.tensor import TensorBase, note_write
 from ..errors import describe
 from ..nn.modules.module import Module
-from ..nn.parallel.data_parallel import _moved
+from ..nn.parallel import _moved
 from .algorithms import Join, Joinable, JoinHook
 from .engines import ReduceOp
 from .groups import ProcessGroup, resolved

@@ -14,8 +14,7 @@ from ...ops.arrange import triu
 from ...ops.create import full
 from .. import functional as F
 from .. import init
-from .activation import Dropout
-from .attention import MultiheadAttention
+from .activation import Dropout, MultiheadAttention
 from .container import ModuleList
 from .linear import Linear
 from .module import Module

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from . import parametrizations, parametrize, prune, rnn, stateless
+from ..._paths import lead_to
+from . import parametrizations, parametrize, prune, rnn
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
-from .convert_parameters import parameters_to_vector, vector_to_parameters
-from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
-from .init import skip_init
-from .memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
-from .spectral_norm import remove_spectral_norm, spectral_norm
+from .conversion import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+    parameters_to_vector,
+    skip_init,
+    vector_to_parameters,
+)
+from .norms import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 from .summarize import summary
-from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_",
@@ -19,3 +26,8 @@ __all__ = [
     "parametrizations", "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init",
     "spectral_norm", "stateless", "summary", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
+
+lead_to(
+    __name__,
+    {"conversion": "convert_parameters fusion init memory_format stateless", "norms": "spectral_norm weight_norm"},
+)

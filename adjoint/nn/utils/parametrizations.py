@@ -16,8 +16,8 @@ from ...ops.join import cat
 from ...ops.norm import normalize
 from ...ops.ranges import eye
 from ..modules.module import Module
+from .norms import norm_except_dim
 from .parametrize import register_parametrization
-from .weight_norm import norm_except_dim
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

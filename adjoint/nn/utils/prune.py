@@ -11,7 +11,7 @@ from ..._typing import Tensor
 from ...ops.create import ones_like, zeros_like
 from ...ops.random import rand, rand_like
 from ...ops.sorting import topk
-from .convert_parameters import parameters_to_vector
+from .conversion import parameters_to_vector
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",

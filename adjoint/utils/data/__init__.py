@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import _utils, dataloader, dataset, distributed, sampler
+from ..._paths import lead_to
+from . import _utils, dataloader, dataset, sampler
 from ._utils.collate import default_collate, default_convert
 from .dataloader import DataLoader
 from .dataset import (
@@ -15,9 +16,9 @@ from .dataset import (
     TensorDataset,
     random_split,
 )
-from .distributed import DistributedSampler
 from .sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -47,3 +48,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+lead_to(__name__, {"sampler": "distributed"})

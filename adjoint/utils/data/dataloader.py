@@ -18,8 +18,7 @@ from . import workers
 from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
-from .transport import Folder, unpacked
-from .workers import FINISHED, Failure, Start, Task, get_worker_info
+from .workers import FINISHED, Failure, Folder, Start, Task, get_worker_info, unpacked
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 

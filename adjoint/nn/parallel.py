@@ -1,14 +1,15 @@
-"""`DataParallel`, for programs that wrap their model in it."""
+"""One model on several devices: `DataParallel`, and the place of `DistributedDataParallel` in torch."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...core import device as devices
-from ...core.tensor import TensorBase
-from ..modules.module import Module
+from .._paths import lead_to
+from ..core import device as devices
+from ..core.tensor import TensorBase
+from .modules.module import Module
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]  # noqa: F822
 
 
 def _moved(value: Any, place: Any) -> Any:
@@ -51,3 +52,15 @@ def data_parallel(
     """Call a model as `DataParallel` would."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DistributedDataParallel":
+        # It stands on layers and on processes: the second room is loaded when a program first asks for it.
+        from ..distributed.data_parallel import DistributedDataParallel
+
+        return DistributedDataParallel
+    raise AttributeError(f"module 'adjoint.nn.parallel' has no attribute '{name}'")
+
+
+lead_to("adjoint.nn", {"parallel": "parallel.data_parallel parallel.distributed"})

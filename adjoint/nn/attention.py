@@ -1,4 +1,4 @@
-"""torch's names for the kernels of scaled dot product attention."""
+"""Which kernel computes attention: programs may ask, and one answers."""
 
 from __future__ import annotations
 
