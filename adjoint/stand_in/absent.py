@@ -49,6 +49,9 @@ class Absent:
 
     __ror__ = __or__
 
+    def __bool__(self) -> bool:
+        return False  # as a flag, what is not offered is off
+
     def __hash__(self) -> int:
         return hash(self._name)
 

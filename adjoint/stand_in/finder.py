@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -101,9 +100,9 @@ def _module_of(rest: str) -> types.ModuleType | None:
             raise ModuleNotFoundError(name=name)
         for added, value in ADDED.get(rest, {}).items():
             module.__dict__.setdefault(added, value)
-        if rest.startswith("testing._internal."):
-            # Suites import dozens of names from these at once, and may never use the one that is lacking.
-            module.__dict__.setdefault("__getattr__", functools.partial(_lacking, f"torch.{rest}"))
+        if rest:
+            module.__dict__.setdefault("__path__", [])  # torch may have a package where adjoint has one file
+            _answer_absent(module, rest)
         return module
     except ModuleNotFoundError as error:
         # Only where it is this module that is missing, or one on the way to it.
@@ -111,13 +110,6 @@ def _module_of(rest: str) -> types.ModuleType | None:
             raise
     names = offered(rest)
     return None if names is None else AbsentModule(f"torch.{rest}", names, _inside)
-
-
-def _lacking(module: str, name: str) -> Any:
-    """Return what stands for a name that a module lacks."""
-    if name.startswith("__"):
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    return Absent(f"{module}.{name}")
 
 
 def _functorch(name: str) -> types.ModuleType:
@@ -173,14 +165,22 @@ def install() -> None:
     printing.PACKAGE = "torch"
     sys.meta_path.append(_LastFinder())
     subclasses.exchange_now()
-    for package in ("adjoint", "adjoint.utils", "adjoint.backends", "adjoint.distributed", "adjoint.nn"):
-        _answer_absent(importlib.import_module(package))
+    _answer_absent(adjoint, "")
+    for package in ("utils", "backends", "distributed", "nn"):
+        _answer_absent(importlib.import_module(f"adjoint.{package}"), package)
 
 
-def _answer_absent(package: types.ModuleType) -> None:
-    """Let a package answer for modules that it does not have, as torch's answers for those that it imports itself."""
-    own = package.__dict__.get("__getattr__")
-    prefix = package.__name__.partition(".")[2]
+def _answer_absent(module: types.ModuleType, rest: str) -> None:
+    """Let a module answer for what it lacks: modules that torch's has in it, and names that do not matter until used.
+
+    Suites import dozens of names from torch's helpers for tests at once, and private names from everywhere; a
+    program may never use the one that is lacking.
+    """
+    own = module.__dict__.get("__getattr__")
+    if getattr(own, "_answers_absent", False):
+        return
+    lenient = rest.startswith("testing._internal.")
+    shown = f"torch.{rest}".rstrip(".")
 
     def found(name: str) -> Any:
         if own is not None:
@@ -188,9 +188,18 @@ def _answer_absent(package: types.ModuleType) -> None:
                 return own(name)
             except AttributeError:
                 pass
-        rest = f"{prefix}.{name}".lstrip(".")
-        if rest not in MODULES:
-            raise AttributeError(f"module 'torch{prefix and '.' + prefix}' has no attribute '{name}'")
-        return importlib.import_module(f"torch.{rest}")
+        inside = f"{rest}.{name}".lstrip(".")
+        if inside in MODULES:
+            return importlib.import_module(f"torch.{inside}")
+        private = bool(rest) and name.startswith("_")
+        if name.startswith("__") or not (lenient or private):
+            raise AttributeError(f"module '{shown}' has no attribute '{name}'")
+        if private:
+            try:
+                return importlib.import_module(f"torch.{inside}")
+            except ModuleNotFoundError:
+                pass
+        return Absent(f"{shown}.{name}")
 
-    package.__dict__["__getattr__"] = found
+    found._answers_absent = True  # type: ignore[attr-defined]
+    module.__dict__["__getattr__"] = found

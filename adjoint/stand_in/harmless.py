@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import types
 from collections.abc import Callable
@@ -148,6 +149,21 @@ def _summary_writer() -> dict[str, Any]:
         return {}
 
 
+def _is_installed(name: str) -> bool:
+    """Return whether a package is there."""
+    return importlib.util.find_spec(name) is not None
+
+
+def _reduction_number(reduction: str) -> int:
+    """Return the number that stands for how a loss reduces."""
+    numbers = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
+    if reduction not in numbers:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return numbers[reduction]
+
+
+_REDUCTION = {"get_enum": _reduction_number}
+
 # A kernel given as text: it is made, and says when it is called that there is no such thing here.
 _JITERATOR = {
     "_create_jit_fn": answer(Absent("torch.cuda.jiterator")),
@@ -167,8 +183,11 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
     "_tensor": {}, "_utils": {}, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
-    "_functorch": {}, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {}, "_library": {},
-    "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {},
+    "_functorch": {}, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
+    "_library": {}, "_utils_internal": {"get_writable_path": same, "log_export_usage": nothing},
+    "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
+    "_linalg_utils": {}, "_lobpcg": {}, "_VF": {}, "_classes": {}, "_custom_op": {}, "_appdirs": {}, "_environment": {},
+    "_compile": {"_disable_dynamo": decorator}, "numa": {}, "_tensor_docs": {}, "_torch_docs": {}, "_storage_docs": {},
     "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
     "_jit_internal": {
         "Final": Any, "boolean_dispatch": nothing, "_overload": decorator, "_overload_method": decorator,
@@ -208,10 +227,20 @@ MODULES: dict[str, dict[str, Any]] = {
     "nn.parallel.scatter_gather": {}, "nn.parallel.distributed": {}, "nn.parallel.parallel_apply": {},
     "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {},
     "nn.qat": {}, "nn.quantized": {}, "nn.quantizable": {}, "nn.cpp": {},
+    "nn.backends": {}, "nn._reduction": _REDUCTION, "nn.modules._functions": {}, "nn.parallel._functions": {},
+    "nn.utils._expanded_weights": {}, "nn.utils._per_sample_grad": {}, "sparse.semi_structured": {},
+    "optim._multi_tensor": {}, "multiprocessing.reductions": {}, "multiprocessing.queue": {},
+    "multiprocessing.pool": {}, "multiprocessing.spawn": {}, "autograd.profiler_legacy": {},
+    "cuda.amp.common": {"amp_definitely_not_available": no}, "autograd.profiler_util": {},
     "optim._functional": {}, "utils._sympy": {},
     "utils._foreach_utils": {"_group_tensors_by_device_and_dtype": _grouped}, "utils.data._utils.worker": {},
     "utils.data._utils.fetch": {}, "utils.data._utils.pin_memory": {}, "utils.data._utils.signal_handling": {},
     "utils._triton": {"has_triton": no, "has_triton_package": no},
+    "utils._device": {}, "utils._stats": {}, "utils._traceback": {}, "utils._ordered_set": {}, "utils._zip": {},
+    "utils._typing_utils": {}, "utils.backcompat": {}, "utils.serialization": {}, "utils._debug_mode": {},
+    "utils._import_utils": {"_check_module_exists": _is_installed, "dill_available": answer(_is_installed("dill"))},
+    "utils._dtype_abbrs": {}, "utils._exposed_in": {}, "utils._inspect": {}, "utils._thunk": {}, "utils._filelock": {},
+    "utils._content_store": {}, "utils._functools": {}, "utils.mkldnn": {}, "utils._runtime_estimation": {},
     "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
     "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
     "utils.collect_env": {}, "utils.cpp_extension": {"CUDA_HOME": None, "ROCM_HOME": None},
@@ -227,6 +256,11 @@ MODULES: dict[str, dict[str, Any]] = {
 # Names that adjoint's modules do not have, and that do no harm.
 ADDED: dict[str, dict[str, Any]] = {
     "_C": {
+        **absent(
+            "torch._C", "ScriptDict ScriptList ScriptMethod ScriptObject FileCheck FunctionSchema Argument TensorType "
+            "ClassType ListType DictType OptionalType TupleType IntType FloatType BoolType StringType Type "
+            "StreamObjType DeviceObjType PyTorchFileReader PyTorchFileWriter",
+        ),
         "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
@@ -252,6 +286,9 @@ ADDED: dict[str, dict[str, Any]] = {
         "jiterator": types.SimpleNamespace(**_JITERATOR),
         "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
         "nvtx": _Config(),
+    },
+    "backends": {
+        "disable_global_flags": nothing, "flags_frozen": no, "__allow_nonbracketed_mutation": context,
     },
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
     "profiler": {"kineto_available": no, **absent("torch.profiler", "ProfilerAction tensorboard_trace_handler itt")},
