@@ -42,7 +42,7 @@ class _Plan:
 def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """Return ``function(*operands)``, computed in pieces where the operands' layout allows."""
     plan = _plan(operands)
-    if plan is None or math.prod(plan.shape) < 2 * _PIECE:  # nothing to share, and in the cache as it is
+    if plan is None or math.prod(plan.shape) <= 2 * _PIECE:  # little to share, and in the cache as it is
         return function(*operands)
     with np.errstate(all="ignore"):  # a NaN is a value like any other, and workers must not warn either
         first = plan.pieces(0, 1)

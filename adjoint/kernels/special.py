@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import fused
+from . import fused, provider
 
 
 def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,7 +106,7 @@ _FEW = 1000
 @in_single
 def erf(x: Any) -> Any:
     """Return the error function; of many single-precision numbers, by a polynomial and NumPy's fast tanh."""
-    if x.dtype != np.float32 or x.size < _FEW:
+    if x.dtype != np.float32 or (x.size < _FEW and not provider.plainly.inside):  # SciPy would be imported
         return _erf(x)
     found = fused.apply("erf", x) if x.size >= fused.LARGE else None
     if found is not None:
@@ -151,10 +151,31 @@ def softplus(x: Any) -> Any:
 
 
 _SQRT_HALF = math.sqrt(0.5)
+_LOG_DENSITY = -0.5 * math.log(2 * math.pi)  # of a standard normal variable, at 0
+# The probability that a standard normal variable is below x is 1 / (1 + exp(x * p(x * x))), to single precision.
+_NORMAL_SINGLE = (
+    -1.595769882, -0.0726661692, 6.51899664e-05, 1.106124106e-04, -7.92949804e-06, 2.64527794e-07, -3.51238322e-09,
+)  # fmt: skip
+
+
+def _inverse_normal(x: Any, square: Any) -> Any:
+    """Return the inverse of the probability that a standard normal variable is below x, in single precision."""
+    c = square * np.float32(_NORMAL_SINGLE[-1])
+    for coefficient in _NORMAL_SINGLE[-2:0:-1]:
+        c += np.float32(coefficient)
+        c *= square
+    c += np.float32(_NORMAL_SINGLE[0])
+    c *= x
+    np.exp(c, out=c)
+    c += np.float32(1)
+    return c
 
 
 def gelu(x: Any) -> Any:
     """Return x times the probability that a standard normal variable is below it."""
+    if x.dtype == np.float32 and x.size >= _FEW:
+        c = _inverse_normal(x, x * x)
+        return np.divide(x, c, out=c)
     c = erf(x * _SQRT_HALF)
     c += 1
     c *= x
@@ -164,14 +185,18 @@ def gelu(x: Any) -> Any:
 
 def gelu_slope(x: Any) -> Any:
     """Return the derivative of `gelu`: the probability plus x times the density."""
-    c = erf(x * _SQRT_HALF)
-    c += 1
-    c *= 0.5
     density = x * x
+    if x.dtype == np.float32 and x.size >= _FEW:
+        c = _inverse_normal(x, density)
+        np.divide(np.float32(1), c, out=c)
+    else:
+        c = erf(x * _SQRT_HALF)
+        c += 1
+        c *= 0.5
     density *= -0.5
+    density += _LOG_DENSITY
     density = np.exp(density, out=density if density.ndim else None)
     density *= x
-    density *= 1 / math.sqrt(2 * math.pi)
     c += density
     return c
 
