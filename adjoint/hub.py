@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 
 from .serialization import FileFormatError
 from .serialization import load as _load
-from .serialization.atomic import replacing
+from .serialization.sources import replacing
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from .._paths import lead_to as _lead_to
 from ..typed import gpu as _types
 from . import amp
 from .devices import (
     DeferredCudaCallError,
+    Event,
     OutOfMemoryError,
+    Stream,
     current_device,
+    current_stream,
+    default_stream,
     device,
     device_count,
     device_of,
+    empty_cache,
     get_device_capability,
     get_device_name,
     get_device_properties,
+    get_rng_state,
+    get_rng_state_all,
     init,
+    initial_seed,
     ipc_collect,
     is_available,
     is_bf16_supported,
     is_initialized,
-    set_device,
-    synchronize,
-)
-from .memory import (
-    empty_cache,
+    manual_seed,
+    manual_seed_all,
     max_memory_allocated,
     max_memory_reserved,
     mem_get_info,
@@ -33,18 +39,14 @@ from .memory import (
     memory_summary,
     reset_max_memory_allocated,
     reset_peak_memory_stats,
-)
-from .random import (
-    get_rng_state,
-    get_rng_state_all,
-    initial_seed,
-    manual_seed,
-    manual_seed_all,
     seed,
     seed_all,
+    set_device,
     set_rng_state,
     set_rng_state_all,
+    stream,
+    synchronize,
 )
-from .streams import Event, Stream, current_stream, default_stream, stream
 
 globals().update(_types)
+_lead_to(__name__, {"devices": "memory random streams"})

@@ -1,17 +1,23 @@
-"""Which GPUs there are, and which one is in use; CuPy is imported only where it is installed."""
+"""The GPU through CuPy, which is imported only where it is installed: devices, memory, seeds, streams and events."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
 from ..core import device as places
+from ..ops import random as host
 
 __all__ = [
-    "DeferredCudaCallError", "OutOfMemoryError", "current_device", "device", "device_count", "device_of",
-    "get_device_capability", "get_device_name", "get_device_properties", "init", "ipc_collect", "is_available",
-    "is_bf16_supported", "is_initialized", "set_device", "synchronize",
+    "DeferredCudaCallError", "Event", "OutOfMemoryError", "Stream", "current_device", "current_stream",
+    "default_stream", "device", "device_count", "device_of", "empty_cache", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect",
+    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
+    "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state",
+    "set_rng_state_all", "stream", "synchronize",
 ]  # fmt: skip
 
 
@@ -172,3 +178,208 @@ def get_device_properties(device: Any = None) -> _Properties:
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Return whether the GPU in use computes with bfloat16."""
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
+
+
+# The pool does not remember its peak; what was seen when somebody asked is the best there is.
+_peaks: dict[tuple[str, int], int] = {}
+
+
+def _asked(what: str, device: Any) -> int:
+    cupy = module()
+    if cupy is None:
+        return 0
+    index = index_of(device)
+    with cupy.cuda.Device(index):
+        found = int(getattr(cupy.get_default_memory_pool(), what)())
+    _peaks[what, index] = max(found, _peaks.get((what, index), 0))
+    return found
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Return the bytes of GPU memory that tensors use."""
+    return _asked("used_bytes", device)
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Return the bytes of GPU memory that the pool holds."""
+    return _asked("total_bytes", device)
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Return the most bytes that tensors were seen to use."""
+    _asked("used_bytes", device)
+    return max((v for (what, _), v in _peaks.items() if what == "used_bytes"), default=0)
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Return the most bytes that the pool was seen to hold."""
+    _asked("total_bytes", device)
+    return max((v for (what, _), v in _peaks.items() if what == "total_bytes"), default=0)
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Forget what was seen so far."""
+    _peaks.clear()
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
+
+
+def empty_cache() -> None:
+    """Give memory that the pool holds without using it back to the GPU."""
+    cupy = module()
+    if cupy is not None:
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Return the free and the total bytes of a GPU."""
+    cupy = module()
+    if cupy is None:
+        return 0, 0
+    with cupy.cuda.Device(index_of(device)):
+        free, total = cupy.cuda.runtime.memGetInfo()
+    return int(free), int(total)
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Return the numbers above under torch's names."""
+    return {
+        "allocated_bytes.all.current": memory_allocated(device),
+        "allocated_bytes.all.peak": max_memory_allocated(device),
+        "reserved_bytes.all.current": memory_reserved(device),
+        "reserved_bytes.all.peak": max_memory_reserved(device),
+    }
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """Return the numbers above as text."""
+    return "\n".join(f"{name:<32}{value:>16}" for name, value in memory_stats(device).items())
+
+
+def manual_seed(seed: int) -> None:
+    """Do nothing: `adjoint.manual_seed` seeds the generator that GPUs draw from too."""
+
+
+def manual_seed_all(seed: int) -> None:
+    """Do nothing: `adjoint.manual_seed` seeds the generator that GPUs draw from too."""
+
+
+def seed() -> None:
+    """Do nothing: `adjoint.seed` seeds the generator that GPUs draw from too."""
+
+
+def seed_all() -> None:
+    """Do nothing: `adjoint.seed` seeds the generator that GPUs draw from too."""
+
+
+def initial_seed() -> int:
+    """Return the seed of the generator that GPUs draw from."""
+    return host.initial_seed()
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """Return the state of the generator that GPUs draw from."""
+    return host.get_rng_state()
+
+
+def get_rng_state_all() -> list[Any]:
+    """Return the state of the generator that GPUs draw from, once."""
+    return [host.get_rng_state()]
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Set the state of the generator that GPUs draw from."""
+    host.set_rng_state(new_state)
+
+
+def set_rng_state_all(new_states: Iterable[Any]) -> None:
+    """Set the state of the generator that GPUs draw from."""
+    for state in new_states:
+        host.set_rng_state(state)
+
+
+class Stream:
+    """A queue of work on a GPU."""
+
+    def __init__(self, device: Any = None, priority: int = 0, *, inner: Any = None) -> None:
+        self.inner = required().cuda.Stream(non_blocking=True) if inner is None else inner
+
+    def synchronize(self) -> None:
+        """Wait until the queue is empty."""
+        self.inner.synchronize()
+
+    def query(self) -> bool:
+        """Return whether the queue is empty."""
+        return bool(self.inner.done)
+
+    def wait_event(self, event: Event) -> None:
+        """Let later work wait for an event."""
+        self.inner.wait_event(event.inner)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Let later work wait for what another queue holds now."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Put a mark at the end of the queue."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    @property
+    def cuda_stream(self) -> int:
+        """The address of the queue."""
+        return int(self.inner.ptr)
+
+
+class Event:
+    """A mark in a queue, with a time."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        self.inner = required().cuda.Event(block=blocking, disable_timing=not enable_timing)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Put the mark at the end of a queue."""
+        self.inner.record(None if stream is None else stream.inner)
+
+    def synchronize(self) -> None:
+        """Wait until the mark is reached."""
+        self.inner.synchronize()
+
+    def query(self) -> bool:
+        """Return whether the mark is reached."""
+        return bool(self.inner.done)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let later work of a queue wait for the mark."""
+        (current_stream() if stream is None else stream).wait_event(self)
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Return the milliseconds from this mark to another."""
+        return float(required().cuda.get_elapsed_time(self.inner, end_event.inner))
+
+
+def current_stream(device: Any = None) -> Stream:
+    """Return the queue that work goes to."""
+    return Stream(inner=required().cuda.get_current_stream())
+
+
+def default_stream(device: Any = None) -> Stream:
+    """Return the queue that work goes to unless told otherwise."""
+    return Stream(inner=required().cuda.Stream.null)
+
+
+class stream:
+    """A context in which work goes to another queue; None changes nothing."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None and module() is not None:
+            self.stream.inner.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self.stream is not None and module() is not None:
+            self.stream.inner.__exit__(*error)

@@ -7,7 +7,7 @@ from .forward import jvp, linearize
 from .jacobian import hessian, jacfwd, jacrev
 from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from .reverse import grad, grad_and_value, vjp
-from .wrappers import debug_unwrap, functionalize
+from .values import debug_unwrap, functionalize
 
 __all__ = [
     "debug_unwrap",

@@ -124,7 +124,7 @@ def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
 def leaf_of(x: Any) -> Any:
     """Return a tensor to differentiate by, with the value and the outer history of `x`."""
     if not isinstance(x, TensorBase):
-        raise ValueError(f"Expected the differentiated arguments to be Tensors, got {shown(x)}")
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {shown(x)}")
     level = innermost()
     if level is not None and level_of(x) < level.number:
         # At the level of what it will meet: its gradient is then of that level too, one per batch element.

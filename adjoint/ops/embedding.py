@@ -103,7 +103,7 @@ def _embedding_batch(x: Any, i: Any) -> Any:
 def keep_gradient_sparse(weight: Any, indices: Any, padding: int) -> None:
     """Let the ``.grad`` of a table that is a leaf have only the rows that are looked up."""
     if modes.is_grad_enabled() and type(weight.node) is AccumulateGrad and type(indices.array) is ndarray:
-        from ..sparse.gradients import keep_rows  # a sparse tensor is made of tensors, which stand on this room
+        from ..sparse.functions import keep_rows  # a sparse tensor is made of tensors, which stand on this room
 
         keep_rows(weight, indices.array[indices.array != padding])
 

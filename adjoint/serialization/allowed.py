@@ -17,7 +17,7 @@ from ..nn.parameter import Parameter
 from ..ops import create
 from ..ops.memory import from_bytes
 from ..tensor import Tensor
-from .failures import FileFormatError
+from .sources import FileFormatError
 
 __all__ = ["ALLOWED", "Builder", "StorageKind", "StoredMemory", "buildable", "hashable"]
 

@@ -7,11 +7,10 @@ import zipfile
 from typing import Any
 
 from .allowed import StorageKind, StoredMemory
-from .failures import FileFormatError
+from .extents import Placement
 from .kinds import added_by_name
 from .machine import UNKNOWN, Machine
-from .placement import Placement
-from .sources import Source
+from .sources import FileFormatError, Source
 
 __all__ = ["names_refused", "read_archive", "read_stream"]
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from . import archive, pickling, safetensors, structure
-from .atomic import replacing
-from .failures import FileFormatError
-from .placement import placement
-from .sources import Source, opened
+from .extents import placement
+from .sources import FileFormatError, Source, opened, replacing
 
 __all__ = ["DEFAULT_PROTOCOL", "MAP_LOCATION", "get_unsafe_globals_in_checkpoint", "load", "save"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .allowed import ALLOWED, Builder, buildable, hashable
-from .failures import FileFormatError
+from .sources import FileFormatError
 
 __all__ = ["UNKNOWN", "Machine"]
 

@@ -22,9 +22,7 @@ from ..core.tensor import TensorBase
 from ..ops import create
 from ..ops.convert import concrete
 from ..ops.memory import address_of
-from .atomic import replacing
-from .failures import FileFormatError
-from .sources import Source, opened
+from .sources import FileFormatError, Source, opened, replacing
 
 __all__ = ["load", "load_file", "load_model", "load_sharded", "safe_open", "save", "save_file", "save_model"]
 

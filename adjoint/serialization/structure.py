@@ -24,10 +24,8 @@ from ..nn.parameter import Parameter
 from ..ops import create
 from ..ops.memory import from_bytes
 from . import safetensors
-from .extents import Look, survey
-from .failures import FileFormatError
-from .placement import Placement
-from .sources import Source
+from .extents import Look, Placement, survey
+from .sources import FileFormatError, Source
 
 __all__ = ["read", "write"]
 

@@ -1,4 +1,4 @@
-"""The functions of ``torch.sparse``."""
+"""The functions of ``torch.sparse``, and sparse gradients of embeddings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,30 @@ from .making import sparse_coo_tensor, sparse_mask
 from .tensor import SparseTensor, words
 
 __all__ = [
-    "addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax",
-    "spdiags", "sum",
+    "addmm", "check_sparse_tensor_invariants", "keep_rows", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags",
+    "sum",
 ]  # fmt: skip
+
+
+_ROWS = "_rows_looked_up"
+
+
+def keep_rows(weight: Any, indices: Any) -> None:
+    """Note which rows are looked up, so that the gradient of `weight` has these rows alone."""
+    if _ROWS not in weight.__dict__:
+        weight.__dict__[_ROWS] = []
+        weight.register_post_accumulate_grad_hook(_make_sparse)
+    weight.__dict__[_ROWS].append(np.unique(indices))
+
+
+def _make_sparse(weight: Any) -> None:
+    g, noted = weight._grad, weight.__dict__[_ROWS]
+    if g is None or g.is_sparse:
+        return
+    array = np.asarray(g.array)
+    rows = np.unique(np.concatenate([*noted, np.flatnonzero(array.any(axis=1))]))
+    noted.clear()
+    weight._grad = SparseTensor.made(wrap(rows[None].astype(np.int64)), wrap(array[rows]), array.shape, True)
 
 
 def mm(sparse: Any, dense: Any, reduce: str = "sum") -> Any:

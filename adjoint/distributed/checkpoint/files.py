@@ -23,10 +23,8 @@ from ...ops.convert import concrete
 from ...ops.create import finish
 from ...serialization import load as load_file
 from ...serialization import save as save_file
-from ...serialization.atomic import replacing
-from ...serialization.failures import FileFormatError
 from ...serialization.safetensors import NAMES, array_of, parsed_json, read_header, write
-from ...serialization.sources import opened
+from ...serialization.sources import FileFormatError, opened, replacing
 from ..collectives import barrier
 from ..groups import is_initialized, resolved
 from ..objects import all_gather_object, broadcast_object_list
