@@ -11,6 +11,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import dtypes, modes
+from ..core.device import module_of
 from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary
@@ -691,6 +692,38 @@ def multiply_chain(matrices: list[Tensor]) -> Tensor:
     return build(0, n - 1)
 
 
+def _cross(x: Any, y: Any, axis: Any) -> Any:
+    before = (slice(None),) * axis
+    left, right = ([a[(*before, i)] for i in range(3)] for a in (x, y))
+    shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
+    out = module_of(x).empty(shape, x.dtype)
+    for i in range(3):
+        part = out[(*before, i)]
+        j, k = i - 2, i - 1  # the two others, in their order around
+        np.multiply(left[j], right[k], out=part)
+        part -= left[k] * right[j]
+    return out
+
+
+def _cross_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tx, ty), (x, y) = tangents, inputs
+    parts = [cross_p(a, b, *params) for a, b in ((tx, y), (x, ty)) if a is not None and b is not None]
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+cross_p: Any = nary(
+    _cross,
+    inputs=2,
+    x=lambda g, y, axis: cross_p(y, g, axis),
+    y=lambda g, x, axis: cross_p(g, x, axis),
+    jvp=_cross_jvp,
+    batch=broadcasting(lambda x, y, axis: cross_p(x, y, axis + 1)),
+    promotes=True,
+    node_name="LinalgCrossBackward0",
+    saved={"x": "self", "y": "other", "axis": "dim"},
+)
+
+
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
     """Take the vector product along a dim of size 3; the first such one unless `dim` is given."""
     dim = dim if axis is None else either(dim, axis)
@@ -712,5 +745,4 @@ def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tens
     axis = dim_in(dim, len(a))
     if a[axis] != 3 or b[axis] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}")
-    result = mul_p(input.roll(-1, axis), other.roll(1, axis)) - mul_p(input.roll(1, axis), other.roll(-1, axis))
-    return into(out, result)
+    return into(out, cross_p(input, other, axis))
