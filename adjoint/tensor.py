@@ -19,8 +19,8 @@ from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import Payload
 from .core.size import Size
-from .core.tensor import STALE, InferenceStorage, TensorBase, caller, storage_of
-from .core.views import edge_of
+from .core.tensor import STALE, InferenceStorage, TensorBase, caller, retaining, storage_of
+from .core.views import edge_of, show_views
 from .hooks import RemovableHandle
 from .ops import (
     activation,
@@ -262,10 +262,13 @@ class Tensor(TensorBase):
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                 f"{requires_grad.__class__.__name__}"
             )
-        if requires_grad == (self.node is not None):
+        node = self.node
+        if requires_grad == (node is not None) and (node is not nodes.hidden or not requires_grad):
             return self
         if not requires_grad:
-            if not is_leaf_node(self.node):
+            if node is nodes.hidden:  # as its base does
+                return self
+            if not is_leaf_node(node):
                 raise RuntimeError(
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed "
                     "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
@@ -273,6 +276,7 @@ class Tensor(TensorBase):
             if self.node.watched:
                 self.__dict__[RESTING] = self.node
             self.node = None
+            show_views(self, nodes.hidden, None)
             return self
         if type(self.memory) is InferenceStorage and not modes.local.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
@@ -280,12 +284,15 @@ class Tensor(TensorBase):
         if RESTING in self.__dict__:
             self.node = self.__dict__.pop(RESTING)
             self.node.follow(self)
+        if self.memory is not None:
+            show_views(self, None, nodes.hidden)
         return self
 
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made this tensor."""
-        return self.node is None or is_leaf_node(self.node)
+        node = self.node
+        return node is None or is_leaf_node(edge_of(self) if node is STALE else node)
 
     @property
     def grad_fn(self) -> Any:
@@ -298,7 +305,7 @@ class Tensor(TensorBase):
     @property
     def output_nr(self) -> int:
         """Which output of `grad_fn` this is."""
-        return output_index(edge_of(self))
+        return 0 if self.node is None else output_index(edge_of(self))
 
     @property
     def grad(self) -> Any:
@@ -319,19 +326,27 @@ class Tensor(TensorBase):
 
     @property
     def grad_dtype(self) -> Any:
-        """The dtype that an accumulated gradient has: the tensor's own."""
+        """The dtype that gradients of this leaf are given: its own unless set; None leaves each as it is."""
         if not self.is_leaf:
             raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
-        return self.dtype
+        return _grad_dtype(self)
 
     @grad_dtype.setter
     def grad_dtype(self, value: Any) -> None:
         if not self.is_leaf:
             raise RuntimeError("grad_dtype can only be set on leaf tensors.")
-        if value is not self.dtype:
-            raise NotImplementedError(
-                f"gradients of a {self.dtype} tensor are accumulated as {self.dtype}, not {value}"
+        if value is not None and not isinstance(value, dtypes.dtype):
+            raise RuntimeError(f"grad_dtype must be a adjoint.dtype or None, but got {type(value).__name__}")
+        if value is not None and self._grad is not None and self._grad.dtype is not value:
+            raise RuntimeError(
+                f"Cannot set grad_dtype to '{value.name}' because there is already a gradient with dtype "
+                f"'{self._grad.dtype.name}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
+                "ensure the new grad_dtype matches the existing gradient's dtype."
             )
+        leaf = (
+            self.node if type(self.node) is AccumulateGrad else self.__dict__.setdefault(RESTING, AccumulateGrad(self))
+        )
+        extra_of(leaf).grad_dtype = (value and value.np,)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
@@ -344,7 +359,9 @@ class Tensor(TensorBase):
     def retains_grad(self) -> bool:
         """Whether `retain_grad` was asked for."""
         node = self.node
-        if node is None or node is STALE or node.extra is None or node.extra.retain is None:
+        if node is STALE:
+            return id(self) in retaining
+        if node is None or node.extra is None or node.extra.retain is None:
             return False
         return node.extra.retain() is self
 
@@ -352,6 +369,8 @@ class Tensor(TensorBase):
         """Call ``hook(grad)`` whenever the gradient of this tensor is complete; it may return another."""
         if self.node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.node is nodes.hidden:  # no gradient ever arrives there
+            return RemovableHandle({}, hook)
         extra = extra_of(edge_of(self))
         if extra.tensor_hooks is None:
             extra.tensor_hooks = {}
@@ -363,6 +382,8 @@ class Tensor(TensorBase):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not is_leaf_node(self.node):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        if self.node is nodes.hidden:
+            return RemovableHandle({}, hook)
         leaf: AccumulateGrad = self.node
         if leaf.post_hooks is None:
             leaf.post_hooks = {}
@@ -428,7 +449,7 @@ class Tensor(TensorBase):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self.array = value.array
         self.memory = None
-        if is_leaf_node(self.node):
+        if type(self.node) is AccumulateGrad:
             self.node.follow(self)
 
     # --- Other forms -------------------------------------------------------------------------------
@@ -874,6 +895,15 @@ def _warn_grad_of_non_leaf() -> None:
     )
 
 
+def _grad_dtype(leaf: Any) -> Any:
+    """Return the dtype that gradients of a leaf are given; None if each keeps its own."""
+    node = leaf.node if type(leaf.node) is AccumulateGrad else leaf.__dict__.get(RESTING)
+    chosen = None if node is None or node.extra is None else node.extra.grad_dtype
+    if chosen is None:
+        return leaf.dtype
+    return None if chosen[0] is None else dtypes.of(chosen[0])
+
+
 def _check_grad(x: Any, value: Any) -> None:
     if not isinstance(value, TensorBase):
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
@@ -885,11 +915,12 @@ def _check_grad(x: Any, value: Any) -> None:
             f"attempting to assign a gradient of size '{list(theirs.shape)}' to a tensor of size '{list(mine.shape)}'. "
             "Please ensure that the gradient and the tensor are the same size"
         )
-    if theirs.dtype != mine.dtype:
+    wanted = _grad_dtype(x)
+    if wanted is not None and theirs.dtype != wanted.np:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{dtypes.of(theirs.dtype).name}' to a tensor with grad_dtype "
-            f"'{dtypes.of(mine.dtype).name}'. The gradient must match the tensor's grad_dtype (its dtype): use "
-            "gradient.to(tensor.dtype)"
+            f"'{wanted.name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype): use "
+            "gradient.to(tensor.grad_dtype), or set tensor.grad_dtype first"
         )
     if devices.of(theirs) != devices.of(mine):
         raise RuntimeError(

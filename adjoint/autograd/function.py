@@ -16,7 +16,6 @@ from ..core.inplace import check_writable, rebase
 from ..core.nodes import (
     Cotangents,
     Freed,
-    Hookless,
     MultipleNode,
     Node,
     Output,
@@ -25,6 +24,7 @@ from ..core.nodes import (
     extra_of,
     freed_error,
     output_node,
+    packed_by,
     wrap,
 )
 from ..core.payload import Payload, top_payload
@@ -248,9 +248,11 @@ class SavedTensor:
 
 def _pack(kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
     if kept.unpack is not None:
-        raise RuntimeError("Setting hooks on a saved tensor more than once is not allowed")
-    with Hookless():
-        kept.packed = pack_hook(wrap(kept.array, None, kept.memory))
+        raise RuntimeError(
+            "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+            "is allowed at a time."
+        )
+    kept.packed = packed_by(pack_hook, wrap(kept.array, None, kept.memory))
     edge, memory, output = kept.edge, kept.memory, kept.output
     watched = isinstance(kept.packed, TensorBase) and kept.packed.memory is memory
     holder = weakref.ref(node)

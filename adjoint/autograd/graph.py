@@ -175,6 +175,8 @@ def _any_handles(tensors: Sequence[Any], fn: Callable[..., Any], lock: Any) -> l
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[Any]:
     """Let programs write to tensors that ops have kept: the kept value is cloned when that happens."""
+    if any(isinstance(getattr(pack, "__self__", None), _Mutations) for pack, _ in modes.local.pack_hooks):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = _Mutations()
     with saved_tensors_hooks(context.pack, context.unpack):
         try:
@@ -200,7 +202,7 @@ class _Mutations:
     def unpack(self, entry: Any) -> Any:
         """Return the copy."""
         if not entry:
-            raise RuntimeError(
+            raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
                 "originally recorded."
             )

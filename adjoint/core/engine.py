@@ -298,7 +298,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                     results = _quietly(op, node, g, edges, saved)
                     if direct is not None:
                         (results,) = results
-                if freed is not None and saved is not None:
+                if freed is not None and saved is not None and op.frees:
                     node.saved = freed
                 if direct is not None:
                     if not heap and type(edges[0]) is not leaf and not anomaly and ends is None:  # a chain
@@ -367,7 +367,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
         for node in tuple(sums):
             finish(node, sums.pop(node), lift, captured)
     except Exception as error:
-        _explain(error, node)
+        _explain(error, node, freed)
         raise
 
 
@@ -409,7 +409,7 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
             results = op.run(node, g, edges, saved)
         except RuntimeWarning:
             results = _quietly(op, node, g, edges, saved)
-    if freed is not None and saved is not None:
+    if freed is not None and saved is not None and op.frees:
         node.saved = freed
     if extra is not None and extra.hooks:
         results = _call_hooks(node, extra, results, g, lift)
@@ -448,16 +448,25 @@ def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | 
                 variable._grad = wrap(_own(g, variable.array, _references))
                 return
     if leaf.extra is not None:
+        if leaf.extra.grad_dtype is not None:
+            g = _as_chosen(leaf.extra.grad_dtype[0], g, lift)
         g = _before(leaf, leaf.extra, g, lift)
         if captured is None and leaf.extra.prehooks:
             g = _call_prehooks(leaf, leaf.extra, g, lift)
     if captured is not None:
         # NumPy makes float32 of bfloat16 and a Python float.
-        captured[leaf] = g if lift or g.dtype == leaf.array.dtype else primitive.cast(g, leaf.array.dtype)
+        own = leaf.extra is not None and leaf.extra.grad_dtype is not None
+        captured[leaf] = g if lift or own or g.dtype == leaf.array.dtype else primitive.cast(g, leaf.array.dtype)
         return
     accumulate(leaf, g, lift)
     if leaf.extra is not None and leaf.extra.hooks:
         _call_hooks(leaf, leaf.extra, (), g, lift)
+
+
+def _as_chosen(dtype: Any, g: Any, lift: bool) -> Any:
+    """Return a gradient in the dtype that the program has chosen for those of a leaf (`Tensor.grad_dtype`)."""
+    have = g.array.dtype if isinstance(g, TensorBase) else g.dtype
+    return g if dtype is None or dtype == have else primitive.cast(g, dtype)
 
 
 def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
@@ -468,13 +477,13 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
     variable = leaf.variable
     with _accumulate_lock:
         held = variable._grad
+        chosen = None if leaf.extra is None else leaf.extra.grad_dtype
         if held is None:
-            variable._grad = (
-                (g if lift is True else g.clone()) if lift else wrap(_own(g, variable.array, _references_below))
-            )
+            like = variable.array if chosen is None or lift else g
+            variable._grad = (g if lift is True else g.clone()) if lift else wrap(_own(g, like, _references_below))
         elif lift:
             variable._grad = held + g if lift is True else held.add_(g)
-        elif held.node is None and _writable(held.array, g):
+        elif held.node is None and _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):
             np.add(held.array, g, out=held.array)
             if getrefcount(held.array) > _sole_reference:  # else nobody kept or viewed it: no need to know
                 note_write(held, "gradient accumulation")
@@ -482,7 +491,8 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
             variable._grad = held + wrap(g)
     if leaf.post_hooks:
         for hook in tuple(leaf.post_hooks.values()):
-            hook(variable)
+            if hook(variable) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _writable(held: Any, g: Any) -> bool:
@@ -521,12 +531,13 @@ _SMALL = 16384  # elements under which adding in place gains nothing
 def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
     """Run the tensor hooks of a node's output, then fill the ``.grad`` of a tensor that retains it."""
     if extra.tensor_hooks:
+        given = g if lift else wrap(g)
         for hook in tuple(extra.tensor_hooks.values()):
-            given = g if lift else wrap(g)
             result = hook(given)
             if result is not None:
-                _check_hook_result(result, given)
-                g = result if lift else result.array
+                _check_hook_result(result, given, hook)
+                given = result
+        g = given if lift else given.array
     if extra.retain is not None:
         tensor = extra.retain()
         if tensor is not None:
@@ -536,18 +547,34 @@ def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
     return g
 
 
-def _check_hook_result(result: Any, given: Any) -> None:
+def _check_hook_result(result: Any, given: Any, hook: Any) -> None:
     if not isinstance(result, TensorBase):
         raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+    name = getattr(hook, "__name__", "<unknown>")
     if result.array.shape != given.array.shape:
         raise RuntimeError(
-            f"hook '<hook>' has changed the size of value: it was {list(given.array.shape)}, "
+            f"hook '{name}' has changed the size of value: it was {list(given.array.shape)}, "
             f"and the hook returned {list(result.array.shape)}"
         )
     if result.array.dtype != given.array.dtype:
         raise RuntimeError(
-            f"hook '<hook>' has changed the type of value (was {of(given.array.dtype)}, got {of(result.array.dtype)})"
+            f"hook '{name}' has changed the type of value (was {of(given.array.dtype)}, got {of(result.array.dtype)})"
         )
+
+
+def _replaced(given: tuple[Any, ...], answer: Any, hook: Any) -> tuple[Any, ...]:
+    """Return what a node's hook has answered in place of the gradients it was given, if it may."""
+    if not isinstance(answer, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
+    if len(answer) != len(given):
+        raise RuntimeError(
+            f"hook '{getattr(hook, '__name__', '<unknown>')}' has returned an incorrect number of values (got "
+            f"{len(answer)}, but expected {len(given)})"
+        )
+    for mine, theirs in zip(answer, given, strict=True):
+        if mine is not None and theirs is not None:
+            _check_hook_result(mine, theirs, hook)
+    return answer
 
 
 def _as_tensors(values: Sequence[Any], lift: bool) -> tuple[Any, ...]:
@@ -567,8 +594,7 @@ def _call_prehooks(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
         given = _as_tensors(gs, lift)
         result = hook(given)
         if result is not None:
-            result = (result,) if isinstance(result, TensorBase) else tuple(result)
-            gs = _as_values(result, lift)
+            gs = _as_values(_replaced(given, result, hook), lift)
     if several:
         return nodes.Cotangents({i: v for i, v in enumerate(gs) if v is not None})
     return gs[0]
@@ -579,15 +605,13 @@ def _call_hooks(node: Any, extra: Extra, results: Any, g: Any, lift: bool) -> An
     assert extra.hooks is not None
     gs = node.gradients(g) if isinstance(node, nodes.MultipleNode) else [g]
     for hook in tuple(extra.hooks.values()):
-        outcome = hook(_as_tensors(results, lift), _as_tensors(gs, lift))
+        given = _as_tensors(node.seen(results) if results else (), lift)
+        outcome = hook(given, _as_tensors(gs, lift))
         if outcome is not None:
-            outcome = (outcome,) if isinstance(outcome, TensorBase) else tuple(outcome)
-            if len(outcome) != len(results):
-                raise RuntimeError(
-                    f"hook '<hook>' has returned an incorrect number of values (got {len(outcome)}, but "
-                    f"expected {len(results)})"
-                )
-            results = _as_values(outcome, lift)
+            values = _as_values(_replaced(given, outcome, hook), lift)
+            results = list(results)
+            for i, value in zip(node.op.shows or range(len(values)), values):
+                results[i] = value
     return results
 
 
@@ -600,11 +624,11 @@ def _refuse_nan(node: Any, edges: Any, results: Any) -> None:
             raise RuntimeError(f"Function '{node.op.title}' returned nan values in its {i}th output.")
 
 
-def _explain(error: Exception, node: Any) -> None:
+def _explain(error: Exception, node: Any, freed: Freed | None) -> None:
     """Add to an exception which op's backward it came from and where that op was recorded."""
     if node is None:
         return
-    if type(node.saved) is Freed and not isinstance(error, RuntimeError):
+    if type(node.saved) is Freed and node.saved is not freed and not isinstance(error, RuntimeError):
         raise freed_error(node, node.saved) from None
     where = place(node.code, node.lasti)
     note = f"in the backward of {nodes.shown(node).op.title}" + (f", recorded at {where}" if where else "")

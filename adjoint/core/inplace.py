@@ -16,12 +16,24 @@ import numpy as np
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
-from .nodes import Node, Special, differentiable, extra_of, registry, verify_kept, wrap
+from .nodes import Node, Special, differentiable, extra_of, hidden, registry, verify_kept, wrap
 from .overrides import plain
 from .payload import Payload, top_payload
 from .primitive import Op, build_node, explained, quietly, refuse_new_nan
 from .promotion import convert, float32_constants, float64_constants, result_type
-from .tensor import STALE, InferenceStorage, TensorBase, View, ledger_of, note_write, owner_of, storage_of, tick
+from .tensor import (
+    STALE,
+    InferenceStorage,
+    TensorBase,
+    View,
+    ledger_of,
+    mark_stale,
+    note_write,
+    owner_of,
+    retain_later,
+    storage_of,
+    tick,
+)
 from .views import edge_of, refused_view, replayed
 
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
@@ -86,13 +98,14 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     if not isinstance(x, TensorBase):
         raise TypeError(f"{op.name}_ writes into its first argument, which must be a Tensor, not {type(x).__name__}")
     inputs = (x, *rest)
+    if len(inputs) != len(op.inputs):
+        raise TypeError(f"{op.name}_() missing {len(op.inputs) - len(inputs)} required positional arguments")
     owned = tuple(v if isinstance(v, TensorBase) else None for v in inputs)
     edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
     if x.node is not None and edges[0] is None:
         edges = (edge_of(x), *edges[1:])
-    grad = not modes.off or modes.local.grad
-    recording = grad and any(e is not None for e in edges)
-    check_writable(x, recording or (grad and _hides_history(x)))
+    recording = (not modes.off or modes.local.grad) and any(e is not None for e in edges)
+    check_writable(x, recording)
     if modes.unusual and top_payload(inputs) is not None:
         return _write_payload(op, x, rest, params)
     for other in rest:
@@ -106,13 +119,8 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         compute_into(op, x, values, params)
     note_write(x, f"{op.name}_")
     if recording and differentiable(x.array.dtype):
-        rebase(x, build_node(op, edges, owned, kept, params, x.array), 0)
+        rebase(x, build_node(op.in_place(), edges, owned, kept, params, x.array), 0)
     return x
-
-
-def _hides_history(x: TensorBase) -> bool:
-    """Return whether the tensor is a view, made in no_grad mode, of a base that requires a gradient."""
-    return x.lineage is not None and x.lineage.kind == View.NO_GRAD and x.lineage.base.node is not None
 
 
 def _kept_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], written: Any) -> tuple[Any, ...]:
@@ -252,7 +260,7 @@ def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[A
         base.array, base.node = whole.array, whole.node
         x.array, x.node = result.array, STALE
     ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
-    mark_stale(x)
+    mark_stale(x, ledger_of(storage_of(x)), transformed=True)
     return x
 
 
@@ -304,8 +312,8 @@ def _check_history(x: TensorBase) -> None:
     view = x.lineage
     if view is not None:
         if view.kind != View.NORMAL:
-            raise RuntimeError(refused_view(x, "and is being modified inplace"))
-        if is_leaf_node(view.base.node):
+            raise RuntimeError(refused_view(x, indirectly=False))
+        if x.node is not None and (view.base.node is None or is_leaf_node(view.base.node)):
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. Write "
                 "under adjoint.no_grad(), or make the leaf's value with an op first."
@@ -319,7 +327,7 @@ def _check_history(x: TensorBase) -> None:
 
 def is_leaf_node(node: Any) -> bool:
     """Return whether a tensor's node is that of a leaf which requires a gradient."""
-    return type(node).__name__ == "AccumulateGrad"
+    return node is hidden or type(node).__name__ == "AccumulateGrad"
 
 
 def overlaps_itself(array: Any) -> bool:
@@ -446,9 +454,13 @@ def rebase(x: TensorBase, node: Node, slot: int, output: Any = None) -> None:
         x.node = node if output is None else output
     else:
         base: Any = x.lineage.base
-        base.node = _copy_slices(base, x, node, slot)
-        x.node = STALE
-    mark_stale(x)
+        written = _copy_slices(base, x, node, slot)
+        _move_retain(base, written)
+        base.node = written
+        if x.node is not STALE:
+            retain_later(x)
+            x.node = STALE
+    mark_stale(x, ledger_of(storage_of(x)))
 
 
 def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> CopySlices:
@@ -470,15 +482,3 @@ def _move_retain(x: TensorBase, node: Node) -> None:
         if old.extra.retain() is x:
             extra_of(node).retain = old.extra.retain
             old.extra.retain = None
-
-
-def mark_stale(x: TensorBase) -> None:
-    """Tell every view of the same memory that its history must be rebuilt."""
-    ledger = storage_of(x).ledger
-    if ledger is None or not ledger.fresh:
-        return
-    for ref in ledger.fresh:
-        view = ref()
-        if view is not None and view is not x:
-            view.node = STALE
-    ledger.fresh = []

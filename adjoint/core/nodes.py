@@ -32,9 +32,12 @@ registry: dict[str, Any] = {}
 
 
 class Extra:
-    """What few nodes have: hooks, metadata, the forward traceback, tensors that retain a gradient."""
+    """What few nodes have: hooks, metadata, the forward traceback, tensors that retain a gradient.
 
-    __slots__ = ("hooks", "metadata", "prehooks", "retain", "tensor_hooks", "traceback")
+    `grad_dtype` is set at leaves whose gradients have another dtype than they: ``(dtype,)``, or ``(None,)`` for any.
+    """
+
+    __slots__ = ("grad_dtype", "hooks", "metadata", "prehooks", "retain", "tensor_hooks", "traceback")
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, Callable[..., Any]] | None = None
@@ -43,6 +46,7 @@ class Extra:
         self.metadata: dict[Any, Any] | None = None
         self.retain: weakref.ref[TensorBase] | None = None
         self.traceback: Any = None
+        self.grad_dtype: tuple[Any] | None = None
 
 
 class Freed:
@@ -122,7 +126,13 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that gradients go on to, each with the number of the output it is."""
-        return tuple((None, 0) if e is None else (shown(e), output_index(e)) for e in self.edges)
+        edges = self.seen(self.edges)
+        return tuple((None, 0) if e is None or e is hidden else (shown(e), output_index(e)) for e in edges)
+
+    def seen(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return, of something for each input, what programs see: inputs that can have a gradient."""
+        shows = self.op.shows
+        return values if shows is None else [values[i] for i in shows]
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -178,7 +188,8 @@ class Node:
         self.verify()
         saved = self.lifted() if lift else unpacked(self)
         results = tuple(
-            r if r is None or isinstance(r, TensorBase) else wrap(r) for r in self.op.run(self, g, self.edges, saved)
+            r if r is None or isinstance(r, TensorBase) else wrap(r)
+            for r in self.seen(self.op.run(self, g, self.edges, saved))
         )
         return results[0] if len(results) == 1 else results
 
@@ -318,7 +329,7 @@ def _saved_value(node: Node, index: int) -> Any:
     return None
 
 
-class RawSaved:
+class SavedTensor:
     """One kept value of a node, on which pack and unpack hooks can be registered."""
 
     __slots__ = ("index", "node")
@@ -329,15 +340,24 @@ class RawSaved:
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the value, and let `unpack_hook` restore it."""
         if type(self.node.saved) is Freed:
-            raise freed_error(self.node, self.node.saved)
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the "
+                "graph are freed when you call .backward() or autograd.grad(); register hooks before."
+            )
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(): incompatible function arguments: both hooks must be callable")
         if type(self.node.saved) is Packed:
-            raise RuntimeError("Setting hooks on a saved tensor more than once is not allowed")
-        pack(self.node, pack_hook, unpack_hook, only=self.index)
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time."
+            )
+        pack(self.node, pack_hook, unpack_hook, (self.index,))
 
 
-def _raw_saved(node: Node, index: int) -> RawSaved:
-    unpacked(node)
-    return RawSaved(node, index)
+def _raw_saved(node: Node, index: int) -> SavedTensor:
+    if type(node.saved) is not Freed:
+        unpacked(node)
+    return SavedTensor(node, index)
 
 
 class Special:
@@ -346,6 +366,7 @@ class Special:
     __slots__ = (
         "derived",
         "direct",
+        "frees",
         "inputs",
         "joint",
         "keeps",
@@ -353,6 +374,7 @@ class Special:
         "node",
         "run",
         "saved_names",
+        "shows",
         "title",
         "wants_undefined",
     )
@@ -360,6 +382,7 @@ class Special:
     def __init__(self, title: str, run: Callable[..., Any], wants_undefined: bool = False) -> None:
         self.name = self.title = title
         self.run, self.wants_undefined, self.direct = run, wants_undefined, None
+        self.frees, self.shows = True, None
         self.inputs: tuple[str, ...] = ()
         self.keeps: tuple[tuple[int, ...], ...] = ()
         self.derived: tuple[Any, ...] = ()
@@ -385,6 +408,25 @@ def _run_output(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[
 
 
 output = Special("Output", _run_output)
+
+
+class Hidden(Node):
+    """Where the gradient of a view goes that was made unrecorded, of a base that requires a gradient: nowhere.
+
+    Such a view requires a gradient as its base does, and so does what is computed from it; but it has no history.
+    """
+
+    __slots__ = ()
+
+    def lifted(self) -> Any:
+        """Return None: it keeps nothing."""
+        return None
+
+
+hidden = Hidden()
+hidden.op = Special("Hidden", lambda node, g, edges, saved: ())
+hidden.edges, hidden.saved, hidden.targets, hidden.extra = (), None, None, None
+hidden.stamp, hidden.code, hidden.lasti = -1, None, 0
 
 
 class Cotangents:
@@ -443,19 +485,18 @@ def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
 
 
 def pack(
-    node: Node, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any], only: int | None = None
+    node: Node, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any], positions: Sequence[int]
 ) -> None:
-    """Pass every kept tensor through `pack_hook` now and `unpack_hook` when it is needed."""
+    """Pass what is kept at these positions through `pack_hook` now and `unpack_hook` when it is needed."""
     packed: dict[int, Any] = {}
     watched: dict[int, Any] = {}
     arity, keeps = len(node.edges), node.op.keeps  # `load` must not hold the node, which holds it
 
     def store(value: Any, index: int) -> Any:
-        if index > arity or not hasattr(value, "dtype") or (only is not None and index != only):
+        if index > arity or not hasattr(value, "dtype") or index not in positions:
             return value
         if index not in packed:
-            with Hookless():
-                packed[index] = result = pack_hook(wrap(value))
+            packed[index] = result = packed_by(pack_hook, wrap(value))
             if isinstance(result, TensorBase) and result.array is value:
                 watched[index] = value
         return index
@@ -493,6 +534,22 @@ def _map_kept(kept: Any, indexes: tuple[int, ...], function: Callable[[Any, int]
     if len(indexes) == 1:
         return function(kept, indexes[0])
     return tuple(function(v, i) for v, i in zip(kept, indexes, strict=True))
+
+
+def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
+    """Return what a pack hook makes of a tensor, which it must not write to."""
+    ledger = None if tensor.memory is None else tensor.memory.ledger
+    before = 0 if ledger is None else ledger.version
+    with Hookless():
+        result = pack_hook(tensor)
+    ledger = None if tensor.memory is None else tensor.memory.ledger
+    if ledger is not None and ledger.version != before:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
+            "be modified by in-place operations as this can lead to unexpected side-effects; write to a copy "
+            "(tensor.clone())."
+        )
+    return result
 
 
 class Hookless:

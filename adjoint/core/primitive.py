@@ -26,6 +26,7 @@ from .nodes import (
     Node,
     differentiable,
     extra_of,
+    hidden,
     output_node,
     pack,
     refuse_inference,
@@ -70,6 +71,7 @@ class Op:
         "direct",
         "explain",
         "floating",
+        "frees",
         "gpu_twin",
         "half_twin",
         "holomorphic",
@@ -90,12 +92,14 @@ class Op:
         "run",
         "saved_names",
         "sequence",
+        "shows",
         "spans",
         "sums",
         "title",
         "twin",
         "view",
         "wants_undefined",
+        "written",
     )
 
     def __init__(
@@ -120,6 +124,7 @@ class Op:
         cuda: dict[str, str] | None = None,
         keeps_outputs: tuple[int, ...] | None = None,
         into: Callable[..., None] | None = None,
+        written: str | None = None,
     ) -> None:
         # `into` is how an in-place form writes less than everything: it is called with the same
         # arguments as the kernel and changes the first.
@@ -134,7 +139,12 @@ class Op:
         self.joint = joint
         self.rules = tuple(joint or rules.get(i) for i in inputs)
         self._number_environment()
+        # Whether it keeps values of inputs or outputs: a backward pass frees those, and cannot be repeated then.
+        self.frees = any(i <= len(inputs) for kept in self.keeps for i in kept)
+        # Which inputs programs see in `next_functions`, where some can never have a gradient; None: all.
+        self.shows = None if all(self.rules) else tuple([i for i, rule in enumerate(self.rules) if rule])
         self.title = node_name or _node_name(name)
+        self.written: Any = written  # the title of its nodes where it writes in place, if it is another; then the op
         self.run = _run_joint(self) if joint else _run_for(self.rules, self.keeps)
         # The one rule of an op of one input, where it keeps one value or none: the engine calls it without `run`.
         lone = len(inputs) == 1 and not outputs and not joint and len(self.keeps[0]) < 2
@@ -204,6 +214,16 @@ class Op:
                 self.gpu_twin.run = device.fused_run(self.run, names, tuple(self.cuda.values()))
             return self.gpu_twin
         return self
+
+    def in_place(self) -> Op:
+        """Return the op to record where it writes into its first input: the nodes of a few have another name then."""
+        if isinstance(self.written, str):
+            twin = copy.copy(self)
+            twin.title, twin.written = self.written, None
+            twin.node = type(twin.title, (Node,), {"__slots__": (), "__module__": "adjoint"})
+            show_saved(twin)
+            self.written = twin
+        return self.written or self
 
     def node_for(self, edge: Any, kept: Any) -> Node:
         """Return a node of a one-input op made by hand, with one edge and what its rule keeps."""
@@ -549,7 +569,7 @@ def _record_outputs(op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], val
     recording = any(e is not None for e in edges) and modes.is_grad_enabled()
     if op.outputs:
         return _record_several(op, owned, edges, recording, values, params, c)
-    out = _outcome(op, owned, params, c, View.NORMAL if modes.is_grad_enabled() else View.NO_GRAD)
+    out = _outcome(op, owned, params, c, _kind(View.NORMAL))
     if recording and differentiable(out.array.dtype):
         out.node = build_node(op, edges, owned, values, params, out.array)
     return out
@@ -558,7 +578,8 @@ def _record_outputs(op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], val
 def _record_several(
     op: Op, owned: Any, edges: Any, recording: bool, values: Any, params: Any, c: Sequence[Any]
 ) -> tuple[Any, ...]:
-    outs = tuple([_outcome(op, owned, (*params, i), array, View.MULTIPLE) for i, array in enumerate(c)])
+    kind = _kind(View.MULTIPLE)
+    outs = tuple([_outcome(op, owned, (*params, i), array, kind) for i, array in enumerate(c)])
     if recording:
         arrays = tuple([o.array for o in outs])
         node = build_node(op, edges, owned, values, params, arrays)
@@ -569,11 +590,20 @@ def _record_several(
     return outs
 
 
+def _kind(usual: int) -> int:
+    """Return the kind of a view made in the current mode."""
+    if modes.is_grad_enabled():
+        return usual
+    return View.INFERENCE if modes.unusual and modes.local.inference else View.NO_GRAD
+
+
 def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> Any:
     """Return the tensor of a result, as a view of the first input where the op makes views."""
     out = wrap(c)
     if op.view and owned[0] is not None and shares(out.array, owned[0].array):
         note_view(out, owned[0], op, params, kind)
+        if kind in (View.NO_GRAD, View.INFERENCE) and owned[0].node is not None and op.rules[0] is not None:
+            out.node = hidden
     elif modes.unusual and modes.local.inference:
         out.memory = InferenceStorage()
         out.memory.ledger = None
@@ -604,7 +634,7 @@ def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: 
         frame = frame.f_back
     n.code, n.lasti = frame.f_code, frame.f_lasti
     if modes.unusual:
-        _note_unusual_node(n)
+        _note_unusual_node(n, owned)
     return n
 
 
@@ -619,14 +649,12 @@ def _targets(op: Op, owned: Any, values: Any, out: Any) -> Any:
     return tuple(_target(x) for x in owned) if changed else None
 
 
-def _note_unusual_node(node: Node) -> None:
+def _note_unusual_node(node: Node, owned: Any) -> None:
     local = modes.local
     if local.anomaly_stack:
         extra_of(node).traceback = Trail.now()
     if local.pack_hooks and node.saved is not None:
-        pack(node, *local.pack_hooks[-1])
-    if node.saved is not None and local.pack_refusal is not None:
-        raise RuntimeError(local.pack_refusal)
+        pack(node, *local.pack_hooks[-1], [i for i in range(len(owned) + 1) if i == len(owned) or owned[i] is not None])
 
 
 def as_floating(value: Any) -> Any:

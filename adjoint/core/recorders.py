@@ -15,7 +15,7 @@ import numpy as np
 
 from . import modes, primitive
 from .modes import local, off
-from .nodes import MultipleNode, Node, Output, differentiable, output, refuse_inference, settle
+from .nodes import MultipleNode, Node, Output, differentiable, hidden, output, refuse_inference, settle
 from .overrides import plain
 from .primitive import (
     Op,
@@ -405,7 +405,7 @@ def parametric(
             note_view(out, x, op, params, View.NORMAL if recording else View.NO_GRAD)
         e = x.node
         if e is None or not recording or not recorded:
-            out.node = None
+            out.node = None if e is None or recording or out.lineage is None else hidden
             return out
         if e is STALE:
             e = refresh(x)
@@ -803,7 +803,10 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
             out.array = array if type(array) is ndarray else settle(array)
             out._grad = out.lineage = out.memory = out.node = None
             if view and shares(array, values[0]):
-                note_view(out, x, op, (*params, len(outs)), View.MULTIPLE)
+                recording = not off or local.grad
+                note_view(out, x, op, (*params, len(outs)), View.MULTIPLE if recording else View.NO_GRAD)
+                if live and not recording:
+                    out.node = hidden
             outs.append(out)
         if not live or (off and not local.grad):
             return tuple(outs)

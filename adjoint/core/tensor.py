@@ -189,6 +189,35 @@ def _register(array: Any, ledger: Ledger) -> None:
         _written[key] = (ref, ledger)
 
 
+def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None:
+    """Tell the views of memory that was written that their history must be rebuilt, if its base has one.
+
+    Inside a transform a view's value must be, too: there is no memory that it shares with its base.
+    """
+    base = x if x.lineage is None else x.lineage.base
+    if base.node is None and not transformed:
+        return
+    for ref in ledger.fresh:
+        view = ref()
+        if view is not None:
+            if view.node is not None:
+                retain_later(view)
+            view.node = STALE
+    ledger.fresh = []
+
+
+# Views whose gradient the program wants to keep, by identity, while they have no node that could remember it.
+retaining: dict[int, weakref.ref[TensorBase]] = {}
+
+
+def retain_later(view: TensorBase) -> None:
+    """Remember of a view that is about to lose its node whether its gradient is to be kept."""
+    extra = getattr(view.node, "extra", None)
+    if extra is not None and extra.retain is not None and extra.retain() is view:
+        key = id(view)
+        retaining[key] = weakref.ref(view, lambda _: retaining.pop(key, None))
+
+
 def note_write(x: TensorBase, operation: str = "") -> None:
     """Record that the tensor's memory was written: when, how often, by which op and on which line."""
     storage = storage_of(x)
@@ -199,5 +228,7 @@ def note_write(x: TensorBase, operation: str = "") -> None:
     ledger.operation = operation
     if type(storage) is not PrivateStorage:
         _register(x.array, ledger)
+    if ledger.fresh:
+        mark_stale(x, ledger)
     if modes.unusual and modes.local.observer is not None:
         modes.local.observer.written(x, operation)

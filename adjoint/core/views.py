@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import modes
-from .nodes import Node, output_index, shown
+from .nodes import Node, extra_of, hidden, output_index, registry, shown
 from .payload import Payload
-from .tensor import STALE, TensorBase, View, ledger_of, storage_of
+from .tensor import STALE, TensorBase, View, ledger_of, retaining, storage_of
 
 ndarray = np.ndarray
 
@@ -29,22 +29,50 @@ def refresh(x: TensorBase) -> Any:
     base: Any = view.base
     transformed = isinstance(base.array, Payload)  # whose views are new values, not a look at its memory
     if view.kind in (View.NO_GRAD, View.MULTIPLE, View.CUSTOM) and not transformed:
-        raise RuntimeError(refused_view(x, "and its base or another view of its base has been modified inplace"))
+        raise RuntimeError(refused_view(x, indirectly=True))
+    if base.node is None and not transformed:
+        x.node = None
+    elif transformed or x.array.dtype != base.array.dtype:
+        fresh = _replayed_all(base, view.replay)
+        x.node = fresh.node
+        if transformed:
+            x.array = fresh.array
+    else:
+        x.node = _as_strided_node(x, base)
+    if retaining and retaining.pop(id(x), None) is not None and x.node is not None:
+        extra_of(x.node).retain = weakref.ref(x)
+    watch_base(x)
+    return x.node
+
+
+def watch_base(x: TensorBase) -> None:
+    """Note that the history of a view is up to date, so that the next write makes it stale."""
+    ledger_of(storage_of(x)).fresh.append(weakref.ref(x))
+
+
+def _replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
     was = modes.local.grad
     modes.set_grad(True)
     try:
-        if base.node is STALE:
-            refresh(base)
-        fresh: Any = base
-        for op, params in view.replay:
-            fresh = replayed(op, fresh, params)
+        for op, params in replay:
+            base = replayed(op, base, params)
+        return base
     finally:
         modes.set_grad(was)
-    x.node = fresh.node
-    if transformed:
-        x.array = fresh.array
-    ledger_of(storage_of(x)).fresh.append(weakref.ref(x))
-    return x.node
+
+
+def _as_strided_node(x: Any, base: Any) -> Any:
+    """Return the node that leads from a base to its view, however many ops once did."""
+    from .primitive import build_node
+
+    item, (here, there) = x.array.itemsize, (_address(a) for a in (base.array, x.array))
+    strides, own = (tuple(s // item for s in a.strides) for a in (x.array, base.array))
+    params = (tuple(x.array.shape), strides, (there - here) // item, own)
+    return build_node(registry["as_strided"], (base.node,), (base,), (base.array,), params, x.array)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0] if isinstance(array, ndarray) else array.data.ptr)
 
 
 def replayed(op: Any, base: Any, params: tuple[Any, ...]) -> Any:
@@ -52,38 +80,56 @@ def replayed(op: Any, base: Any, params: tuple[Any, ...]) -> Any:
     return op.call(base, *params[:-1])[params[-1]] if op.outputs else op.call(base, *params)
 
 
-def refused_view(x: TensorBase, what: str) -> str:
-    """Return the sentence that refuses a write to, or through, a view of this kind."""
+_WHY = {
+    View.MULTIPLE: (
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output "
+        "views to be modified inplace. You should replace the inplace operation by an out-of-place one."
+    ),
+    View.NO_GRAD: (
+        "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
+        "both the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
+        "tracked) or both outside (if you want the inplace to be tracked)."
+    ),
+    View.INFERENCE: (
+        "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
+        "both the view and the inplace either both inside the inference_mode block (if you don't want the inplace to "
+        "be tracked) or both outside (if you want the inplace to be tracked)."
+    ),
+    View.CUSTOM: (
+        "This view was created inside a custom Function (or because an input was returned as-is) and the autograd "
+        "logic to handle view+inplace would override the custom backward associated with the custom Function, "
+        "leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
+        "custom Function."
+    ),
+}
+
+
+def refused_view(x: TensorBase, indirectly: bool) -> str:
+    """Return the sentence that refuses a write to a view of this kind, or to its base."""
     view = x.lineage
     assert view is not None
-    node = x.node
-    made_by = (
-        "A view" if not isinstance(node, Node) else f"Output {output_index(node)} of {shown(node).name()} is a view"
-    )
-    if view.kind == View.MULTIPLE:
-        return (
-            f"{made_by if made_by != 'A view' else 'Output 0 of a function is a view'} {what}. This view is the "
-            "output of a function that returns multiple views. Such functions do not allow the output views "
-            "to be modified inplace. You should replace the inplace operation by an out-of-place one."
+    written = "and its base or another view of its base has been" if indirectly else "and is being"
+    maker = _maker(x)
+    if view.kind in (View.NO_GRAD, View.INFERENCE) or not maker:
+        made = f"{maker} is a view of a view which was created in" if maker else "A view was created in"
+        mode, other = (
+            ("inference", "in normal mode") if view.kind == View.INFERENCE else ("no_grad", "with grad mode enabled")
         )
-    if view.kind == View.NO_GRAD:
-        return (
-            f"A view was created in no_grad mode {what} with grad mode enabled. Given that this use case is "
-            "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view "
-            "and the inplace either both inside the no_grad block (if you don't want the inplace to be "
-            "tracked) or both outside (if you want the inplace to be tracked)."
-        )
-    if view.kind == View.INFERENCE:
-        return (
-            f"A view was created in inference mode {what} in normal mode. Make the view outside "
-            "inference_mode, or clone it first."
-        )
-    return (
-        f"{made_by} {what}. This view was created inside a custom Function (or because an input was returned "
-        "as-is) and the autograd logic to handle view+inplace would override the custom backward associated "
-        "with the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
-        "this by cloning the output of the custom Function."
-    )
+        what = f"{made} {mode} mode {written} modified inplace {other}."
+    else:
+        what = f"{maker} is a view {written} modified inplace."
+    return f"{what} {_WHY[view.kind]}"
+
+
+def _maker(x: TensorBase) -> str:
+    """Return which output of which op a view is, if a recorded one."""
+    node, view = x.node, x.lineage
+    if isinstance(node, Node) and node is not hidden and node.edges:
+        return f"Output {output_index(node)} of {shown(node).name().removesuffix('Backward0')}"
+    if node is STALE and view is not None and view.kind in (View.MULTIPLE, View.CUSTOM) and view.replay:
+        op, params = view.replay[-1]
+        return f"Output {params[-1] if op.outputs else 0} of {op.title.removesuffix('Backward0')}"
+    return ""
 
 
 def shares(a: Any, b: Any) -> bool:
@@ -110,7 +156,7 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
         view.base, view.replay, view.kind = x, ((op, params),), kind
     else:
         view.base, view.replay = source.base, (*source.replay, (op, params))
-        view.kind = kind if kind > source.kind else source.kind
+        view.kind = kind or source.kind  # of a view of a view, the later mode counts, if it is no usual one
     out.memory = storage = x.memory or storage_of(x)
     ledger = storage.ledger or ledger_of(storage)
     fresh = ledger.fresh
@@ -118,3 +164,12 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
         ledger.fresh = fresh = [r for r in fresh if r() is not None]
         ledger.limit = 64 + 2 * len(fresh)  # so that many living views are not gone through again and again
     fresh.append(weakref.ref(out))
+
+
+def show_views(base: TensorBase, before: Any, after: Any) -> None:
+    """Let the unrecorded views of a leaf that starts or stops requiring a gradient do so too."""
+    ledger = None if base.memory is None else base.memory.ledger
+    for ref in () if ledger is None else ledger.fresh:
+        view = ref()
+        if view is not None and view.node is before and view.lineage is not None and view.lineage.base is base:
+            view.node = after

@@ -17,7 +17,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
-from ..core.failures import not_implemented
+from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import registry
 from ..core.primitive import by_ufunc
@@ -79,7 +79,7 @@ rsub_p = binary(
 
 
 def _explain_bool(error: Exception, *arrays: Any) -> Exception | None:
-    if not isinstance(error, TypeError) or any(getattr(a, "dtype", None) != np.bool_ for a in arrays):
+    if not isinstance(error, TypeError) or any(getattr(a, "dtype", type(a)) not in (np.bool_, bool) for a in arrays):
         return None
     what = "Negation, the `-` operator, on a bool tensor" if len(arrays) == 1 else (
         "Subtraction, the `-` operator, with two bool tensors"
@@ -102,26 +102,29 @@ def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1, out: Any = 
     >>> adjoint.add(adjoint.ones(2), 2, alpha=3)
     tensor([7., 7.])
     """
-    return into(out, add_p(input, other if alpha == 1 else _scaled(other, alpha)))
+    return into(out, add_p(input, other if alpha == 1 else _scaled(input, other, alpha)))
 
 
 def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """Add `alpha` times `other` to `input`, in place."""
-    return _add_(input, other if alpha == 1 else _scaled(other, alpha))
+    return _add_(input, other if alpha == 1 else _scaled(input, other, alpha))
 
 
-def _scaled(other: Any, alpha: Number) -> Any:
+def _scaled(input: Any, other: Any, alpha: Number) -> Any:
+    whole = all(isinstance(x, TensorBase) and x.array.dtype.kind in "iub" for x in (input, other))
+    if whole and isinstance(alpha, float):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return mul_p(other, alpha) if isinstance(other, TensorBase) else other * alpha
 
 
 def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1, out: Any = None) -> Tensor:
     """Subtract `alpha` times `other`."""
-    return into(out, sub_p(input, other if alpha == 1 else _scaled(other, alpha)))
+    return into(out, sub_p(input, other if alpha == 1 else _scaled(input, other, alpha)))
 
 
 def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """Subtract `alpha` times `other` from `input`, in place."""
-    return _sub_(input, other if alpha == 1 else _scaled(other, alpha))
+    return _sub_(input, other if alpha == 1 else _scaled(input, other, alpha))
 
 
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
@@ -395,7 +398,8 @@ _lerp_, _lerp_by_ = inplace(lerp_p), inplace(lerp_by_p)
 def _check_lerp(input: Tensor, *others: Any) -> None:
     for other in others:
         if isinstance(other, TensorBase) and other.array.dtype != input.array.dtype:
-            raise RuntimeError(f"expected dtype {input.dtype} for `end` but got dtype {dtypes.of(other.array.dtype)}")
+            kinds = [title_of(dtypes.of(x.array.dtype)).lower() for x in (input, other)]
+            raise RuntimeError(f"expected dtype {kinds[0]} for `end` but got dtype {kinds[1]}")
 
 
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Any = None) -> Tensor:
@@ -514,9 +518,11 @@ tanh_back_p: Any = binary(
     node_name="TanhBackwardBackward0",
     saved={"x": "grad_output", "y": "result"},
 )
-asinh_p = unary(np.arcsinh, x=lambda g, x: g / np.sqrt(x * x + 1), floating=True, name="asinh")
-acosh_p = unary(np.arccosh, x=lambda g, x: g / _acosh_root(x), floating=True, name="acosh")
-atanh_p = unary(np.arctanh, x=lambda g, x: g / (1 - x * x), floating=True, name="atanh")
+asinh_p = unary(
+    np.arcsinh, x=lambda g, x: g / np.sqrt(x * x + 1), floating=True, name="asinh", written="AsinhBackward1"
+)
+acosh_p = unary(np.arccosh, x=lambda g, x: g / _acosh_root(x), floating=True, name="acosh", written="AcoshBackward1")
+atanh_p = unary(np.arctanh, x=lambda g, x: g / (1 - x * x), floating=True, name="atanh", written="AtanhBackward1")
 sin_, cos_, tan_, asin_ = inplace(sin_p), inplace(cos_p), inplace(tan_p), inplace(asin_p)
 acos_, atan_, sinh_, cosh_ = inplace(acos_p), inplace(atan_p), inplace(sinh_p), inplace(cosh_p)
 tanh_, asinh_, acosh_, atanh_ = inplace(tanh_p), inplace(asinh_p), inplace(acosh_p), inplace(atanh_p)
@@ -711,12 +717,14 @@ def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     require_pair(real, imag, "complex")
     if real.array.dtype != imag.array.dtype:
         raise RuntimeError(
-            f"Expected object of scalar type {real.dtype} but got scalar type {imag.dtype} for second argument"
+            f"Expected object of scalar type {title_of(real.dtype)} but got scalar type {title_of(imag.dtype)} "
+            "for second argument"
         )
     result = complex_p(real, imag)
     if out is not None and out.array.dtype != result.array.dtype:
         raise RuntimeError(
-            f"Expected object of scalar type {result.dtype} but got scalar type {out.dtype} for argument 'out'"
+            f"Expected object of scalar type {title_of(result.dtype)} but got scalar type {title_of(out.dtype)} "
+            "for argument 'out'"
         )
     return into(out, result)
 
@@ -764,6 +772,7 @@ fill_p = nary(
     into=_fill_into,
     jvp=_fill_jvp,
     batch=_fill_batch,
+    written="FillBackward2",
 )
 zero_ = inplace(zero_p)
 _fill_ = inplace(fill_p)

@@ -11,7 +11,6 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.recorders import Primitive, parametric
 from .index import select_p
-from .shape import alias_p
 
 __all__ = ["imag", "real", "view_as_complex", "view_as_real"]
 ndarray = np.ndarray
@@ -104,7 +103,7 @@ def view_dtype(input: Tensor, dtype: Any) -> Tensor:
     wanted = as_dtype(dtype).np
     array = input.array
     if wanted == array.dtype:
-        return alias_p(input)
+        return input.detach()
     old, new = array.itemsize, wanted.itemsize
     if old != new and array.ndim == 0:
         raise RuntimeError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core.device import module_of
+from ..core.inplace import overlaps_itself
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
@@ -244,7 +245,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 def trace(input: Tensor) -> Tensor:
     """Add up the diagonal of a matrix."""
     if input.array.ndim != 2:
-        raise RuntimeError("trace: expected a matrix")
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.array.ndim}")
     return diagonal_p(input, 0, 0, 1).sum()
 
 
@@ -333,6 +334,14 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
 
 def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     """Add up the gradient in memory, and read that as the input lay in it."""
+    if type(g) is ndarray and own == _contiguous_strides(x_shape) and g.size and shift >= 0:
+        last = shift + sum(s * (n - 1) for s, n in zip(strides, shape, strict=True))
+        if last < math.prod(x_shape):  # a part of the input, as views are
+            whole = np.zeros(x_shape, g.dtype)
+            part = ndarray(shape, g.dtype, whole, shift * g.itemsize, tuple(s * g.itemsize for s in strides))
+            if not overlaps_itself(part):
+                part[...] = g
+                return whole
     source = _offsets(shape, strides) + shift
     target = _offsets(x_shape, own)
     low = min(0, source.min(initial=0))
@@ -365,6 +374,7 @@ as_strided_p: Primitive = parametric(
     view=True,
     jvp="linear",
     batch=_as_strided_batch,
+    written="AsStridedBackward1",
 )
 
 

@@ -16,9 +16,12 @@ from .._typing import Tensor
 from ..core import layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
+from ..core.failures import title_of
 from ..core.inplace import check_writable, is_leaf_node
+from ..core.nodes import hidden
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
+from ..core.views import watch_base
 from .arguments import dim_in, dims_in, either, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -399,6 +402,7 @@ _squeezes = [
         batch=lambda x, axes: squeeze_p(x, tuple(a + 1 for a in axes)),
         name="squeeze" if form == 1 else f"squeeze_{form}",
         node_name=f"SqueezeBackward{form}",
+        written=f"SqueezeBackward{form + 3}",
         saved={"x_shape": "self_sym_sizes", "axes": "dim"},
     )
     for form in range(3)
@@ -437,6 +441,7 @@ unsqueeze_p: Primitive = parametric(
     jvp="linear",
     batch=lambda x, axis: unsqueeze_p(x, axis + 1),
     saved={"axis": "dim"},
+    written="UnsqueezeBackward1",
 )
 
 
@@ -556,9 +561,9 @@ def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) 
     lead = len(wanted) - len(existing)
     if lead < 0:
         raise RuntimeError(
-            f"expand(Tensor{{{list(existing)}}}, size={list(wanted)}): the number of sizes provided "
-            f"({len(wanted)}) must be greater or equal to the number of dimensions in the tensor "
-            f"({len(existing)})"
+            f"expand(torch.{title_of(input.dtype)}Tensor{{{list(existing)}}}, size={list(wanted)}): the "
+            f"number of sizes provided ({len(wanted)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(existing)})"
         )
     if wanted and min(wanted) < 0:
         for i in range(lead):
@@ -581,9 +586,9 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand(input, other.array.shape)
 
 
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+def broadcast_to(input: Tensor, *args: Any, size: Any = None) -> Tensor:
     """Expand `input` to a shape that it broadcasts to."""
-    return expand(input, shape_from((size,)))
+    return expand(input, _sizes(args, size))
 
 
 def broadcast_shapes(*shapes: Any) -> Any:
@@ -690,6 +695,7 @@ transpose_p: Primitive = parametric(
     batch=lambda x, axis0, axis1: transpose_p(x, axis0 + 1, axis1 + 1) if x.ndim > 1 else alias_p(x),
     name="transpose",
     saved={"axis0": "dim0", "axis1": "dim1"},
+    written="TransposeBackward1",
 )
 
 
@@ -722,6 +728,7 @@ t_p: Primitive = parametric(
     name="t",
     jvp="linear",
     batch=lambda x: transpose_p(x, 1, 2) if x.ndim > 2 else alias_p(x),
+    written="TBackward1",
 )
 
 
@@ -811,16 +818,22 @@ def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
     recording = modes.is_grad_enabled() and input.node is not None
     if recording:
         check_writable(input, True)
-        input.node = seen.node
     input.array = seen.array
-    if is_leaf_node(input.node):
+    if is_leaf_node(input.node) and input.node is not hidden:
         input.node.follow(input)
     if input.lineage is not None:
         assert seen.lineage is not None  # `seen` is a view of it
         seen.lineage.kind = input.lineage.kind
         input.lineage = seen.lineage
     storage_of(input)
+    node = seen.node if recording else input.node
+    if recording:
+        node.op = node.op.in_place()
     note_write(input, operation)
+    if recording:
+        input.node = node
+        if input.lineage is not None:
+            watch_base(input)
     return input
 
 

@@ -23,6 +23,8 @@ VIEWS = {
     "diagonal": lambda v: v.diagonal() if v.dim() > 1 else v,
     "detach": lambda v: v.detach(),
     "expand": lambda v: v[:1].expand(2, *v.shape[1:]),
+    "split": lambda v: v.split(1)[-1],
+    "unbind": lambda v: v.unbind(0)[0],
 }
 WRITES = {
     "scale": lambda v, x: v.mul_(2.0),
@@ -37,7 +39,7 @@ WRITES = {
 READS = {"none": lambda v: None, "keep": lambda v: (v * v).sum()}
 
 step = st.tuples(
-    st.sampled_from(["view", "write", "quiet"]),
+    st.sampled_from(["view", "hidden", "write", "quiet"]),
     st.integers(0, 5),
     st.sampled_from(sorted(VIEWS)),
     st.sampled_from(sorted(WRITES)),
@@ -50,10 +52,11 @@ def run(T: Any, steps: list[tuple[str, int, str, str, str]]) -> Any:
     tensors, kept = [x * 1], []
     for kind, which, view, write, read in steps:
         target = tensors[which % len(tensors)]
-        if kind == "view":
+        if kind in ("view", "hidden"):
             if target.dim() == 0:
                 continue
-            tensors.append(VIEWS[view](target))
+            with T.set_grad_enabled(kind == "view"):
+                tensors.append(VIEWS[view](target))
         elif target.dim() or write != "set":
             if kind == "quiet":
                 with T.no_grad():
@@ -63,11 +66,12 @@ def run(T: Any, steps: list[tuple[str, int, str, str, str]]) -> Any:
         value = READS[read](target)
         if value is not None:
             kept.append(value)
+    about = [(t.requires_grad, t.is_leaf, t._version, t.grad_fn is not None and t.grad_fn.name()) for t in tensors]
     loss = sum((t * t).sum() for t in tensors) + sum(kept)
     if not loss.requires_grad:
-        return [t.requires_grad for t in tensors]
+        return about
     (g,) = T.autograd.grad(loss, x, allow_unused=True)
-    return [t.requires_grad for t in tensors], [t.detach() for t in tensors], "none" if g is None else g
+    return about, [t.detach() for t in tensors], "none" if g is None else g
 
 
 @needs_torch
