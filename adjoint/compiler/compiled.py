@@ -15,6 +15,7 @@ from ..core.dtypes import default
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
+from ..kernels.provider import plainly
 from ..ops.literals import depth_outside
 from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
@@ -215,11 +216,12 @@ class Compiled:
         self.function = function
         self.made.add(self)
         self.fullgraph = fullgraph
-        self.loops = kernels.loops if backend != "numpy" and kernels.available() else None
+        self.loops = kernels.code if backend != "numpy" and kernels.available() else None
         self.traces: list[Any] = []
         self.reasons: list[str] = []  # why a program was captured anew
         self.refused: str = ""  # why the function is not compiled
         self.differentiable = False
+        self.started = False
         self.unsettled = 0
         self.volatile: set[tuple[int, Any]] = set()
         self.rows: dict[int, Any] = {}  # the structure of so many tensors
@@ -260,7 +262,7 @@ class Compiled:
     def _capture(self, args: Any, kwargs: Any, leaves: list[Any], spec: Any, refusals: list[str]) -> Any:
         if any(map(is_subclass, leaves)):  # its class is asked for every op
             return self.function(*args, **kwargs)
-        with self.lock:
+        with self.lock, plainly:
             unused = [t for t in self.traces if not t.calls and not t.signature.differs_in_sizes(leaves, spec)]
             if len(unused) >= _IN_VAIN:
                 self._refuse(
@@ -272,6 +274,9 @@ class Compiled:
                 self.reasons.append(refusals[0])
             signature = Signature(leaves, spec)
             before = Before(self.function, leaves)
+            if not self.started and any(not o.state for o in before.surroundings.optimizers):
+                self.started = True  # the next call finds state and gradients, and is captured
+                return self.function(*args, **kwargs)
             if self.differentiable and signature.grad:
                 return self._capture_joint(args, kwargs, signature, before)
             self._note_volatile()

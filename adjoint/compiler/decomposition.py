@@ -61,10 +61,8 @@ def _linear(s: Scribe, x: Value, weight: Value, bias: Any = None) -> Value | Non
     rows, (columns, inner) = math.prod(x.shape[:-1]), weight.shape
     flat = s.reshape(x, (rows, inner))
     turned = s.write("transpose", (weight,), (inner, columns), weight.dtype, 0, 1)
-    out = s.write("mm", (flat, turned), (rows, columns), x.dtype)
-    if isinstance(bias, Value):
-        out = s.binary("add", out, bias)
-    return s.reshape(out, (*x.shape[:-1], columns))
+    out = s.reshape(s.write("mm", (flat, turned), (rows, columns), x.dtype), (*x.shape[:-1], columns))
+    return s.binary("add", out, bias) if isinstance(bias, Value) else out  # last: it fuses with what follows
 
 
 def _bmm(s: Scribe, x: Value, y: Any) -> Value | None:

@@ -129,7 +129,7 @@ class Line:
         Whether a backward pass called it.
     """
 
-    __slots__ = ("backward", "op", "operands", "outputs", "params", "place")
+    __slots__ = ("_inputs", "_of", "backward", "op", "operands", "outputs", "params", "place")
 
     def __init__(
         self, op: Op | Step, operands: Sequence[Any], params: Sequence[Any] = (), outputs: Sequence[Value] = (),
@@ -138,11 +138,14 @@ class Line:
         self.op: Any = op
         self.operands, self.params, self.outputs = tuple(operands), tuple(params), tuple(outputs)
         self.place, self.backward = place, backward
+        self._of: Any = None
 
     @property
     def inputs(self) -> list[Value]:
         """The operands that are values."""
-        return [o for o in self.operands if isinstance(o, Value)]
+        if self._of is not self.operands:  # asked often, changed seldom
+            self._of, self._inputs = self.operands, [o for o in self.operands if isinstance(o, Value)]
+        return self._inputs
 
     @property
     def is_call(self) -> bool:

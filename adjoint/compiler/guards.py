@@ -86,6 +86,7 @@ class Surroundings:
         self.facts: list[Fact] = []
         self.seen: set[int] = set()
         self.read = read  # places whose number is read on every run
+        self.optimizers: list[Any] = []
         self._visit(function, getattr(function, "__name__", type(function).__name__), 0)
         for i, argument in enumerate(arguments):
             if not isinstance(argument, TensorBase):
@@ -183,6 +184,8 @@ class Surroundings:
         if not isinstance(attributes, dict) or _is_foreign(value):
             return
         self.facts.append(Fact(attributes, len, len(attributes), f"the number of attributes of {name}", False))
+        if "param_groups" in attributes and "state" in attributes:
+            self.optimizers.append(value)
         for key, item in list(attributes.items()):
             if not _is_bookkeeping(key):
                 self._note(attributes, key, item, f"{name}.{key}", depth + 1)

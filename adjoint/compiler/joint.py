@@ -24,7 +24,7 @@ from ..tree import tree_flatten, tree_unflatten
 from .capture import Tracer
 from .graph import GUARD, WRITE, Graph, GuardFailure, Step, Value
 from .guards import Outside
-from .program import Program, note_writes
+from .program import Program, laid_out, note_writes
 
 
 class Recording:
@@ -215,8 +215,8 @@ class JointTrace:
 
     def backward_arrays(self, kept: list[Any], arguments: list[Any], gradients: list[Any]) -> list[Any]:
         """Return the arrays of the gradients of the inputs, None where there is none."""
-        given = [*kept, *arguments, *map(_in_order, gradients)]
         program = self.behind
+        given = [_laid_as(v, a) for v, a in zip(program.graph.arguments, (*kept, *arguments, *gradients), strict=True)]
         arrays = _run(program, self.lock, given)
         owners = dict(zip(program.graph.arguments, given, strict=True))
         owners.update({r.value: r.current.array for r in program.graph.outside})
@@ -224,11 +224,13 @@ class JointTrace:
         return [made[v] if isinstance(v, Value) else None for v in program.graph.outputs]
 
 
-def _in_order(array: Any) -> Any:
-    """Return an array whose elements lie in order, as those of a seed did."""
-    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:
+def _laid_as(v: Value, array: Any) -> Any:
+    """Return an array that lies as a program has been compiled for."""
+    if array.strides == v.strides or not isinstance(array, np.ndarray):
         return array
-    return np.ascontiguousarray(array)
+    fresh = laid_out(v.shape, v.dtype, v.strides)
+    fresh[...] = array
+    return fresh
 
 
 def _run(program: Program, lock: Any, arrays: list[Any]) -> Any:

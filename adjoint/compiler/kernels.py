@@ -1,28 +1,98 @@
-"""Fused loops compiled by Numba."""
+"""Machine code that programs run, each loaded once per process and compiled once per machine: the disk keeps it."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from ..kernels.sources import Loops
-
-HEAD = '''"""Loops that adjoint wrote for a compiled program; see adjoint/compiler/loops.py."""
-
-import numba
-import numpy as np
-
-from adjoint.kernels.mathematics import FLAGS, NAMES
-
-globals().update(NAMES)
-
-
-@numba.njit(nogil=True, cache={cache}, fastmath=FLAGS, error_model="numpy")
-'''
+from ..kernels.sources import folder, inlined, replace_file
+from . import calls
 
 
 def available() -> bool:
     """Return whether loops can be compiled here."""
-    return importlib.util.find_spec("numba") is not None
+    return importlib.util.find_spec("numba") is not None  # which brings llvmlite
 
 
-loops = Loops(HEAD)
+class Code:
+    """Compiled code by its text."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[Any, int] = {}
+        self.bindable: dict[Any, Any] = {}  # loops and products, by what they are made of
+        self.lock = threading.Lock()
+
+    def loop(self, source: str, kinds: Sequence[Any]) -> calls.Loop:
+        """Return the loop whose source this is, for arrays of these kinds."""
+
+        def module(symbol: str) -> Any:
+            from ..kernels.mathematics import NAMES
+            from .machine import Writer
+
+            return Writer(source, kinds, symbol, NAMES).module
+
+        function = self._find((source, tuple(kinds)), module)
+        return self.bindable.setdefault(function, calls.Loop(function))
+
+    def row(self, *given: calls.Call) -> calls.Row:
+        """Return calls as one that runs them one after the other."""
+        runner = self._find("row", lambda symbol: calls.ROW.format(symbol=symbol))
+        return calls.Row(runner, *given)
+
+    def product(self, dtype: Any, words: tuple[int, ...]) -> calls.Product | None:
+        """Return the product of matrices that lie as `words` say, None where NumPy's BLAS is not known."""
+        gemm = calls.gemm_of(dtype)
+        if gemm is None:
+            return None
+        kind = {"float32": "float", "float64": "double"}[dtype.name]
+        function = self._find(f"{kind} product", lambda s: calls.product_text(s, kind))
+        return self.bindable.setdefault((function, words), calls.Product(function, gemm, words))
+
+    def _find(self, text: Any, module: Callable[[str], Any]) -> int:
+        with self.lock:
+            found = self.loaded.get(text)
+            if found is None:
+                found = self.loaded[text] = _load(text, module)
+            return found
+
+
+def _load(text: Any, module: Callable[[str], Any]) -> int:
+    """Return the address of code, from the disk where it is kept, else compiled."""
+    from .machine import machine
+
+    told = hashlib.sha256(repr((text, machine().name)).encode() + inlined() + _translator()).hexdigest()
+    symbol, place = f"adjoint_{told[:24]}", folder()
+    path = None if place is None else place / f"{symbol}.o"
+    found = None if path is None else _read(path)
+    if found is None:
+        found = machine().compile(module(symbol))
+        if path is not None:
+            replace_file(path, found + hashlib.sha256(found).digest())
+    return machine().load(found, symbol)
+
+
+@cache
+def _translator() -> bytes:
+    """Return the text of what makes code: it is another where these are others."""
+    return b"".join((Path(__file__).parent / name).read_bytes() for name in ("machine.py", "calls.py"))
+
+
+def _read(path: Path) -> bytes | None:
+    """Return code from a file, None where there is none that is whole."""
+    try:
+        found = path.read_bytes()
+    except OSError:
+        return None
+    if hashlib.sha256(found[:-32]).digest() == found[-32:]:
+        return found[:-32]
+    warnings.warn(f"compiled anew: {path} is not whole", UserWarning, stacklevel=2)
+    return None
+
+
+code = Code()

@@ -6,7 +6,7 @@ size, and equal regions of a program (the layers of a network, the steps of a re
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,20 @@ from .fusion import Phases, Region
 from .graph import Line, Value
 
 Strides = dict[Value, tuple[int, ...]]
+
+
+class Kind(NamedTuple):
+    """What is known of an array that loops are given.
+
+    `dense`: its elements lie in order; `unit`: the axes along which they follow one another. Arrays with different
+    `memory` share none; None is unknown.
+    """
+
+    dtype: str
+    rank: int
+    dense: bool
+    unit: tuple[int, ...]
+    memory: int | None
 
 
 class Access:
@@ -31,9 +45,7 @@ class Access:
     def at(self, start: str = "") -> str:
         """Return the text of the element that the loops stand at."""
         offsets = self.offsets or (0,) * len(self.axes)
-        index = ", ".join(
-            f"np.uint64(i{a}) + np.uint64({o})" if o else f"i{a}" for a, o in zip(self.axes, offsets, strict=True)
-        )
+        index = ", ".join(f"i{a} + {o}" if o else f"i{a}" for a, o in zip(self.axes, offsets, strict=True))
         return f"{self.name}[{index or '()'}]"
 
 
@@ -144,8 +156,7 @@ class Nest:
         return loads.setdefault(access.at(), f"l{self.tag}{sum(map(len, self.loads)) + self.gone}")
 
     def _for(self, g: int) -> str:
-        # An index that might be negative would be tested for it, and the loop not turned into vector code.
-        bounds = "np.uint64(start), np.uint64(stop)" if self.threaded and g == 0 else f"n{g}"
+        bounds = "start, stop" if self.threaded and g == 0 else f"n{g}"
         return f"for i{g} in range({bounds}):"
 
     def _sizes(self) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import heapq
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,6 +12,9 @@ import numpy as np
 from ..core import device
 from ..core.tensor import owner_of
 from .graph import Step, Value
+
+_HEAD = object.__basicsize__  # where a NumPy array's own fields begin, the address of its elements first
+_read_word = ctypes.c_size_t.from_address
 
 
 class Layout(NamedTuple):
@@ -24,7 +29,7 @@ class Layout(NamedTuple):
 def layout_of(array: Any) -> Layout:
     """Return where the elements of an array lie."""
     if isinstance(array, np.ndarray):
-        address = array.__array_interface__["data"][0]
+        address = _read_word(id(array) + _HEAD).value  # `__array_interface__` takes ten times as long
     else:
         address = array.data.ptr
     return Layout(address, tuple(array.shape), tuple(array.strides), array.dtype)
@@ -132,3 +137,27 @@ def _put(whole: Any, part: Any, home: Any, offset: int, shape: Any, strides: Any
 # Parameters of both: strides of the whole, then offset, shape, strides and dtype of the part, in bytes.
 take_region = Step("take_region", _take)  # operand: the whole
 put_region = Step("put_region", _put)  # operands: the whole, the part; a new whole, with the part in its place
+
+
+def shared_blocks(spans: list[tuple[Value, int, int]]) -> tuple[dict[Value, int], list[int]]:
+    """Return which block of memory each value lies in, and the sizes of the blocks.
+
+    A value is in use from one moment to another; blocks of the same size are handed on, the last one left first: it
+    is the likeliest to be in the cache.
+    """
+    places: dict[Value, int] = {}
+    sizes: list[int] = []
+    free: dict[int, list[int]] = {}
+    leaving: list[tuple[int, int]] = []  # the last moment of a block's use, and the block
+    for v, start, stop in sorted(spans, key=lambda span: span[1]):
+        while leaving and leaving[0][0] < start:
+            block = heapq.heappop(leaving)[1]
+            free.setdefault(sizes[block], []).append(block)
+        size = -(-max(v.nbytes, 1) // 64) * 64
+        if free.get(size):
+            places[v] = free[size].pop()
+        else:
+            places[v] = len(sizes)
+            sizes.append(size)
+        heapq.heappush(leaving, (stop, places[v]))
+    return places, sizes

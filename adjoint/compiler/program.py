@@ -16,15 +16,19 @@ import numpy as np
 from ..core import device as devices
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
-from ..kernels import threads
+from ..kernels.products import LARGE, dot_into
+from .calls import NEW, Product
 from .decomposition import decompose
 from .expressions import name_of
 from .fusion import Fusion, Phases, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
-from .loops import Nest, function_text
+from .loops import Kind, Nest, function_text
+from .memory import shared_blocks
 from .replay import answer_of
 from .simplification import simplify
 
+_VIEWED = 3  # views of an argument, from which on it is copied to a place of its own, if it is small
+_SMALL_BYTES = 1 << 18
 _ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
 THREADED = 32_768  # elements from which on threads share a loop
 
@@ -39,10 +43,17 @@ class Program:
         decompose(graph)
         simplify(graph)
         self.fusion = Fusion(graph)
-        self.env: dict[str, Any] = {"np": np, "share": threads.share, "empty": np.empty}
+        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW}
+        if kernels is not None:
+            self.env["row"] = kernels.row
         self.buffers: list[tuple[str, Value]] = []  # made once
-        self.prelude: list[tuple[str, str]] = []  # views of what is there once: name and text
-        self.body: list[str] = []
+        self.spans: dict[Value, list[int]] = {}  # from which part of the body to which a buffer is in use
+        self.holders: dict[Value, list[Value]] = {}  # what a library returned, and what it may be a view of
+        self.prelude: dict[str, str] = {}  # the text of views of what is there once, by name
+        self.first: list[str] = []  # arrays that are new in every run, and views of them
+        self.early: set[Value] = set()  # values whose array is there from then on
+        self.runs = 0
+        self.body: list[Any] = []  # lines of text, and calls of machine code
         self.names: dict[Value, str] = {}
         self.samples: dict[Value, Any] = {}  # arrays laid out as those of each run
         self.strides: dict[Value, tuple[int, ...]] = {}
@@ -57,13 +68,16 @@ class Program:
             self._use_gpu()
         self.lock = threading.Lock()
         self._write()
+        # The block of memory that each buffer lies in, and their sizes.
+        spans = [] if self.gpu else [(v, self.spans[v][0], self.spans[v][1]) for _, v in self.buffers]
+        self.places, self.blocks = shared_blocks(spans)
 
     # --- writing the program ---
 
     def _write(self) -> None:
         graph = self.graph
         for v in graph.arguments:
-            self._declare(v, f"a{v.number}", v.strides, False)
+            self._declare_argument(v)
         for reference in graph.outside:
             self._declare(reference.value, f"w{reference.value.number}", reference.value.strides, True)
         for v in graph.constants:
@@ -92,6 +106,18 @@ class Program:
         self._emit_writes()
         self._finish()
 
+    def _declare_argument(self, v: Value) -> None:
+        """Name an argument; a small one with many views is copied, so that these are made once."""
+        self.early.add(v)
+        views = sum(line.operands[0] is v for line in self.fusion.views.values())
+        written = any(line.op is WRITE and line.operands[0] is v for line in self.graph.lines)
+        if views < _VIEWED or v.nbytes > _SMALL_BYTES or written or self.kernels is None or self.gpu:
+            self._declare(v, f"a{v.number}", v.strides, False)
+            return
+        name = self._declare(v, f"b{v.number}", _row_major(v.shape, v.dtype.itemsize), True)
+        self.buffers.append((name, v))
+        self.first.append(f"{name}[...] = a{v.number}")
+
     def _use_gpu(self) -> None:
         module = devices.array_module(devices.device("cuda"))
         self.env.update(empty=module.empty, asarray=module.asarray)
@@ -117,6 +143,7 @@ class Program:
     def _declare(self, v: Value, name: str, strides: tuple[int, ...], fixed: bool) -> str:
         self.names[v] = name
         self.strides[v] = strides
+        self._touch(v)
         if fixed:
             self.fixed.add(v)
         return name
@@ -171,6 +198,7 @@ class Program:
 
     def _array(self, v: Value) -> str:
         """Return the name of a value's array, which is written as a view of another if it is one."""
+        self._touch(v)
         if v in self.names:
             return self.names[v]
         line = self.fusion.views[v]
@@ -181,17 +209,30 @@ class Program:
         before = self._sample(operand)
         after = self.samples[v] = np.asarray(line.op.kernel(before, *line.params))
         if operand in self.fixed and np.may_share_memory(before, after):
-            self.prelude.append((name, text))
+            self.prelude[name] = text
             self.fixed.add(v)
-        else:  # of an argument, or a reshape that must copy
+        elif operand in self.early and not self.gpu and (np.may_share_memory(before, after) or self._is_given(operand)):
+            self.first.append(f"{name} = {text}")
+            self.early.add(v)
+        else:  # a reshape that must copy
             self._where(v.device).append(f"{name} = {text}")
         self.names[v], self.strides[v] = name, after.strides
         return name
 
+    def _touch(self, v: Value) -> None:
+        """Note that a value is in use where the body has come to."""
+        root, now = self._root(v), len(self.body)
+        self.spans.setdefault(root, [now, now])[1] = now
+        for holder in self.holders.get(root, ()):
+            self._touch(holder)
+
+    def _is_given(self, v: Value) -> bool:
+        return self._root(v).kind == "argument"
+
     def _sample(self, v: Value) -> Any:
         """Return an array laid out as that of a value."""
         if v not in self.samples:
-            self.samples[v] = _laid_out(v.shape, v.dtype, self.strides[v])
+            self.samples[v] = laid_out(v.shape, v.dtype, self.strides[v])
         return self.samples[v]
 
     def _object(self, thing: Any, hint: str) -> str:
@@ -209,6 +250,7 @@ class Program:
     def _buffer(self, v: Value) -> str:
         """Give a value an array: one for ever, the memory it is written to, or a new one if it leaves the program."""
         if v in self.names:
+            self._touch(v)
             return self.names[v]
         strides = _row_major(v.shape, v.dtype.itemsize)
         if v in self.direct:
@@ -220,7 +262,9 @@ class Program:
         name = self._declare(v, f"b{v.number}", strides, v not in self.results)
         if v in self.results:
             make = "np.empty" if v.device == "cpu" else "empty"
-            self._where(v.device).append(f"{name} = {make}({v.shape}, {self._object(v.dtype, v.dtype.name)})")
+            into = self._where(v.device) if self.gpu else self.first
+            into.append(f"{name} = {make}({v.shape}, {self._object(v.dtype, v.dtype.name)})")
+            self.early.add(v)
         else:
             self.buffers.append((name, v))
         return name
@@ -243,8 +287,9 @@ class Program:
                 from .cuda import multiply
 
                 self.body.append(f"{self._object(multiply, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
-            else:
-                self.body.append(f"{self._object(np.matmul, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
+            elif not self._emit_product(line):
+                multiplied: Any = dot_into if line.operands[0].size * out.shape[-1] > LARGE else np.matmul
+                self.body.append(f"{self._object(multiplied, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
             return
         if _is_plain_ufunc(line):
             name = self._buffer(out)
@@ -258,13 +303,35 @@ class Program:
             call = self._object(line.op.function, line.op.name.replace(".", "_"))
         else:
             call = self._object(_Raw(line), line.op.name)
-        made = [self._declare(v, f"r{v.number}", v.strides, False) for v in line.outputs]
+        for v in line.outputs:
+            self.holders[v] = line.inputs
+        made = [
+            self._declare(v, f"r{v.number}", v.strides if self.gpu else _row_major(v.shape, v.dtype.itemsize), False)
+            for v in line.outputs
+        ]
         text = f"{call}({', '.join((*operands, *self._params(line)))})"
         into = self._where(out.device)
         if line.op.outputs:
+            text = text if self.gpu else f"{self._object(_all_in_order, 'in_order')}({text})"
             into.append(f"{', '.join(made)}, = {text}{note}")
+        elif out.device == "cpu":
+            into.append(f"{made[0]} = np.asarray({text}, order='C'){note}")
         else:
-            into.append(f"{made[0]} = {'np.' if out.device == 'cpu' else ''}asarray({text}){note}")
+            into.append(f"{made[0]} = asarray({text}){note}")
+
+    def _emit_product(self, line: Line) -> bool:
+        """Write a product of small matrices as a call of BLAS; return whether it is one."""
+        values = (*line.operands, line.outputs[0])
+        if self.kernels is None or any(len(v.shape) != 2 for v in values):
+            return False
+        item = values[0].dtype.itemsize
+        words = Product.words_for([v.shape for v in values], [self.strides[v] for v in values], item)
+        product = None if words is None else self.kernels.product(values[0].dtype, words)
+        if product is None:
+            return False
+        operands = [(self.names[v], v in self.fixed) for v in values]
+        self.body.append(_Native(self._object(product, "product"), operands))
+        return True
 
     def _emit_assembly(self, line: Line, operands: list[str]) -> None:
         """Write pieces into the places of a buffer, which is zero elsewhere."""
@@ -368,12 +435,25 @@ class Program:
             nests.append(nest)
         source = function_text(nests, list(arrays.values()), threaded)
         self.sources.append(source)
-        kernel = self._object(self.kernels.load(source), "loop")
-        operands = [self._shaped(v, shape) for v, shape in given]
+        operands = [(self._shaped(v, shape), v in self.fixed) for v, shape in given]
+        kernel = self._object(self.kernels.loop(source, self._kinds(given)), "loop")
         if threaded:
             self._share(kernel, operands, given, nests[0])
         else:
-            self.body.append(f"{kernel}({', '.join(operands)})")
+            self.body.append(_Native(kernel, operands))
+
+    def _kinds(self, given: list[tuple[Value, tuple[int, ...]]]) -> list[Kind]:
+        """Return what loops may rely on of the arrays that they are given."""
+        memories: dict[Value, int] = {}
+        kinds = []
+        for v, shape in given:
+            root, item = self._root(v), v.dtype.itemsize
+            strides = self._sample(v).reshape(shape).strides
+            # What a library has returned may lie where another array does.
+            memory = None if self.names[root].startswith("r") else memories.setdefault(root, len(memories))
+            unit = tuple(i for i, step in enumerate(strides) if step == item)
+            kinds.append(Kind(v.dtype.name, len(shape), strides == _row_major(shape, item), unit, memory))
+        return kinds
 
     def _whole(self, v: Value) -> tuple[Value, tuple[int, ...]] | None:
         """Return what a value is a part of, and where: loops over arrays that lie in order become vector code."""
@@ -389,20 +469,49 @@ class Program:
         starts = [i.indices(n)[0] for i, n in zip(index, parent.shape)]
         return parent, (*starts, *(0,) * (len(parent.shape) - len(starts)))
 
-    def _share(self, kernel: str, operands: list[str], given: list[Any], nest: Nest) -> None:
+    def _share(self, kernel: str, operands: list[tuple[str, bool]], given: list[Any], nest: Nest) -> None:
         """Write a call of one nest whose first loop threads share."""
         size = nest.sizes[0] if nest.sizes else 1
         least = max(1, THREADED // 2 // max(math.prod(nest.sizes[1:]), 1))
-        late = {i: _COMBINED[name_of(nest.region.made[v])] for i, (v, _) in enumerate(given) if v in nest.region.late}
+        late = {
+            i: (_COMBINED[name_of(nest.region.made[v])], shape, v.dtype)
+            for i, (v, shape) in enumerate(given)
+            if v in nest.region.late
+        }
+        numbers = [str(size), str(least)]
         if late:
-            call = self._object(Pieces(self.env[kernel], late, [shape for _, shape in given], size, least), "pieces")
-            self.body.append(f"{call}({', '.join(operands)})")
+            call = _Native(f"{kernel}.pieces", operands, [self._object(late, "late"), *numbers])
         else:
-            call = f"lambda start, stop: {kernel}({', '.join((*operands, 'start', 'stop'))})"
-            self.body.append(f"share({call}, {size}, {least})")
+            call = _Native(f"{kernel}.shared", operands, numbers)
+        self.body.append(self._run_text("share", call.text, [call]))
+
+    def _run_text(self, hint: str, text: str, calls: list[_Native]) -> str:
+        """Bind calls once under a name, and return the text that runs them, with what is new in every run."""
+        self.runs += 1
+        name = f"{hint}_{self.runs}"
+        self.prelude[name] = text
+        return f"{name}({', '.join(text for call in calls for text, fixed in call.operands if not fixed)})"
+
+    def _joined(self, body: list[Any]) -> list[str]:
+        """Return lines of text, calls of machine code that follow one another as one."""
+        lines: list[str] = []
+        waiting: list[_Native] = []
+        for item in (*body, None):
+            if isinstance(item, _Native):
+                waiting.append(item)
+                continue
+            if waiting:
+                texts = [call.text for call in waiting]
+                inner = ",\n        ".join(texts)
+                text = texts[0] if len(texts) == 1 else f"row(\n        {inner},\n    )"
+                lines.append(self._run_text("run", text, waiting))
+                waiting = []
+            lines += [] if item is None else [item]
+        return lines
 
     def _shaped(self, v: Value, shape: tuple[int, ...]) -> str:
         """Return the text of a value's array, in the shape in which a loop sees it."""
+        self._touch(v)
         name = self.names[v]
         if v.shape == shape:
             return name
@@ -410,8 +519,7 @@ class Program:
         if v not in self.fixed:
             return text
         seen = f"{name}_{'x'.join(map(str, shape)) or '0'}"
-        if seen not in self.env and all(seen != made for made, _ in self.prelude):
-            self.prelude.append((seen, text))
+        self.prelude[seen] = text
         return seen
 
     def _emit_without_loops(self, region: Region) -> None:
@@ -452,14 +560,15 @@ class Program:
             else:
                 returned.append(name if mine else f"{name}.copy()")
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
-        given = ", ".join(self.names[v] for v in graph.arguments)
-        looks = [f"global {name}; {name} = {text}" for name, text in self.prelude]
+        given = ", ".join(f"a{v.number}" for v in graph.arguments)
+        body = [*self.first, *self._joined(self.body)]
+        looks = [f"global {name}; {name} = {text}" for name, text in self.prelude.items()]
         self.source = "\n".join(
             [
                 "def look():  # views of what is there once",
                 *(f"    {text}" for text in (*looks, "return None")),
                 f"\n\ndef program({given}):",
-                *(f"    {text}" for text in self.body),
+                *(f"    {text}" for text in body),
                 "",
             ]
         )
@@ -473,7 +582,10 @@ class Program:
 
     def code(self) -> str:
         """Return the source: what is made once, the program, and its loops."""
-        made = "\n".join(f"{name} = np.empty({v.shape}, {v.dtype.str!r})" for name, v in self.buffers)
+        made = "\n".join(
+            f"{name} = np.ndarray({v.shape}, {v.dtype.str!r}, memory_{self.places.get(v, 'new')})"
+            for name, v in self.buffers
+        )
         return "\n\n".join([f"# made once\n{made}", self.source, *dict.fromkeys(self.sources)])
 
     # --- running ---
@@ -493,8 +605,7 @@ class Program:
         self.bound = bound
         env.update({self.names[reference.value]: array for reference, _, array in bound})
         if "program" not in env:
-            makers = {True: np.empty, False: env["empty"]}
-            env.update({name: makers[v.device == "cpu"](v.shape, v.dtype) for name, v in self.buffers})
+            env.update(self._arrays())
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
         env["look"]()
         self.run: Callable[..., Any] = env["program"]
@@ -504,6 +615,14 @@ class Program:
             alive = self.guarded or any(isinstance(m.op, Step) and m.op.random for m in self.graph.lines)
             why = "it draws random numbers or looks at values" if alive else ""
             self.run = Recorded(env["host"], env["program"], why)
+
+    def _arrays(self) -> dict[str, Any]:
+        """Return an array for each buffer; those that are not in use at the same time may share memory."""
+        if self.gpu:
+            makers = {True: np.empty, False: self.env["empty"]}
+            return {name: makers[v.device == "cpu"](v.shape, v.dtype) for name, v in self.buffers}
+        blocks = [np.empty(size, np.uint8) for size in self.blocks]
+        return {name: np.ndarray(v.shape, v.dtype, blocks[self.places[v]]) for name, v in self.buffers}
 
     def is_bound(self) -> bool:
         """Return whether the outside tensors still hold the arrays that the program works on."""
@@ -521,31 +640,17 @@ class Program:
         return True
 
 
-class Pieces:
-    """Runs a loop in pieces that each reduce into arrays of their own, which are then put together."""
+class _Native:
+    """A call of machine code: its name, texts of its arrays and whether they are the same in every run."""
 
-    def __init__(self, kernel: Any, late: dict[int, Any], shapes: list[Any], size: int, least: int) -> None:
-        self.kernel, self.late = kernel, late
-        count = max(1, min(threads.count, size // least))
-        self.bounds = [size * i // count for i in range(count + 1)]
-        self.shapes = shapes
-        self.parts: dict[int, Any] = {}
+    def __init__(self, name: str, operands: list[tuple[str, bool]], numbers: list[str] | None = None) -> None:
+        self.name, self.operands, self.numbers = name, operands, numbers or []
 
-    def __call__(self, *arrays: Any) -> None:
-        """Run the loop on arrays, some of which are reduced into."""
-        bounds, late, kernel = self.bounds, self.late, self.kernel
-        count = len(bounds) - 1
-        if not self.parts:
-            self.parts = {i: np.empty((count, *arrays[i].shape), arrays[i].dtype) for i in late}
-
-        def run(first: int, last: int) -> None:
-            for piece in range(first, last):
-                given = [self.parts[i][piece, ...] if i in late else a for i, a in enumerate(arrays)]
-                kernel(*given, bounds[piece], bounds[piece + 1])
-
-        threads.share(run, count)
-        for i, ufunc in late.items():
-            ufunc.reduce(self.parts[i], 0, None, arrays[i])
+    @property
+    def text(self) -> str:
+        """The text that binds it to what is there once."""
+        given = [text if fixed else "new" for text, fixed in self.operands]
+        return f"{self.name}({', '.join((*self.numbers, *given))})"
 
 
 _COMBINED = {"sum": np.add, "amax": np.maximum, "amin": np.minimum}
@@ -580,6 +685,11 @@ class _Raw:
         if isinstance(result, tuple | list):
             return tuple(r.array if isinstance(r, TensorBase) else r for r in result)
         return result.array if isinstance(result, TensorBase) else result
+
+
+def _all_in_order(arrays: Any) -> Any:
+    """Return arrays whose elements lie in order, as loops have been compiled for."""
+    return [np.asarray(a, order="C") for a in arrays]
 
 
 def _own(array: Any, *others: Any) -> Any:
@@ -629,7 +739,7 @@ def _row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _laid_out(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> Any:
+def laid_out(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> Any:
     """Return an array of some elements with the given strides."""
     if 0 in shape:
         return np.empty(shape, dtype)

@@ -6,9 +6,11 @@ NumPy's wheels bring is known here; with another BLAS, products are computed one
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +23,32 @@ _NAMES = (
 )
 
 
-@functools.cache
-def _functions() -> tuple[Any, Any] | None:
-    """Return the functions that get and set the number of threads, None if NumPy's BLAS is not found."""
+def _libraries() -> Iterator[Any]:
+    """Give the libraries beside NumPy that may be its BLAS."""
     root = Path(np.__file__).parent
     for folder in (root.parent / "numpy.libs", root / ".dylibs"):
         for path in sorted(folder.glob("*openblas*")):
-            try:
-                library = ctypes.CDLL(str(path))
-            except OSError:
-                continue
-            for get, put in _NAMES:
-                if hasattr(library, get) and hasattr(library, put):
-                    return getattr(library, get), getattr(library, put)
+            with contextlib.suppress(OSError):
+                yield ctypes.CDLL(str(path))
+
+
+@functools.cache
+def _functions() -> tuple[Any, Any] | None:
+    """Return the functions that get and set the number of threads, None if NumPy's BLAS is not found."""
+    for library in _libraries():
+        for get, put in _NAMES:
+            if hasattr(library, get) and hasattr(library, put):
+                return getattr(library, get), getattr(library, put)
+    return None
+
+
+@functools.cache
+def address_of(name: str) -> int | None:
+    """Return where a function of NumPy's BLAS is, one that takes sizes of 64 bits; None if it is not found."""
+    for library in _libraries():
+        for found in (f"scipy_{name}64_", f"{name}64_"):
+            if hasattr(library, found):
+                return ctypes.cast(getattr(library, found), ctypes.c_void_p).value
     return None
 
 

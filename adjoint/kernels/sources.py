@@ -54,7 +54,7 @@ def _unsafe(path: Path) -> str:
 
 
 @cache
-def _inlined() -> bytes:
+def inlined() -> bytes:
     """Return the text of the functions that machine code has inside: it is another where these are others."""
     return b"".join((Path(__file__).parent / name).read_bytes() for name in ("mathematics.py", "crew.py"))
 
@@ -79,7 +79,7 @@ class Loops:
     def _load(self, source: str) -> Any:
         place = folder()
         text = (self.head + source).replace("{cache}", str(place is not None))
-        name = f"adjoint_loop_{hashlib.sha256(text.encode() + _inlined()).hexdigest()[:24]}"
+        name = f"adjoint_loop_{hashlib.sha256(text.encode() + inlined()).hexdigest()[:24]}"
         module = ModuleType(name)
         path = (place or Path("/none")) / f"{name}.py"
         if place is not None:
@@ -110,7 +110,7 @@ def _entries() -> type:
         def save(self, key: Any, data: Any) -> None:
             """Keep machine code."""
             content = self._dump(data)
-            _replace(Path(self._data_path(self._name(key))), content + hashlib.sha256(content).digest())
+            replace_file(Path(self._data_path(self._name(key))), content + hashlib.sha256(content).digest())
 
         def load(self, key: Any) -> Any:
             """Return machine code, or None where there is none that is whole."""
@@ -144,10 +144,10 @@ def _provide(path: Path, text: str) -> None:
     except OSError:
         same = False
     if not same:
-        _replace(path, text.encode())
+        replace_file(path, text.encode())
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
