@@ -9,17 +9,20 @@ eagerly. The first compiled calls are timed too: cold (empty cache) and from the
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.sides import Side, serve, sides  # noqa: E402
+
 ROWS: dict[str, tuple[float, Callable[[Any], Any]]] = {}
 
 
@@ -191,41 +194,36 @@ def hvp(T: Any) -> Any:
     return step, (T.randn(200, requires_grad=True), T.randn(200))
 
 
-def clock(program: Callable[[], Any], seconds: float) -> float:
-    program()
+def prepared(name: str, side: str) -> Callable[[], Any]:
+    """Return the step of a row: torch's, ours, or ours compiled (three calls are made before it is timed)."""
+    T = importlib.import_module(side.split()[0])
+    T.set_num_threads(2)
+    T.manual_seed(0)
+    step, given = ROWS[name][1](T)
+    if side.endswith("compiled"):
+        step = T.compile(step)
+        for _ in range(3):
+            step(*given)
+    return lambda: step(*given)
+
+
+def clock(side: Side, seconds: float) -> float:
     loops, elapsed = 1, 0.0
     while elapsed < seconds:
-        start = time.perf_counter()
-        for _ in range(loops):
-            program()
-        elapsed = time.perf_counter() - start
+        elapsed = side.clock(loops)
         loops *= 2
     return elapsed / (loops // 2)
 
 
-def measure(name: str, quick: bool) -> tuple[float, float, float, float]:
-    """Best times of torch eager, adjoint eager, adjoint compiled, and what the first compiled calls took."""
-    import torch
-
-    import adjoint
-
-    torch.set_num_threads(2)
-    bar, prepare = ROWS[name]
-    programs = []
-    for T, compiled in ((torch, False), (adjoint, False), (adjoint, True)):
-        T.manual_seed(0)
-        step, given = prepare(T)
-        step = adjoint.compile(step) if compiled else step
-        programs.append((step, given))
-    start = time.perf_counter()
-    for _ in range(3):
-        programs[2][0](*programs[2][1])
-    first = time.perf_counter() - start
+def measure(name: str, quick: bool) -> list[float]:
+    """Best times of torch eager, adjoint eager and adjoint compiled, each in a process of its own."""
     best = [float("inf")] * 3
-    for _ in range(3 if quick else 10):
-        for i, (step, given) in enumerate(programs):
-            best[i] = min(best[i], clock(lambda step=step, given=given: step(*given), 0.05 if quick else 0.2))
-    return best[0], best[1], best[2], first
+    commands = [[__file__, "--serve", name, side] for side in ("torch", "adjoint", "adjoint compiled")]
+    with sides(*commands) as started:
+        for _ in range(3 if quick else 10):
+            for i, side in enumerate(started):
+                best[i] = min(best[i], clock(side, 0.05 if quick else 0.2))
+    return best
 
 
 def first_call(name: str, cache: str) -> float:
@@ -247,12 +245,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--first", action="store_true", help="also time first calls, cold and cached")
+    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.serve:
+        serve(prepared(*chosen.serve))
+        return
     print(f"{'step':<56}{'torch':>10}{'eager':>10}{'compiled':>10}{'ratio':>8}{'bar':>7}  first calls")
     for name, (bar, _) in ROWS.items():
         if chosen.only not in name:
             continue
-        theirs, eager, ours, _ = measure(name, chosen.quick)
+        theirs, eager, ours = measure(name, chosen.quick)
         note = ""
         if chosen.first:
             with tempfile.TemporaryDirectory() as cache:

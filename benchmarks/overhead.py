@@ -28,6 +28,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sides import Side, serve, sides
+
 ROOT = Path(__file__).resolve().parent.parent
 Program = Callable[[], object]
 
@@ -95,6 +97,7 @@ class Row:
 
 
 ROWS: list[Row] = []
+PREPARE: dict[str, Callable[[Any], Program]] = {}
 
 
 now = time.perf_counter
@@ -102,6 +105,8 @@ now = time.perf_counter
 
 def clock(program: Program, loops: int) -> float:
     """Seconds for `loops` calls; the collector stays on, as in a user's program."""
+    if isinstance(program, Side):
+        return program.clock(loops)
     start = now()
     for _ in range(loops):
         program()
@@ -118,12 +123,23 @@ def figure(name: str, *, bar: float, unit: str) -> Callable[..., Any]:
     return declare
 
 
-def ratio(name: str, *, bar: float, per: int = 1) -> Callable[..., Any]:
-    """Declare a row that compares one program: `def prepare(T) -> program`; `per` is its number of ops."""
+def ratio(name: str, *, bar: float, per: int = 1, apart: bool = False) -> Callable[..., Any]:
+    """Declare a row that compares one program: `def prepare(T) -> program`; `per` is its number of ops.
+
+    Programs with threads run `apart`, each library in a process of its own.
+    """
 
     def declare(prepare: Callable[[Any], Program]) -> Callable[[Any], Program]:
+        PREPARE[name] = prepare
+
         def measure(bench: Bench) -> Result:
-            samples = bench.interleaved(*map(prepare, bench.sides))
+            if apart:
+                script = str(Path(sys.argv[0]).resolve())
+                options = ["--cpu"] if now is time.process_time else []
+                with sides(*([script, "--serve", side.__name__, name, *options] for side in bench.sides)) as programs:
+                    samples = bench.interleaved(*programs)
+            else:
+                samples = bench.interleaved(*map(prepare, bench.sides))
             best = [min(s) / per * 1e6 for s in samples]
             if bench.theirs is None:
                 return Result(None, best[0], None, "µs", "no torch to compare with")
@@ -382,6 +398,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="threads for torch and BLAS (default 2)")
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread: for a busy machine")
     parser.add_argument("--candidate", default="adjoint", help="module to measure (torch: against itself)")
+    parser.add_argument("--serve", nargs=2, metavar=("MODULE", "ROW"), help=argparse.SUPPRESS)
     parser.add_argument("--million", nargs=2, metavar=("MODULE", "NODES"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.cpu:
@@ -396,6 +413,11 @@ def main() -> int:
 
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = str(args.threads)
+    if args.serve:
+        module = importlib.import_module(args.serve[0])
+        module.set_num_threads(args.threads)
+        serve(PREPARE[args.serve[1]](module), now)
+        return 0
     ours = importlib.import_module(args.candidate)
     if not hasattr(ours, "tensor"):
         print(f"{args.candidate} at {ours.__path__} has no `tensor`: is it installed?", file=sys.stderr)

@@ -46,3 +46,12 @@ def added(x: Any, index: Any, y: Any, axis: int) -> bool:
     values = np.ascontiguousarray(np.broadcast_to(y, index.shape))
     _by_rows(loops.scatter_add_rows, x, np.ascontiguousarray(index), values)
     return True
+
+
+def added_rows(rows: Any, numbers: Any, values: Any) -> bool:
+    """Add each row of `values` to the row of `rows` that `numbers` names; return whether that was done."""
+    loops = provider.loops("gather", values) if rows.dtype is values.dtype and numbers.dtype is _int64 else None
+    if loops is None or not (rows.flags.c_contiguous and values.flags.c_contiguous):
+        return False
+    loops.add_rows(rows, np.ascontiguousarray(numbers), values)
+    return True

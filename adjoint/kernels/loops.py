@@ -337,6 +337,15 @@ def scatter_add_rows(out: Any, index: Any, y: Any) -> None:
             out[i, index[i, j]] += y[i, j]
 
 
+@_compiled(_EXACT)
+def add_rows(out: Any, numbers: Any, values: Any) -> None:
+    """Add each row of values to the row that its number names, one after another."""
+    for i in range(values.shape[0]):
+        row = numbers[i]
+        for j in range(values.shape[1]):
+            out[row, j] += values[i, j]
+
+
 # --- Attention --------------------------------------------------------------------------------------
 
 

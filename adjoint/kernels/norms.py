@@ -34,7 +34,8 @@ def _blocks(work: Any, loops: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
             work([None if o is None else o[i:j] for o in outs], [None if a is None else a[i:j] for a in arrays])
 
     with blas.alone:
-        share(part, count, max(_BLOCK // max(width, 1) // 2, 1))
+        # A thread that is woken takes as long to come as loops for a hundred thousand elements.
+        share(part, count, max((_BLOCK // 2 if loops is None else _BLOCK) // max(width, 1), 1))
 
 
 def _flat(x: Any, width: int) -> Any:

@@ -52,6 +52,15 @@ def _shared(x: Any, y: Any, bias: Any) -> Any:
     return out if dnn.matmul(x, y, out, bias) else None
 
 
+def sum_rows(x: Any) -> Any:
+    """Return the sum along all axes but the last; of a large array as a product with ones, which reads it faster."""
+    if x.size <= _SMALL or x.dtype.char not in "fd" or not x.flags.c_contiguous or not blas.is_known():
+        return np.add.reduce(x, 0) if x.ndim == 2 else x.sum(axis=tuple(range(x.ndim - 1)))
+    rows = x.reshape(-1, x.shape[-1])
+    with blas.alone:
+        return np.ones(len(rows), x.dtype).dot(rows)
+
+
 def multiply_batches(x: Any, y: Any) -> Any:
     """Return the products of two batches of matrices with the same leading dims, which may be large."""
     lead, inner = x.shape[:-2], x.shape[-1]

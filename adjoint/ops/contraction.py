@@ -16,7 +16,7 @@ from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary
 from ..core.tensor import TensorBase
-from ..kernels.products import dot_add, dot_matrices, multiply_batches
+from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_tensor
 from .create import into
 from .elementwise import add_p, mul_p
@@ -565,8 +565,11 @@ def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
     gw = _linear_weight(g, x) if needs[1] else None
     gb = None
     if needs[2]:
-        axes = tuple(range(g.ndim - 1 if weight.ndim > 1 else g.ndim))
-        gb = g.sum(axis=axes) if axes else g
+        if g.ndim > 1 < weight.ndim and type(g) is ndarray:
+            gb = sum_rows(g)
+        else:
+            axes = tuple(range(g.ndim - 1 if weight.ndim > 1 else g.ndim))
+            gb = g.sum(axis=axes) if axes else g
     return gx, gw, gb
 
 

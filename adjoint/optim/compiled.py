@@ -10,6 +10,7 @@ from typing import Any
 from ..kernels import provider, threads
 
 LEAST = 1 << 15  # elements: below, NumPy's few passes through the cache are as fast
+_SHARE = 1 << 17  # elements worth waking a thread for
 
 
 def run(update: Callable[..., Any], row: tuple[Any, ...], numbers: tuple[Any, ...]) -> bool:
@@ -21,7 +22,7 @@ def run(update: Callable[..., Any], row: tuple[Any, ...], numbers: tuple[Any, ..
     if loop is None:
         return False
     elements = tuple([n if n is None or type(n) is bool else p.dtype.type(n) for n in numbers])
-    threads.share(lambda start, stop: loop(*[a[start:stop] for a in row], *elements), p.size, LEAST)
+    threads.share(lambda start, stop: loop(*[a[start:stop] for a in row], *elements), p.size, _SHARE)
     return True
 
 
