@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and editors read
@@ -46,91 +47,15 @@ if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and
     from .special import *
     from .variates import *
 else:
-    from . import (
-        activation,
-        arrange,
-        compare,
-        contraction,
-        conv,
-        copied,
-        create,
-        decomposition,
-        einsum,
-        elementwise,
-        embedding,
-        extremes,
-        gather,
-        grid,
-        index,
-        interop,
-        join,
-        kinds,
-        matrix,
-        measure,
-        memory,
-        native,
-        parts,
-        piecewise,
-        places,
-        pooling,
-        power,
-        questions,
-        random,
-        ranges,
-        recurrent,
-        reduce,
-        removed,
-        resample,
-        scan,
-        shape,
-        signal,
-        sorting,
-        special,
-        variates,
-    )
-
-    _ROOMS = (
-        create,
-        ranges,
-        random,
-        memory,
-        questions,
-        interop,
-        elementwise,
-        power,
-        piecewise,
-        compare,
-        activation,
-        special,
-        reduce,
-        extremes,
-        scan,
-        measure,
-        shape,
-        index,
-        join,
-        arrange,
-        gather,
-        embedding,
-        sorting,
-        parts,
-        kinds,
-        copied,
-        contraction,
-        conv,
-        pooling,
-        resample,
-        grid,
-        einsum,
-        decomposition,
-        matrix,
-        signal,
-        native,
-        places,
-        recurrent,
-        removed,
-        variates,
-    )
+    # A room that comes later has the last word on a name.
+    _NAMES = (
+        "create", "ranges", "random", "memory", "questions", "interop", "elementwise", "power", "piecewise",
+        "compare", "activation", "special", "reduce", "extremes", "scan", "measure", "shape", "index", "join",
+        "arrange", "gather", "embedding", "sorting", "parts", "kinds", "copied", "contraction", "conv", "pooling",
+        "resample", "grid", "einsum", "decomposition", "matrix", "signal", "native", "places", "recurrent", "removed",
+        "variates",
+    )  # fmt: skip
+    _ROOMS = [import_module(f"{__package__}.{name}") for name in _NAMES]
 
 
 def _is_public(room: Any, name: str) -> bool:

@@ -4,76 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..tree import (
-    _NODES as SUPPORTED_NODES,
-)
-from ..tree import (
-    Context,
-    GetAttrKey,
-    LeafSpec,
-    MappingKey,
-    NodeDef,
-    PyTree,
-    SequenceKey,
-    TreeSpec,
-    broadcast_prefix,
-    key_get,
-    keystr,
-    register_dataclass,
-    register_pytree_node,
-    tree_all,
-    tree_all_only,
-    tree_any,
-    tree_any_only,
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_is_leaf,
-    tree_iter,
-    tree_leaves,
-    tree_leaves_with_path,
-    tree_map,
-    tree_map_,
-    tree_map_only,
-    tree_map_only_,
-    tree_map_with_path,
-    tree_structure,
-    tree_unflatten,
-)
+from .. import tree
+from ..tree import *  # noqa: F403
+from ..tree import _NODES as SUPPORTED_NODES
+from ..tree import TreeSpec, broadcast_prefix, register_pytree_node
 
-__all__ = [
-    "SUPPORTED_NODES",
-    "Context",
-    "GetAttrKey",
-    "LeafSpec",
-    "MappingKey",
-    "NodeDef",
-    "PyTree",
-    "SequenceKey",
-    "TreeSpec",
-    "_broadcast_to_and_flatten",
-    "_register_pytree_node",
-    "key_get",
-    "keystr",
-    "register_dataclass",
-    "register_pytree_node",
-    "tree_all",
-    "tree_all_only",
-    "tree_any",
-    "tree_any_only",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_is_leaf",
-    "tree_iter",
-    "tree_leaves",
-    "tree_leaves_with_path",
-    "tree_map",
-    "tree_map_",
-    "tree_map_only",
-    "tree_map_only_",
-    "tree_map_with_path",
-    "tree_structure",
-    "tree_unflatten",
-]
+__all__ = ["SUPPORTED_NODES", "_broadcast_to_and_flatten", "_register_pytree_node"]
+__all__ += tree.__all__
 
 _register_pytree_node = register_pytree_node
 
