@@ -15,6 +15,7 @@ import numpy as np
 from . import blas, provider, threads
 
 LARGE = 1 << 18  # products of numbers up to which BLAS keeps to one thread, and from which on a batch is shared
+_SMALL = 1 << 13  # elements whose sum is as fast without a product
 _ONE = 1 << 27  # products of numbers in one matrix from which on BLAS shares it as well itself
 
 
