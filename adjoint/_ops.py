@@ -177,6 +177,10 @@ def _missing(name: str, *args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError(f"{name} is an operator inside of torch; adjoint has no function of that name")
 
 
+refused: list[str] = []  # compiled libraries that a program wanted: the operators in them stay without code
+
+
 def load_library(path: str) -> NoReturn:
     """Raise: compiled libraries for torch are of no use here."""
+    refused.append(path)
     raise OSError(f"{path} is compiled for torch, and cannot be loaded by adjoint")

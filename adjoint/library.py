@@ -103,7 +103,8 @@ class CustomOpDef:
             if kind in self._kernels:
                 return self._kernels[kind](*args, **kwargs)
         if self._init_fn is None:
-            raise NotImplementedError(f"{self._qualname}: no implementation was registered")
+            lost = f"; {_ops.refused[-1]}, which adjoint cannot load, may have one" if _ops.refused else ""
+            raise NotImplementedError(f"{self._qualname}: no implementation was registered{lost}")
         return self._init_fn(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -325,6 +326,8 @@ def _found(op: Any) -> CustomOpDef:
         op = f"{op.namespace}::{op._opname}"
     space, name = _split(op)
     known: Any = vars(_ops.namespace(space)).get(name)
+    if known is None and _ops.refused:  # it may be one of a compiled library: what is registered for it stays unused
+        return CustomOpDef(space, name, "(...)")
     if known is None:
         raise RuntimeError(f"operator {op} does not exist: define it before registering something for it")
     return known.op  # type: ignore[no-any-return]

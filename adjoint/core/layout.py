@@ -214,6 +214,8 @@ def looking_into(memory: Any, dtype: Any, offset: int, shape: Sequence[int], str
     """Return an array that looks into the memory of a flat one; offset and strides count bytes."""
     if type(memory) is np.ndarray:
         return np.ndarray(tuple(shape), dtype, memory, offset, tuple(strides))
+    if hasattr(memory, "looked_into"):  # a value without elements
+        return memory.looked_into(dtype, tuple(shape), tuple(strides))
     # CuPy has no constructor from another array; its stride tricks do the same.
     module = module_of(memory)
     elements = memory.view(np.uint8)[offset:]

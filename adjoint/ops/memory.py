@@ -95,6 +95,14 @@ class UntypedStorage:
         made._bytes = memory[origin_of(tensor) - address_of(memory) :] if memory.size else memory
         return made
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """Return the first `nbytes` bytes of a file, read as they are looked at; writes reach it only if `shared`."""
+        made: UntypedStorage = object.__new__(cls)
+        # As a plain array: what is made of it need not know of the file.
+        made._bytes = np.asarray(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)))
+        return made
+
     @property
     def device(self) -> devices.device:
         """Where the memory is."""

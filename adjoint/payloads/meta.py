@@ -116,6 +116,14 @@ class Meta(Speaking):
         """Return the shape with another dtype."""
         return Meta(self.shape, dtype)
 
+    def view(self, dtype: Any) -> Any:
+        """Return the same memory as elements of another dtype."""
+        return Meta.like(self.zeros().view(dtype))
+
+    def looked_into(self, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        """Return a part of the same memory, by its shape and strides."""
+        return Meta(shape, dtype, strides)
+
     def concrete(self, what: str) -> Any:
         """Raise: there are no elements."""
         if what == "repr()":

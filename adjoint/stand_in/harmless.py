@@ -181,6 +181,8 @@ MODULES: dict[str, dict[str, Any]] = {
         "maybe_mark_dynamic": nothing, "graph_break": nothing, "config": _Config(),
         "assume_constant_result": decorator, "forbid_in_graph": decorator, "mark_static_address": nothing,
     },
+    # Indices that are batches are indices here anyway.
+    "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
     "_tensor": {}, "_utils": {}, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
     "_functorch": {}, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
@@ -248,8 +250,8 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils.hipify": {}, "utils.jit": {}, "utils.mobile_optimizer": {}, "utils.model_zoo": {},
     "utils.module_tracker": {},
     "utils.show_pickle": {}, "utils.tensorboard": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
-    "utils.data.datapipes": {}, "utils.data.graph": {}, "testing._internal": {}, "windows": {}, "_numpy": {},
-    "_strobelight": {}, "_vendor": {}, "_streambase": {}, "distributed.tensor": {},
+    "utils.data.datapipes": {}, "utils.data.graph": {}, "utils.data.graph_settings": {}, "testing._internal": {},
+    "windows": {}, "_numpy": {}, "_strobelight": {}, "_vendor": {}, "_streambase": {}, "distributed.tensor": {},
 }  # fmt: skip
 
 
@@ -267,6 +269,9 @@ ADDED: dict[str, dict[str, Any]] = {
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
         "_nn": types.SimpleNamespace(_parse_to=parse_to), "Graph": _Config, "_TensorMeta": type, "Value": _Config,
         "ScriptModule": _Config, "ScriptFunction": _Config, "Node": _Config,
+        "_get_privateuse1_backend_name": answer("privateuseone"), "_get_cpu_capability": answer("DEFAULT"),
+        "_get_graph_executor_optimize": no, "_jit_set_num_profiled_runs": answer(0), "has_lapack": True,
+        "has_spectral": True, "has_openmp": False, "has_mkl": False, "_cuda_clearCublasWorkspaces": nothing,
     },
     "compiler": {
         "is_compiling": no, "is_dynamo_compiling": no, "is_exporting": no, "disable": decorator, "reset": nothing,
@@ -279,7 +284,7 @@ ADDED: dict[str, dict[str, Any]] = {
         **absent("torch", "ScriptObject parse_schema vulkan"),
         "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
-        "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
+        "TensorType": _Symbolic, "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
     },
     "cuda": {
         **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
@@ -298,7 +303,12 @@ ADDED: dict[str, dict[str, Any]] = {
         "_list_unflatten": _list_unflatten, "is_structseq_instance": no, "is_structseq": no,
     },
     "_ops": absent("torch._ops", "HigherOrderOperator OpOverloadPacketMeta TorchBindOpOverload"),
-    "utils.data.dataloader": {"_collate_fn_t": Callable, "_worker_init_fn_t": Callable, "_sharing_strategy": None},
+    "utils.data": absent("torch.utils.data", "DFIterDataPipe DataChunk IterDataPipe MapDataPipe functional_datapipe"),
+    "utils.data._utils": {"HAS_NUMPY": True, "MP_STATUS_CHECK_INTERVAL": 5.0, "python_exit_status": False},
+    "utils.data.dataloader": {
+        **absent("torch.utils.data.dataloader", "_BaseDataLoaderIter _InfiniteConstantSampler"),
+        "_collate_fn_t": Callable, "_worker_init_fn_t": Callable, "_sharing_strategy": None,
+    },
     "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
 
