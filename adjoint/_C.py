@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import enum
+from typing import Any
+
 from .core import modes
 from .core.device import device
 from .core.dtypes import dtype
@@ -37,6 +40,32 @@ def _is_torch_function_mode_enabled() -> bool:
 def _len_torch_function_stack() -> int:
     """Return how many function modes this thread is inside of."""
     return len(modes.local.function_modes)
+
+
+def _get_function_stack_at(level: int) -> Any:
+    """Return the function mode at a depth, the outermost first."""
+    return modes.local.function_modes[level]
+
+
+class _TorchFunctionState(enum.Enum):
+    """Who hears of functions: everybody, modes alone, nobody."""
+
+    ENABLED = 0
+    SUBCLASSES_DISABLED = 1
+    ALL_DISABLED = 2
+
+
+def _get_torch_function_state() -> _TorchFunctionState:
+    """Return who hears of functions in this thread."""
+    off = modes.local.subclasses_off
+    return _TorchFunctionState.SUBCLASSES_DISABLED if off else _TorchFunctionState.ENABLED
+
+
+def _set_torch_function_state(state: _TorchFunctionState) -> None:
+    """Say who hears of functions in this thread."""
+    modes.local.subclasses_off = state is not _TorchFunctionState.ENABLED
+    if state is _TorchFunctionState.ALL_DISABLED:
+        modes.local.function_modes = ()
 
 
 def _is_torch_function_enabled() -> bool:

@@ -14,6 +14,10 @@ class FreedGraphError(RuntimeError):
     """A backward pass reached nodes whose kept values were freed by an earlier one."""
 
 
+class NoGPUError(RuntimeError, AssertionError):
+    """A GPU was asked for where there is none; torch raises AssertionError, or RuntimeError, depending on its build."""
+
+
 class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or an algorithm did not converge."""
 

@@ -81,7 +81,7 @@ def _positive(count: Any, name: str) -> int:
     if not isinstance(count, int) or isinstance(count, bool):
         raise RuntimeError(f"{name} expects an int, but got {type(count).__name__}")
     if count < 1:
-        raise RuntimeError(f"{name} expects a positive number of threads, got {count}")
+        raise RuntimeError(f"{name} expects a positive integer, got {count} threads")
     return count
 
 

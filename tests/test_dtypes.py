@@ -250,9 +250,9 @@ def test_without_a_gpu_cuda_answers_and_refuses() -> None:
     assert adjoint.cuda.is_bf16_supported() is adjoint.cuda.is_initialized() is False
     adjoint.cuda.empty_cache()
     adjoint.cuda.manual_seed_all(0)
-    with pytest.raises(RuntimeError, match="CUDA is not available"):
+    with pytest.raises(RuntimeError, match="CUDA"):
         adjoint.zeros(2, device="cuda")
-    with pytest.raises(RuntimeError, match="CUDA is not available"):
+    with pytest.raises(RuntimeError, match="CUDA"):
         adjoint.cuda.current_device()
     with adjoint.cuda.device(0), adjoint.cuda.stream(None):
         pass

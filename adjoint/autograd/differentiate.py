@@ -13,6 +13,7 @@ from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
 from ..core.nodes import MultipleNode, output_node, wrap
 from ..core.observation import lifting, observer
+from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops import create
@@ -56,7 +57,7 @@ def _root_of(value: Any, index: int) -> Any:
     return node
 
 
-def _starting_gradient(root: Any, g: Any, lift: bool, batched: bool = False) -> Any:
+def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
     """Return the gradient to start a root from: the caller's, checked, or one."""
     if isinstance(root, GradientEdge):
         if g is None:
@@ -79,22 +80,22 @@ def _starting_gradient(root: Any, g: Any, lift: bool, batched: bool = False) -> 
         return wrap(g) if lift else g
     if not isinstance(g, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    _check_gradient(root, g, batched)
+    _check_gradient(root, g, index)
     return g if lift else g.array
 
 
-def _check_gradient(root: Any, g: Any, batched: bool) -> None:
+def _check_gradient(root: Any, g: Any, index: int) -> None:
     if root.array.dtype.kind == "c" and g.array.dtype.kind != "c":
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
-            f"dtype: grad_output has a dtype of {dtypes.of(g.array.dtype)} and output has a dtype of "
-            f"{dtypes.of(root.array.dtype)}."
+            f"dtype: grad_output[{index}] has a dtype of {dtypes.of(g.array.dtype)} and output[{index}] has a dtype "
+            f"of {dtypes.of(root.array.dtype)}."
         )
-    shape = g.array.shape[1:] if batched else g.array.shape
+    shape = g.array.shape
     if tuple(shape) != tuple(root.array.shape):
         raise RuntimeError(
-            f"Mismatch in shape: grad_output has a shape of {list(shape)} and output has a shape of "
-            f"{list(root.array.shape)}."
+            f"Mismatch in shape: grad_output[{index}] has a shape of {Size(shape)} and output[{index}] has a shape of "
+            f"{Size(root.array.shape)}."
         )
 
 
@@ -164,7 +165,7 @@ def backward(
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [_root_of(t, i) for i, t in enumerate(roots)]
     lift = lifting(create_graph) if modes.unusual else create_graph
-    starts = [_starting_gradient(t, g, lift) for t, g in zip(roots, gs, strict=True)]
+    starts = [_starting_gradient(t, g, lift, i) for i, (t, g) in enumerate(zip(roots, gs, strict=True))]
     if inputs is not None:
         _observed(nodes, lambda: _backward_into(nodes, starts, keep, lift, inputs))
     elif modes.unusual:
@@ -249,6 +250,8 @@ def grad(
         )
     allow = materialize_grads if allow_unused is None else allow_unused
     outs, ins = _tuple(outputs), _tuple(inputs)
+    if not ins:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not only_inputs:
         warnings.warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True).",
@@ -266,7 +269,7 @@ def grad(
     else:
         nodes = [_root_of(t, i) for i, t in enumerate(outs)]
         lift = lifting(create_graph) if modes.unusual else create_graph
-        starts = [_starting_gradient(t, g, lift) for t, g in zip(outs, gs, strict=True)]
+        starts = [_starting_gradient(t, g, lift, i) for i, (t, g) in enumerate(zip(outs, gs, strict=True))]
         wanted = [_input_node(x, i) for i, x in enumerate(ins)]
         found = _observed(nodes, lambda: engine.backward(nodes, starts, keep, lift, wanted, accumulating=False))
         results = [None if g is None else _returned(g, lift) for g in found]
@@ -282,7 +285,8 @@ def _settled(g: Any, x: Any, index: int, allow_unused: bool, materialize: bool) 
         return g
     if not allow_unused:
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set "
-            f"allow_unused=True if this is the desired behavior (input {index})."
+            f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior. (One of the differentiated Tensors appears to not "
+            "have been used in the graph.)"
         )
     return create.zeros_like(cast(Any, x)) if materialize and isinstance(x, TensorBase) else None

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import NoGPUError
+
 # The names torch knows; only the first two are places where memory can be had here.
 _TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
           "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
@@ -200,8 +202,8 @@ def _cupy() -> Any:
         # Only programs that ask for a GPU pay for this import.
         import cupy  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        raise RuntimeError(
-            "CUDA is not available: adjoint runs on a GPU through CuPy, which is not installed here; "
+        raise NoGPUError(
+            "Torch not compiled with CUDA enabled: adjoint runs on a GPU through CuPy, which is not installed here; "
             "pip install adjoint[cuda]"
         ) from error
     if cupy.ndarray not in _module_of:

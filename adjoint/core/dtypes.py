@@ -314,9 +314,7 @@ class finfo:
     def __init__(self, type: Any = None) -> None:
         chosen = default() if type is None else as_dtype(type)
         if chosen.category < _FLOAT:
-            raise TypeError(
-                f"adjoint.finfo() requires a floating point input type. Use adjoint.iinfo to handle '{chosen}'"
-            )
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{chosen}'")
         info: Any = ml_dtypes.finfo(chosen.to_real().np)  # type: ignore[no-untyped-call]
         self.dtype = chosen.to_real().name
         self.bits = int(info.bits)

@@ -94,6 +94,9 @@ def _of_dtypes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None
     if not ("ufunc" in str(error) or "boolean" in str(error)):
         return None
     kinds = [title_of(a.dtype) for a in arrays if hasattr(a, "dtype")]
+    if not kinds and arrays:
+        given = type(arrays[0]).__name__
+        return TypeError(f"{op.name}(): argument 'input' (position 1) must be Tensor, not {given}")
     return NotImplementedError(
         f"\"{op.name}\" not implemented for '{kinds[0] if kinds else '?'}': the op does not take "
         f"{', '.join(kinds) or 'these operands'}; convert with .to(dtype)"

@@ -45,7 +45,7 @@ def _kind(value: Any) -> tuple[dtypes.dtype, int]:
     if dtype is None or isinstance(value, np.generic):
         if value is None or isinstance(value, str | list | tuple | dict):
             raise TypeError(
-                f"unsupported operand: expected a Tensor or a number, not {type(value).__name__}; "
+                f"unsupported operand type(s): expected a Tensor or a number, not {type(value).__name__}; "
                 "convert it with adjoint.tensor(...)"
             )
         return dtypes.of_number(value), 0

@@ -68,6 +68,6 @@ def _indexes(sizes: Iterable[Any]) -> list[int]:
             found.append(operator.index(item))
         except TypeError:
             raise TypeError(
-                f"adjoint.Size() takes an iterable of 'int' (item {len(found)} is '{type(item).__name__}')"
+                f"torch.Size() takes an iterable of 'int' (item {len(found)} is '{type(item).__name__}')"
             ) from None
     return found

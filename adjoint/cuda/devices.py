@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..core import device as places
+from ..errors import NoGPUError
 from ..ops import random as host
 
 __all__ = [
@@ -47,8 +48,9 @@ def required() -> Any:
     """Return CuPy, or explain why there is no GPU to use."""
     cupy = module()
     if cupy is None:
-        raise RuntimeError(
-            "CUDA is not available: no GPU was found through CuPy; pip install adjoint[cuda] on a machine that has one"
+        raise NoGPUError(
+            "Torch not compiled with CUDA enabled: no GPU was found through CuPy; pip install adjoint[cuda] on a "
+            "machine that has one"
         )
     return cupy
 

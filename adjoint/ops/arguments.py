@@ -80,7 +80,8 @@ def _size(value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"a size must be an int, not {type(value).__name__}") from None
+        found = type(value).__name__
+        raise TypeError(f"argument 'size' must be tuple of ints, but found element of type {found}") from None
 
 
 def require_tensor(value: Any, name: str, op: str) -> None:

@@ -301,9 +301,12 @@ def triu_(input: Tensor, diagonal: int = 0) -> Tensor:
     return _triu_(input, diagonal)
 
 
-def _triangle(indices: Any, dtype: Any, device: Any) -> Tensor:
+def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
+    for word, count in (("row", row), ("col", col)):
+        if count < 0:
+            raise RuntimeError(f"{word} must be non-negative, got {count}")
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
-    array = np.stack(indices).astype(wanted.np)
+    array = np.stack(of(row, offset, col)).astype(wanted.np)
     return finish(devices.place_array(array, devices.as_device(device)))
 
 
@@ -318,14 +321,14 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _triangle(np.tril_indices(row, offset, col), dtype, device)
+    return _triangle(np.tril_indices, row, col, offset, dtype, device)
 
 
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> Tensor:
     """Return rows and columns of a matrix's elements from a diagonal on."""
-    return _triangle(np.triu_indices(row, offset, col), dtype, device)
+    return _triangle(np.triu_indices, row, col, offset, dtype, device)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
@@ -376,11 +379,11 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     pad = tuple(int(p) for p in pad)
     rank = input.array.ndim
     if len(pad) % 2:
-        raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+        raise RuntimeError(f"Padding length must be divisible by 2, but it is {len(pad)}")
     if len(pad) > 2 * rank:
         raise RuntimeError(
-            "Length of pad should be no more than twice the number of dimensions of the input. Pad length "
-            f"is {len(pad)} while the input has {rank} dimensions."
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {rank}"
         )
     widths = [(0, 0)] * (rank - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     for d, (n, (before, after)) in enumerate(zip(input.array.shape, widths, strict=True)):

@@ -130,7 +130,7 @@ _BY_TITLE = {d.title: d for d in dtypes.ALL}
 def type_name(x: Any) -> str:
     """Return the name of a tensor's type: ``adjoint.FloatTensor``, ``adjoint.cuda.LongTensor``."""
     place = "cuda." if devices.of(x.array).type == "cuda" else ""
-    return f"adjoint.{place}{dtypes.of(x.array.dtype).title}Tensor"
+    return f"{printing.PACKAGE}.{place}{dtypes.of(x.array.dtype).title}Tensor"
 
 
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

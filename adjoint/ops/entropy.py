@@ -224,7 +224,10 @@ def _log_softmax_slope(t: Any, weights: Any) -> Any:
 def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
     a, t = input.array, target.array
     if of(t.dtype).name not in ("int64", "uint8"):
-        raise RuntimeError(f"expected scalar type Long but found {title_of(t.dtype)}: class labels are int64")
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte, but got {title_of(t.dtype)}: expected scalar type Long but "
+            f"found {title_of(t.dtype)}"
+        )
     if a.ndim == 0:
         raise ValueError(f"Expected 1 or more dimensions (got {a.ndim})")
     classes = a.shape[1] if a.ndim > 1 else a.shape[0]

@@ -199,7 +199,7 @@ def check_index(index: Any, op: str) -> None:
     require_tensor(index, "index", op)
     name = of(index.array.dtype).name
     if name not in ("int64", "int32") and index.array.size:
-        raise RuntimeError(f"{op}(): Expected dtype int64 for index, got {name}; convert it with .long()")
+        raise RuntimeError(f"{op}(): Expected dtype int32/int64 for index, got {name}; convert it with .long()")
 
 
 def _check_gather(input: Tensor, index: Tensor, axis: int, op: str) -> None:
@@ -375,6 +375,12 @@ def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, o
 _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
+def _reduction(reduce: str) -> str:
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    return _REDUCTIONS[reduce]
+
+
 def scatter(
     input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, value: Any = None,
     reduce: str | None = None, out: Any = None, axis: int | None = None,
@@ -390,7 +396,7 @@ def scatter(
     dim = dim if axis is None else either(dim, axis)
     given = value if src is None else src
     if reduce is not None:
-        return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce]))
+        return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _reduction(reduce)))
     axis, values = _scatter_operands(input, dim, index, given, "scatter")
     return into(out, scatter_p(input, values, index, axis))
 
@@ -403,7 +409,7 @@ def scatter_(
     dim = dim if axis is None else either(dim, axis)
     given = value if src is None else src
     if reduce is not None:
-        return scatter_reduce_(input, dim, index, _as_source(input, index, given), _REDUCTIONS[reduce])
+        return scatter_reduce_(input, dim, index, _as_source(input, index, given), _reduction(reduce))
     axis, values = _scatter_operands(input, dim, index, given, "scatter_")
     return _scatter_(input, values, index, axis)
 
@@ -741,8 +747,8 @@ def _slices_operands(input: Tensor, dim: int | None, index: Tensor, source: Any,
     axis = dim_in(dim, rank)
     if source.array.dtype != input.array.dtype:
         raise RuntimeError(
-            f"{op}(): self and source expected to have the same dtype, but got (self) "
-            f"{of(input.array.dtype).name} and (source) {of(source.array.dtype).name}"
+            f"{op}(): self ({of(input.array.dtype).title}) and source ({of(source.array.dtype).title}) must have the "
+            "same scalar type"
         )
     count = index.array.size
     have = source.array.shape

@@ -25,6 +25,7 @@ from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
+from ..kernels.gathering import added_rows
 from . import create
 from .convert import copy_, host
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
@@ -299,6 +300,8 @@ def add_rows(rows: Any, numbers: Any, values: Any) -> None:
         return
     if width == 1 and rows.flags.c_contiguous:
         np.add.at(rows.reshape(-1), numbers, values.reshape(-1))
+        return
+    if added_rows(rows, numbers, values):
         return
     if width >= 128 or count <= 8:  # a row is worth a call of its own
         for number, value in zip(numbers.tolist(), values):
@@ -782,7 +785,7 @@ def _number_for(x: Tensor, value: Any) -> Any:
         return value if dtype.category == 3 else value.real
     if not isinstance(value, bool | int | float | np.generic):
         raise TypeError(
-            f"can't assign a {type(value).__name__} to a {dtype.name} tensor; make it a tensor first: "
+            f"can't assign a {type(value).__name__} to a torch.{dtype.title}Tensor; make it a tensor first: "
             "adjoint.tensor(value)"
         )
     if dtype.category == 1 and not isinstance(value, np.generic | bool):
@@ -835,7 +838,7 @@ def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _expansion_error(given: tuple[int, ...], shape: tuple[int, ...]) -> RuntimeError | None:
     if len(given) > len(shape):
         return RuntimeError(
-            f"expand(Tensor{{{list(given)}}}, size={list(shape)}): the number of sizes provided "
+            f"expand(torch.Tensor{{{list(given)}}}, size={list(shape)}): the number of sizes provided "
             f"({len(shape)}) must be greater or equal to the number of dimensions in the tensor "
             f"({len(given)})"
         )

@@ -109,7 +109,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     """
     xs = _sequence(tensors, "cat")
     if not xs:
-        raise ValueError("cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     if out is None and axis is None and not modes.unusual:
         try:
             return cat_p(xs, dim_in(dim, xs[0].array.ndim))
@@ -242,7 +242,8 @@ def block_diag(*tensors: Any) -> Tensor:
     for i, x in enumerate(xs):
         if x.array.ndim > 2:
             raise RuntimeError(
-                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.array.ndim} dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.array.ndim} "
+                "dimensions"
             )
     if not xs:
         from .create import empty
@@ -490,7 +491,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     if not tensors:
         raise ValueError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):
-        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in tensors:
         if x.array.ndim > 1:
             raise RuntimeError(

@@ -18,6 +18,7 @@ from ..core import modes
 from ..core.dtypes import of
 from ..core.promotion import result_type
 from ..core.recorders import nary
+from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..kernels import fused, pairs, reductions
 from ..kernels.elementwise import MANY, elementwise
@@ -212,7 +213,7 @@ def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, ...]:
 
 
 def _size(array: Any) -> str:
-    return f"adjoint.Size({list(array.shape)})"
+    return repr(Size(array.shape))
 
 
 def same_dtype(input: Tensor, target: Tensor) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes
 from ..core.device import module_of
-from ..core.failures import not_implemented
+from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.primitive import by_ufunc
@@ -115,14 +115,15 @@ def _filled_tangents(tangents: Any, out: Any) -> Any:
 def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
     require_tensor(mask, "mask", name)
     if mask.array.dtype is not _BOOL:
-        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {mask.dtype}")
+        kind = title_of(mask.dtype).lower()
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {kind}")
     if type(value) is float and input.array.dtype.kind == "f":
         return value
     wanted = dtypes.of(input.array.dtype)
     if isinstance(value, TensorBase):
         if value.array.ndim:
             raise RuntimeError(
-                f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                 f"{value.array.ndim} dimension(s)."
             )
         given = dtypes.of(value.array.dtype)
@@ -428,7 +429,9 @@ def abs(input: Tensor, *, out: Any = None) -> Tensor:
 def sign(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the sign: -1, 0 or 1."""
     if input.array.dtype.kind == "c":
-        raise RuntimeError("Unlike NumPy, torch.sign doesn't return the sign of a complex tensor; use sgn")
+        raise RuntimeError(
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+        )
     return into(out, sign_p(input))
 
 

@@ -203,7 +203,8 @@ def _sizes(op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, di
     )
     if min(size) < 1:
         raise RuntimeError(
-            f"Given input size: {list(shape[-rank - 1 :])}. Calculated output size: {[shape[-rank - 1], *size]}. "
+            f"Given input size: ({'x'.join(map(str, shape[-rank - 1 :]))}). Calculated output size: "
+            f"({'x'.join(map(str, (shape[-rank - 1], *size)))}). "
             f"Output size is too small (Invalid computed output size: {min(size)})"
         )
     return size

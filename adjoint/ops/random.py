@@ -72,7 +72,7 @@ class Generator:
     def set_state(self, new_state: Tensor) -> None:
         """Go on from a state that `get_state` returned."""
         if not isinstance(new_state, TensorBase) or new_state.array.dtype != np.uint8:
-            raise TypeError("expected a ByteTensor with the state, as get_state returns it")
+            raise TypeError("RNG state must be a torch.ByteTensor: the one that get_state returns")
         opaque("random.set_state", _continued, self.stream, new_state)
 
     def clone_state(self) -> Generator:

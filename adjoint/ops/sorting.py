@@ -37,7 +37,7 @@ def _comparable(x: Any) -> Any:
 
 def _argsort(x: Any, axis: Any, descending: Any) -> Any:
     if x.dtype.kind == "c":
-        raise RuntimeError("Sort currently does not support complex dtypes on CPU")
+        raise RuntimeError("Sort does not support complex dtypes on CPU")
     x = _comparable(x)
     xp = module_of(x)
     if x.ndim == 0:
@@ -239,7 +239,7 @@ def searchsorted(
     want = value.array.shape
     if len(have) != 1 and (len(have) != len(want) or have[:-1] != want[:-1]):
         raise RuntimeError(
-            "searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
             "boundaries tensor and input value tensor must match, but we got boundaries tensor "
             f"{list(have)} and input value tensor {list(want)}"
         )
