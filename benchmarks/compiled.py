@@ -218,8 +218,9 @@ def clock(side: Side, seconds: float) -> float:
 def measure(name: str, quick: bool) -> list[float]:
     """Best times of torch eager, adjoint eager and adjoint compiled, each in a process of its own."""
     best = [float("inf")] * 3
-    commands = [[__file__, "--serve", name, side] for side in ("torch", "adjoint", "adjoint compiled")]
-    with sides(*commands) as started:
+    with sides(*([__file__, "--serve", side] for side in ("torch", "adjoint", "adjoint compiled"))) as started:
+        for side in started:
+            side.open(name)
         for _ in range(3 if quick else 10):
             for i, side in enumerate(started):
                 best[i] = min(best[i], clock(side, 0.05 if quick else 0.2))
@@ -245,10 +246,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--first", action="store_true", help="also time first calls, cold and cached")
-    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.serve:
-        serve(prepared(*chosen.serve))
+        serve(lambda name: prepared(name, chosen.serve))
         return
     print(f"{'step':<56}{'torch':>10}{'eager':>10}{'compiled':>10}{'ratio':>8}{'bar':>7}  first calls")
     for name, (bar, _) in ROWS.items():

@@ -11,7 +11,6 @@ prepares a program and returns it: both sides run the very same code. Add rows w
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import json
 import os
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import expressions
+from sides import Side, serve, sides
 
 Program = Callable[[], object]
 Builder = Callable[[Any], Program]
@@ -217,31 +217,23 @@ rows("extra", "huber_loss", [(1000, 1000)], lambda T, x, y: T.nn.functional.hube
 now = time.perf_counter
 
 
-def clock(program: Program, loops: int) -> float:
-    start = now()
-    for _ in range(loops):
-        program()
-    return now() - start
-
-
-def interleaved(programs: list[Program], target: float, repeats: int) -> list[list[float]]:
+def interleaved(programs: list[Side], target: float, repeats: int) -> list[list[float]]:
     """Return seconds per call of each program: samples taken in turn, so that noise falls on all alike."""
     loops = []
     for program in programs:
         program()
-        program()
-        loops.append(max(1, round(target / max(clock(program, 1), 1e-7))))
+        loops.append(max(1, round(target / max(program(), 1e-7))))
     samples: list[list[float]] = [[] for _ in programs]
-    gc.collect()
     for _ in range(repeats):
         for i, program in enumerate(programs):
-            samples[i].append(clock(program, loops[i]) / loops[i])
+            samples[i].append(program.clock(loops[i]) / loops[i])
     return samples
 
 
-def measured(row: Row, sides: list[Any], quick: bool) -> dict[str, float]:
+def measured(row: Row, started: list[Side], quick: bool) -> dict[str, float]:
     """Return the best times in ms of both sides, their ratio, and the median of the paired ratios."""
-    ours, theirs = interleaved([row.build(T) for T in sides], *((0.002, 15) if quick else (0.02, 25)))
+    programs = [side.open(row.name) for side in started]
+    ours, theirs = interleaved(programs, *((0.002, 15) if quick else (0.02, 25)))
     return {
         "ours": min(ours) * 1e3,
         "theirs": min(theirs) * 1e3,
@@ -260,6 +252,7 @@ def main() -> int:
     parser.add_argument("--json", help="write the rows there as well")
     parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread: for a busy machine")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cpu:
         global now
@@ -268,10 +261,18 @@ def main() -> int:
     os.environ["ADJOINT_PROVIDER"] = options.provider
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    sides = [importlib.import_module(name) for name in ("adjoint", "torch")]
-    for T in sides:
-        T.set_num_threads(options.threads)
+    if options.serve:
+        module = importlib.import_module(options.serve)
+        module.set_num_threads(options.threads)
+        serve(lambda name: next(row for row in ROWS if row.name == name).build(module), now)
+        return 0
+    same = ["--provider", options.provider, "--threads", str(options.threads), *(["--cpu"] if options.cpu else [])]
+    with sides(*([__file__, "--serve", name, *same] for name in ("adjoint", "torch"))) as started:
+        return table(options, started)
 
+
+def table(options: argparse.Namespace, started: list[Side]) -> int:
+    """Print one line per row; return 1 with --check when a bar is missed."""
     column = options.provider == "fast"
     print(f"Python {platform.python_version()}, {options.threads} threads, provider {options.provider}")
     print(f"{'forward+backward':42} {'adjoint':>10} {'torch':>10} {'ratio':>6} {'median':>7}  bar")
@@ -280,7 +281,7 @@ def main() -> int:
         if options.only not in row.name and options.only != row.group:
             continue
         try:
-            found, bar = measured(row, sides, options.quick), row.bars[column]
+            found, bar = measured(row, started, options.quick), row.bars[column]
         except Exception as error:  # one broken row must not hide the others
             print(f"{row.name:42} {type(error).__name__}: {str(error)[:80]}")
             missed += 1

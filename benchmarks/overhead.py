@@ -136,8 +136,8 @@ def ratio(name: str, *, bar: float, per: int = 1, apart: bool = False) -> Callab
             if apart:
                 script = str(Path(sys.argv[0]).resolve())
                 options = ["--cpu"] if now is time.process_time else []
-                with sides(*([script, "--serve", side.__name__, name, *options] for side in bench.sides)) as programs:
-                    samples = bench.interleaved(*programs)
+                with sides(*([script, "--serve", side.__name__, *options] for side in bench.sides)) as programs:
+                    samples = bench.interleaved(*(side.open(name) for side in programs))
             else:
                 samples = bench.interleaved(*map(prepare, bench.sides))
             best = [min(s) / per * 1e6 for s in samples]
@@ -398,7 +398,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="threads for torch and BLAS (default 2)")
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread: for a busy machine")
     parser.add_argument("--candidate", default="adjoint", help="module to measure (torch: against itself)")
-    parser.add_argument("--serve", nargs=2, metavar=("MODULE", "ROW"), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", metavar="MODULE", help=argparse.SUPPRESS)
     parser.add_argument("--million", nargs=2, metavar=("MODULE", "NODES"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.cpu:
@@ -414,9 +414,9 @@ def main() -> int:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = str(args.threads)
     if args.serve:
-        module = importlib.import_module(args.serve[0])
+        module = importlib.import_module(args.serve)
         module.set_num_threads(args.threads)
-        serve(PREPARE[args.serve[1]](module), now)
+        serve(lambda name: PREPARE[name](module), now)
         return 0
     ours = importlib.import_module(args.candidate)
     if not hasattr(ours, "tensor"):

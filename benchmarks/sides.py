@@ -14,12 +14,17 @@ from contextlib import ExitStack, contextmanager
 
 
 class Side:
-    """A process that prepared a program, and times it when asked."""
+    """A process that prepares programs by name, and times them when asked."""
 
     def __init__(self, *command: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+
+    def open(self, name: str) -> Side:
+        """Let the process prepare a program, which takes the place of the one before."""
+        self._ask(f"open {name}")
+        return self
 
     def __call__(self) -> float:
         """Run the program once."""
@@ -27,13 +32,18 @@ class Side:
 
     def clock(self, loops: int) -> float:
         """Return the seconds that so many calls take."""
+        return float(self._ask(f"time {loops}"))
+
+    def _ask(self, question: str) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(f"{loops}\n")
+        self.process.stdin.write(f"{question}\n")
         self.process.stdin.flush()
         for line in self.process.stdout:
-            if line.startswith("seconds "):
-                return float(line.split()[1])
-        raise RuntimeError(f"{' '.join(map(str, self.process.args[1:]))} ended")  # type: ignore[index]
+            if line.startswith("failed "):
+                raise RuntimeError(line[7:].strip())
+            if line.startswith("answer "):
+                return line[7:]
+        raise RuntimeError(f"{self.process.args} ended")
 
     def close(self) -> None:
         """End the process."""
@@ -50,11 +60,22 @@ def sides(*commands: list[str]) -> Iterator[list[Side]]:
         yield started
 
 
-def serve(program: Callable[[], object], now: Callable[[], float] = time.perf_counter) -> None:
-    """Time the program as often as standard input says, until it ends; a warm-up before each."""
+def serve(prepare: Callable[[str], Callable[[], object]], now: Callable[[], float] = time.perf_counter) -> None:
+    """Do what standard input asks for, until it ends; there is a warm-up before each time that is taken."""
+    program: Callable[[], object] = object
     for line in sys.stdin:
-        program()
-        start = now()
-        for _ in range(int(line)):
-            program()
-        print("seconds", now() - start, flush=True)
+        question, _, argument = line.strip().partition(" ")
+        try:
+            if question == "open":
+                program = prepare(argument)
+                answer = 0.0
+            else:
+                program()
+                start = now()
+                for _ in range(int(argument)):
+                    program()
+                answer = now() - start
+        except Exception as error:  # one that breaks must not hide the others
+            print(f"failed {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+        else:
+            print("answer", answer, flush=True)
