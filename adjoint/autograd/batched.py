@@ -17,10 +17,10 @@ def grad_batched(outs: Any, ins: Any, gs: Any, keep: bool, lift: bool) -> list[A
     lift = lifting(lift) if modes.unusual else lift
     nodes = [_root_of(t, i) for i, t in enumerate(outs)]
     wanted = [_input_node(x, i) for i, x in enumerate(ins)]
-    for root, g in zip(outs, gs, strict=True):
+    for index, (root, g) in enumerate(zip(outs, gs, strict=True)):
         if g is None:
             raise RuntimeError("is_grads_batched=True needs grad_outputs, each with a leading batch dimension")
-        _check_gradient(root, g, True)
+        _check_gradient(root, g, index, batched=True)
     with Level() as level:
         starts = [wrap(Batched(g, level)) if lift else Batched(g.array, level) for g in gs]
         found = engine.backward(nodes, starts, keep, lift, wanted, accumulating=False)

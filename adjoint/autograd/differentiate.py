@@ -84,14 +84,14 @@ def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
     return g if lift else g.array
 
 
-def _check_gradient(root: Any, g: Any, index: int) -> None:
+def _check_gradient(root: Any, g: Any, index: int, batched: bool = False) -> None:
     if root.array.dtype.kind == "c" and g.array.dtype.kind != "c":
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
             f"dtype: grad_output[{index}] has a dtype of {dtypes.of(g.array.dtype)} and output[{index}] has a dtype "
             f"of {dtypes.of(root.array.dtype)}."
         )
-    shape = g.array.shape
+    shape = g.array.shape[1:] if batched else g.array.shape
     if tuple(shape) != tuple(root.array.shape):
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{index}] has a shape of {Size(shape)} and output[{index}] has a shape of "
