@@ -301,8 +301,11 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                 if freed is not None and saved is not None and op.frees:
                     node.saved = freed
                 if direct is not None:
-                    if not heap and type(edges[0]) is not leaf and not anomaly and ends is None:  # a chain
-                        node, g = edges[0], results
+                    e = edges[0]
+                    if (  # a chain: the node fed here is the newest that has a gradient
+                        type(e) is not leaf and (not heap or e.stamp > -heap[0][0]) and ends is None and not anomaly
+                    ):
+                        node, g = e, results
                         continue
                     results = (results,)
                 if anomaly:

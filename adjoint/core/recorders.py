@@ -384,6 +384,7 @@ def parametric(
         return _publish(op, _several(op, kernel))
     pick, derived = op.pickers[0], op.derived
     only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
+    varies = op.holomorphic
 
     def call(x: Any, *params: Any) -> Any:
         if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
@@ -410,7 +411,7 @@ def parametric(
         if e is STALE:
             e = refresh(x)
         out.node = n = Node()
-        n.op = op.variant(c) if op.holomorphic else op
+        n.op = op.variant(c) if varies and not (type(c) is ndarray and (c.dtype is f32 or c.dtype is f64)) else op
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:
@@ -481,7 +482,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         return (_two if len(op.inputs) == 2 else _three)(op, kernel)
     promoted = _promoted(op)
     arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
-    keeps, joined = any(op.keeps), op.sequence is not None
+    keeps, joined, varies = any(op.keeps), op.sequence is not None, op.holomorphic
 
     def call(*args: Any, out: Any = None) -> Any:
         if modes.unusual or out is not None:
@@ -508,7 +509,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         if not live or (off and not local.grad) or not (d is f32 or d is f64 or differentiable(d)):
             return out
         out.node = n = Node()
-        n.op = op.variant(c) if op.holomorphic else op
+        n.op = op.variant(c) if varies and not (type(c) is ndarray and (d is f32 or d is f64)) else op
         n.edges = tuple(edges)
         n.stamp = tick()
         n.targets = n.extra = None
@@ -569,10 +570,13 @@ def _taken(args: Any, rules: Any) -> tuple[list[Any], list[Any], bool] | None:
 
 
 def _two(op: Op, kernel: Any) -> Callable[..., Any]:
-    """Return the recorder of an op of two inputs and parameters: `_fixed` without its loops."""
+    """Return the recorder of an op of two inputs and parameters: `_fixed` without its loops.
+
+    The kernel of a `variadic` op takes both in a tuple.
+    """
     promoted, derived, joint = _promoted(op), op.derived, op.joint
     pick_x, pick_y = (op.pickers[0], None) if joint else op.pickers
-    keeps, joined = any(op.keeps), op.sequence is not None
+    keeps, joined, varies = any(op.keeps), op.sequence is not None, op.holomorphic
     shape_x, shapes = derived == ((0, "shape"),), derived == ((0, "shape"), (1, "shape"))
     flows_x, flows_y = [rule is not None for rule in op.rules]
 
@@ -605,9 +609,9 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
         if mixed:
             a, b = _one_dtype([a, b], promoted)
         try:
-            c = kernel(a, b, *params)
+            c = kernel((a, b), *params) if joined else kernel(a, b, *params)
         except RuntimeWarning:
-            c = quietly(kernel, a, b, *params)
+            c = quietly(op.kernel, a, b, *params)
         except Exception as error:
             raise explained(op, error, (x, y)) from error.__cause__
         if type(c) is not ndarray:
@@ -624,7 +628,7 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
         if ey is STALE:
             ey = refresh(y)
         out.node = n = Node()
-        n.op = op.variant(c) if op.holomorphic else op
+        n.op = op.variant(c) if varies and not (type(c) is ndarray and (d is f32 or d is f64)) else op
         n.edges = (ex, ey)
         n.stamp = tick()
         n.targets = n.extra = None
@@ -664,7 +668,7 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
     """Return the recorder of an op of three inputs and parameters: `_fixed` without its loops."""
     promoted, derived, joint = _promoted(op), op.derived, op.joint
     pick_x, pick_y, pick_z = (op.pickers[0], None, None) if joint else op.pickers
-    keeps, joined = any(op.keeps), op.sequence is not None
+    keeps, joined, varies = any(op.keeps), op.sequence is not None, op.holomorphic
     flows_x, flows_y, flows_z = [rule is not None for rule in op.rules]
     choice = promoted == (1, 2)
 
@@ -708,7 +712,7 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
         if mixed:
             a, b, c = _one_dtype([a, b, c], promoted)
         try:
-            r = kernel(a, b, c, *params)
+            r = kernel(a, b, c, *params) if params else kernel(a, b, c)
         except RuntimeWarning:
             r = quietly(kernel, a, b, c, *params)
         except Exception as error:
@@ -733,7 +737,7 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
         if ez is STALE:
             ez = refresh(z)
         out.node = n = Node()
-        n.op = op.variant(r) if op.holomorphic else op
+        n.op = op.variant(r) if varies and not (type(r) is ndarray and (d is f32 or d is f64)) else op
         n.edges = (ex, ey, ez)
         n.stamp = tick()
         n.targets = n.extra = None
@@ -745,7 +749,7 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
             if derived:
                 env: Any = (a, b, c, r, *params, *[getattr((a, b, c)[i], what) for i, what in derived])
             else:
-                env = (a, b, c, r, *params)
+                env = (a, b, c, r, *params) if params else (a, b, c, r)
             if joint:
                 n.saved = (pick_x(env),)  # type: ignore[misc]
             else:
@@ -876,12 +880,9 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
         def flat(*args: Any) -> Any:
             return kernel(args[:arity], *args[arity:])
 
-        def pair(x: Any, y: Any, *params: Any) -> Any:
-            return kernel((x, y), *params)
-
         inputs = tuple([f"x{i}" for i in range(arity)])
-        op = Op(name, pair if arity == 2 else flat, inputs, params, {}, joint=xs, sequence=shown, **options)
-        op.call = calls[arity] = _fixed(op, op.kernel)
+        op = Op(name, flat, inputs, params, {}, joint=xs, sequence=shown, **options)
+        op.call = calls[arity] = _two(op, kernel) if arity == 2 else _fixed(op, flat)
         of_arity[arity] = op
         return op
 

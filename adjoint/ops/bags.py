@@ -73,7 +73,7 @@ def embedding(
     _check_numbers(input, "embedding")
     if weight.array.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
-    padding = _counted(padding_idx, weight.array.shape[0])
+    padding = -1 if padding_idx is None else _counted(padding_idx, weight.array.shape[0])
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
     if sparse:

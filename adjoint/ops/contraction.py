@@ -531,10 +531,15 @@ def _project(x: Any, weight: Any) -> Any:
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
-    if x.ndim > 1 and weight.ndim == 2 and type(x) is ndarray and bias.ndim == 1 and (x.dtype is f32 or x.dtype is f64):
-        if x.ndim == 2:
+    if type(x) is ndarray and weight.ndim == 2 and bias.ndim == 1 and (x.dtype is f32 or x.dtype is f64):
+        rank = x.ndim
+        if rank == 2:
             return dot_add(x, weight.T, bias)
-        if x.size:
+        if rank == 1:
+            out = weight.dot(x)
+            out += bias
+            return out
+        if rank and x.size:
             return dot_add(x.reshape(-1, x.shape[-1]), weight.T, bias).reshape(*x.shape[:-1], len(bias))
     out = _project(x, weight)
     if out.ndim == 0:
@@ -545,7 +550,7 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 def _linear_x(g: Any, y: Any) -> Any:
     if type(g) is ndarray is type(y) and y.ndim == 2:
-        return dot_matrices(g, y) if g.ndim == 2 else multiply(g, y)
+        return dot_matrices(g, y) if g.ndim == 2 else g.dot(y) if g.ndim < 2 else multiply(g, y)
     return g @ y if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
 
 
@@ -565,11 +570,11 @@ def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
     gw = _linear_weight(g, x) if needs[1] else None
     gb = None
     if needs[2]:
-        if g.ndim > 1 < weight.ndim and type(g) is ndarray:
+        rank = g.ndim - 1 if weight.ndim > 1 else g.ndim
+        if rank and type(g) is ndarray and weight.ndim > 1:
             gb = sum_rows(g)
         else:
-            axes = tuple(range(g.ndim - 1 if weight.ndim > 1 else g.ndim))
-            gb = g.sum(axis=axes) if axes else g
+            gb = g.sum(axis=tuple(range(rank))) if rank else g
     return gx, gw, gb
 
 

@@ -28,6 +28,8 @@ ndarray = np.ndarray
 
 def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
     if type(i) is ndarray:
+        if i.ndim == 0 and 0 <= (number := i.item()) < len(x):
+            return x[number].copy()
         check_rows(i, x.shape[0])
     return x.take(i, axis=0)
 
@@ -69,10 +71,15 @@ def _unembedding_x(g: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
     return _embedding_mask(embedding_p(g, i, padding, False), i, padding)
 
 
+def _embedding_x(g: Any, i: Any, x_shape: Any, padding: Any, by_frequency: Any) -> Any:
+    unembed = _unembedding if type(g) is ndarray else unembedding_p
+    return unembed(g, i, x_shape[0], padding, by_frequency)
+
+
 embedding_p: Primitive = nary(
     _embedding,
     inputs=2,
-    x=lambda g, i, x_shape, padding, by_frequency: unembedding_p(g, i, x_shape[0], padding, by_frequency),
+    x=_embedding_x,
     jvp=lambda tangents, inputs, out, params: embedding_p(tangents[0], inputs[1], *params),
     batch=lambda x, i, padding, by_frequency: _embedding_batch(x, i),
     saved={"i": "indices", "padding": "padding_idx", "by_frequency": "scale_grad_by_freq"},

@@ -36,12 +36,17 @@ def _part(g: Any, index: Any) -> Any:
 
 def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
     parts: list[Any] = []
-    lead = (_ALL,) * axis
-    rows = axis == 0 and type(g) is ndarray
     at = 0
+    if axis == 0 and type(g) is ndarray:
+        for shape, needed in zip(xs_shape, needs):
+            end = at + shape[0]
+            parts.append(g[at:end] if needed else None)
+            at = end
+        return parts
+    lead = (_ALL,) * axis
     for shape, needed in zip(xs_shape, needs):
         end = at + shape[axis]
-        parts.append(None if not needed else g[at:end] if rows else _part(g, (*lead, slice(at, end), ...)))
+        parts.append(_part(g, (*lead, slice(at, end), ...)) if needed else None)
         at = end
     return parts
 
@@ -86,9 +91,10 @@ def _sequence(tensors: Any, op: str) -> tuple[Any, ...]:
     if isinstance(tensors, TensorBase):
         raise TypeError(f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     xs: tuple[Any, ...] = tuple(tensors)
-    for i, x in enumerate(xs):
+    for x in xs:
         if not isinstance(x, TensorBase):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+            at = next(i for i, other in enumerate(xs) if other is x)
+            raise TypeError(f"expected Tensor as element {at} in argument 0, but got {type(x).__name__}")
     return xs
 
 
