@@ -41,7 +41,7 @@ from ..core.tensor import (
     tick,
     written_ledger,
 )
-from ..core.views import edge_of
+from ..core.views import edge_of, watch_base
 from ..errors import InPlaceError, place
 
 __all__ = [
@@ -123,7 +123,10 @@ class FunctionCtx:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, TensorBase):
-                raise TypeError("save_for_forward can only save variables; assign other values to ctx itself")
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
+                    "on ctx."
+                )
         self.saved_for_forward: tuple[Any, ...] | None = tensors
 
     def mark_dirty(self, *args: Any) -> None:
@@ -136,6 +139,8 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Say whether `backward` gets zeros for outputs without a gradient (the default), or None."""
+        if not isinstance(value, bool):
+            raise TypeError(f"set_materialize_grads received an invalid argument: expected bool, got {value!r}")
         self.materialize_grads = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
@@ -283,7 +288,7 @@ def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list
     else:
         answers, lift = _asked(node, g, edges)
     if type(answers) is not tuple:
-        answers = tuple(answers) if isinstance(answers, list | tuple) else (answers,)
+        answers = tuple(answers) if isinstance(answers, tuple) else (answers,)
     forms = node.forms
     if len(answers) != len(forms):
         answers = _counted(node, answers)
@@ -354,11 +359,17 @@ def _fitted(node: Any, answer: Any, order: int, target: Any, lift: bool) -> Any:
     """Return a gradient summed and converted to the form of its input."""
     position = node.positions[order]
     if not isinstance(answer, TensorBase):
-        raise TypeError(
-            f"{node.op.title}: expected Variable or None for the gradient at position {position + 1}, got "
-            f"{type(answer).__name__}"
+        raise RuntimeError(
+            f"expected Variable or None (got {type(answer).__name__}) as the gradient at position {position + 1} of "
+            f"{node.op.title}"
         )
     shape, dtype = target
+    if answer.array.dtype.kind == "c" and dtype.kind != "c":
+        raise RuntimeError(
+            "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "
+            f"false: {node.op.title} returned a complex gradient for the real input at position {position + 1}; "
+            "return its real part"
+        )
     if answer.array.shape != shape and not _expandable(shape, answer.array.shape):
         raise RuntimeError(
             f"Function {node.op.title} returned an invalid gradient at index {position} - got "
@@ -384,8 +395,22 @@ class _FunctionMeta(type):
         cls._backward_cls = op.node = type(
             op.title, (FunctionNode,), {"__slots__": (), "__module__": cls.__module__, "_forward_cls": cls}
         )
+        if "vjp" in body:
+            cls.backward = staticmethod(_refuse_both) if _given(cls, "backward") else staticmethod(body["vjp"].__func__)
         cls._splits = any("setup_context" in k.__dict__ for k in cls.__mro__ if k.__dict__.get("_is_base") is None)
         cls._kit = (cls._backward_cls, op, cls._splits)  # what a call needs, in one look-up
+
+
+def _given(cls: Any, name: str) -> bool:
+    """Return whether a custom function, or a base of it that is one too, has a method of its own."""
+    return any(name in k.__dict__ for k in cls.__mro__ if k.__dict__.get("_is_base") is None and k is not object)
+
+
+def _refuse_both(ctx: Any, *grads: Any) -> Any:
+    raise RuntimeError(
+        "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of "
+        "them."
+    )
 
 
 class Function(metaclass=_FunctionMeta):
@@ -679,14 +704,11 @@ class _Outputs:
         ctx, values = self.ctx, self.values
         attributes = ctx.__dict__
         dirty = attributes.get("dirty_tensors", ())
-        if not self.several and values[0] is not None and not isinstance(values[0], TensorBase):
-            raise TypeError(
-                f"{type(ctx).__name__}: expected Variable or a tuple of them, got {type(values[0]).__name__}"
-            )
         for t in dirty:
             self._check_dirty(t, recording)
             note_write(t, ctx.op.title)
         if not recording:
+            self.values = [self._unrecorded(v, dirty) if _is_one_of(v, self.args) else v for v in values]
             return
         ctx.single = not self.several
         ctx.metas = tuple(
@@ -708,14 +730,33 @@ class _Outputs:
 
     def _check_dirty(self, t: Any, recording: bool) -> None:
         ctx = self.ctx
-        if not any(t is a for a in self.args):
-            raise RuntimeError(f"{ctx.op.title}: mark_dirty was given a tensor that is not an input of forward")
-        if not any(t is v for v in self.values) and recording:
+        if not isinstance(t, TensorBase):
+            raise RuntimeError(
+                f"mark_dirty can only accept variables, but argument is of type {type(t).__name__} ({ctx.op.title})"
+            )
+        if not any(t is v for v in self.values):
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs "
                 "that are modified inplace must all be outputs of the Function."
             )
         check_writable(t, recording)
+
+    def _unrecorded(self, v: Any, dirty: Any) -> Any:
+        """Return an input that `forward` gave back, where nothing is recorded: as another tensor."""
+        if not isinstance(v, TensorBase):
+            return v
+        if v.node is not None and not modes.is_grad_enabled():
+            return v.detach()  # type: ignore[attr-defined]
+        return v if any(v is t for t in dirty) else self._returned(v, None, 0)
+
+    def _returned(self, v: Any, node: Any, index: int) -> Any:
+        """Return an input that `forward` gave back as a view of it, with the history of this call."""
+        out = wrap(v.array, node, storage_of(v))
+        out.lineage = View(v if v.lineage is None else v.lineage.base, (), View.CUSTOM)
+        if node is not None:
+            out.lineage.maker = f"Output {index} of {self.ctx.op.title.removesuffix('Backward')}"
+        watch_base(out)
+        return out
 
     def _attach_one(self, v: Any, i: int) -> Any:
         ctx = self.ctx
@@ -726,8 +767,7 @@ class _Outputs:
                 return v.detach()
             return v
         node: Any = ctx if ctx.single else output_node(ctx, i)
-        if dirty:
-            assert position is not None
+        if dirty and position is not None:
             slot = ctx.positions.index(position)
             if v.lineage is not None and not ctx.single:
                 raise RuntimeError(
@@ -737,11 +777,10 @@ class _Outputs:
             rebase(v, ctx, slot, node)
             return v
         if position is not None:
-            out = wrap(v.array, node, storage_of(v))
-            out.lineage = View(v if v.lineage is None else v.lineage.base, (), View.CUSTOM)
-            return out
+            return self._returned(v, node, i)
         if v.lineage is not None and any(v.lineage.base is a or self._shares_base(v, a) for a in self.args):
             v.lineage.kind = View.CUSTOM
+            v.lineage.maker = f"Output {i} of {ctx.op.title.removesuffix('Backward')}"
         elif v.node is not None:
             v = v.detach()
         v.node = node

@@ -71,8 +71,9 @@ class InferenceStorage(Storage):
 class View:
     """How a view came from its base: the primitives to replay, and the mode they were made in."""
 
-    __slots__ = ("base", "kind", "replay")
+    __slots__ = ("base", "kind", "maker", "replay")
 
+    maker: str  # which output of which custom function it is; unset for other views
     NORMAL, NO_GRAD, MULTIPLE, CUSTOM, INFERENCE = range(5)
 
     def __init__(self, base: TensorBase, replay: tuple[Any, ...], kind: int) -> None:

@@ -124,9 +124,12 @@ def refused_view(x: TensorBase, indirectly: bool) -> str:
 def _maker(x: TensorBase) -> str:
     """Return which output of which op a view is, if a recorded one."""
     node, view = x.node, x.lineage
+    assert view is not None
+    if hasattr(view, "maker"):
+        return str(view.maker)
     if isinstance(node, Node) and node is not hidden and node.edges:
         return f"Output {output_index(node)} of {shown(node).name().removesuffix('Backward0')}"
-    if node is STALE and view is not None and view.kind in (View.MULTIPLE, View.CUSTOM) and view.replay:
+    if node is STALE and view.kind in (View.MULTIPLE, View.CUSTOM) and view.replay:
         op, params = view.replay[-1]
         return f"Output {params[-1] if op.outputs else 0} of {op.title.removesuffix('Backward0')}"
     return ""

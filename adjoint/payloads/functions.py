@@ -119,6 +119,20 @@ def _with_tangents(out: Any, changes: Any, level: int) -> Any:
     several = isinstance(out, tuple)
     outs = out if several else (out,)
     moves = changes if isinstance(changes, tuple) else (changes,)
+    if len(moves) != len(outs):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got "
+            f"{len(moves)})"
+        )
+    for i, (o, t) in enumerate(zip(outs, moves, strict=True)):
+        if t is not None and not isinstance(t, TensorBase):
+            raise RuntimeError(f"expected Variable or None (got {type(t).__name__}) for grad output {i}.")
+        if t is not None and isinstance(o, TensorBase) and tuple(t.array.shape) != tuple(o.array.shape):
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                f"not supported. Tensor is of size {list(o.array.shape)} while the given forward gradient is of size "
+                f"{list(t.array.shape)}."
+            )
     results = tuple(
         wrap(Dual(_value(o), _value(t), level)) if isinstance(o, TensorBase) and t is not None else o
         for o, t in zip(outs, moves, strict=True)

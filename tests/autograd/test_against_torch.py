@@ -1212,6 +1212,176 @@ def increment_version(T):
     z.sum().backward()
 
 
+# --- Views without history, grad_dtype, answers of hooks ------------------------------------------------
+
+
+def about(v: Any) -> Any:
+    return v.requires_grad, v.is_leaf, v.grad_fn is not None and v.grad_fn.name(), v._is_view(), v._version
+
+
+def refusal(function: Callable[[], Any]) -> Any:
+    try:
+        function()
+    except Exception as error:
+        return type(error).__mro__[-3].__name__, str(error).split(".")[0]
+    return None
+
+
+@program
+def a_view_made_unrecorded(T):
+    y = leaf(T) * 1
+    with T.no_grad():
+        v = y[1:]
+    z = v * 2
+    seen = about(v), about(z), [f is None for f, _ in z.grad_fn.next_functions]
+    return seen, refusal(lambda: v.mul_(2)), refusal(lambda: v.numpy()), refusal(lambda: z.sum().backward())
+
+
+@program
+def a_base_that_requires_grad_after_its_view(T):
+    y = T.zeros(4, dtype=T.float64)
+    v = y[1:]
+    y.requires_grad_()
+    seen = [about(v), refusal(lambda: v.mul_(2))]
+    with T.no_grad():
+        y.add_(1)
+    v.sum().backward()
+    return seen, about(v), y.grad
+
+
+@program
+def one_of_several_views_after_an_unrecorded_write(T):
+    y = leaf(T) * 1
+    v = y.unbind(0)[1]
+    with T.no_grad():
+        y.mul_(2)
+    return refusal(lambda: v.grad_fn)
+
+
+@program
+def a_retained_gradient_moves_with_its_tensor(T):
+    x = leaf(T)
+    y = x * 1
+    v = y[1:]
+    y.retain_grad()
+    v.retain_grad()
+    v.mul_(2)
+    (y * y).sum().backward()
+    return y.retains_grad, v.retains_grad, y.grad, x.grad
+
+
+@program
+def gradients_of_another_dtype(T):
+    x = leaf(T)
+    x.grad_dtype = T.float32
+    seen = []
+    x.register_hook(lambda g: seen.append(str(g.dtype)))
+    for _ in range(2):
+        (x * x).sum().backward()
+    seen += [refusal(lambda: setattr(x, "grad", T.ones(3, dtype=T.float64)))]
+    return seen[:2], seen[2] is None, x.grad, T.autograd.grad((x * x).sum(), x)
+
+
+@program
+def gradients_of_any_dtype(T):
+    x = leaf(T)
+    x.grad_dtype = None
+    x.grad = T.ones(3, dtype=T.float32)
+    (x * x).sum().backward()
+    return x.grad_dtype is None, x.grad
+
+
+@program
+def passes_that_keep_only_shapes_can_be_repeated(T):
+    x = leaf(T)
+    y = x.reshape(1, 3).expand(2, 3).mean() + x.flip(0).sum()
+    for _ in range(3):
+        y.backward()
+    return x.grad
+
+
+@program
+def an_exception_in_a_hook_is_the_programs_own(T):
+    x = leaf(T)
+    x.register_hook(lambda g: {}["missing"])
+    (x * x).sum().backward()
+
+
+@program
+def answers_of_hooks(T):
+    found = []
+    for answer in ("no tensor", 3, lambda g: g[:1], lambda g: g.float(), lambda g: (g,), lambda g: (g[:1],)):
+        given = answer if callable(answer) else lambda g, answer=answer: answer
+        x = leaf(T)
+        x.register_hook(given)
+        found.append(refusal(lambda x=x: (x * 2).sum().backward()))
+        y = leaf(T).exp()
+        y.grad_fn.register_prehook(lambda gs, given=given: given(gs[0]))
+        found.append(refusal(lambda y=y: y.sum().backward()))
+        y = leaf(T).exp()
+        y.grad_fn.register_hook(lambda gs, _, given=given: given(gs[0]))
+        found.append(refusal(lambda y=y: y.sum().backward()))
+    return [f and f[0] for f in found]
+
+
+@program
+def inputs_that_cannot_have_a_gradient_are_no_next_functions(T):
+    x = leaf(T)
+    chosen = [x.index_select(0, T.tensor([1])), T.where(x > 1, x, x * 2), x.gather(0, T.tensor([0, 0])), x * 2]
+    return [[f is not None and f.name() for f, _ in y.grad_fn.next_functions] for y in chosen]
+
+
+# --- Custom functions: what else they may return --------------------------------------------------------
+
+
+def custom(T: Any, forward: Any, backward: Any = None, **methods: Any) -> Any:
+    methods |= {"forward": forward} | ({"backward": backward} if backward else {})
+    return type("Custom", (T.autograd.Function,), {k: staticmethod(v) for k, v in methods.items()})
+
+
+@program
+def a_vjp_in_place_of_a_backward(T):
+    x = leaf(T)
+    custom(T, lambda ctx, x: x * 2, vjp=lambda ctx, g: g * 5).apply(x).sum().backward()
+    both = custom(T, lambda ctx, x: x * 2, lambda ctx, g: g, vjp=lambda ctx, g: g)
+    return x.grad, refusal(lambda: both.apply(x).sum().backward())
+
+
+@program
+def results_that_are_no_tensors(T):
+    x = leaf(T)
+    results = [custom(T, lambda ctx, x, r=r: r(x)).apply(x) for r in (lambda x: 3, lambda x: "a", lambda x: [x * 2])]
+    return results[:2], results[2][0].requires_grad
+
+
+@program
+def an_input_that_is_returned(T):
+    found = []
+    for x in (leaf(T), leaf(T) * 1, T.ones(3)):
+        for recording in (True, False):
+            with T.set_grad_enabled(recording):
+                y = custom(T, lambda ctx, x: x, lambda ctx, g: g).apply(x)
+            found.append((y is x, about(y)))
+    return found
+
+
+@program
+def gradients_that_are_no_tensors(T):
+    answers = (lambda g: [g], lambda g: 3, lambda g: g.numpy(), lambda g: g * 1j, lambda g: (g, g))
+    functions = [custom(T, lambda ctx, x: x * 2, lambda ctx, g, a=a: a(g)) for a in answers]
+    return [refusal(lambda f=f: f.apply(leaf(T)).sum().backward())[0] for f in functions]
+
+
+@program
+def a_written_input_that_is_not_returned(T):
+    def write(ctx, x):
+        ctx.mark_dirty(x)
+        x.mul_(2)
+        return x * 3
+
+    return [refusal(lambda x=x: custom(T, write).apply(x)) for x in (leaf(T) * 1, T.ones(3))]
+
+
 @needs_torch
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_program_does_what_it_does_on_torch(function: Callable[[Any], Any]) -> None:
