@@ -45,7 +45,10 @@ def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
     arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
     simple = not op.view and not op.outputs and (arity == 1 or op.promotes is True or op.into is not None)
 
-    def call(x: Any, *args: Any) -> Any:
+    def call(input: Any, *args: Any, other: Any = None) -> Any:
+        x = input
+        if other is not None:
+            args = (other, *args)
         values = unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
         if values is None:
             return write(op, x, args[: arity - 1], args[arity - 1 :])

@@ -85,7 +85,7 @@ def unary(
     pick = op.pickers[0]
     recorded = x is not None
     if op.derived:
-        return _publish(op, _named(op))
+        return _publish(op, lambda input, out=None: _into(out, general(op, (input,), ())))
 
     def call(input: Any, excess: Any = None, out: Any = None) -> Any:  # on `excess` see _written
         if (
@@ -386,16 +386,16 @@ def parametric(
     only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
     varies = op.holomorphic
 
-    def call(x: Any, *params: Any) -> Any:
-        if modes.unusual or (type(x) is not Tensor and type(x) not in plain):
-            return general(op, (x,), params)
-        a = x.array
+    def call(input: Any, *params: Any) -> Any:
+        if modes.unusual or (type(input) is not Tensor and type(input) not in plain):
+            return general(op, (input,), params)
+        a = input.array
         try:
             c = kernel(a, *params)
         except RuntimeWarning:
             c = quietly(kernel, a, *params)
         except Exception as error:
-            raise explained(op, error, (x, *params)) from None
+            raise explained(op, error, (input, *params)) from None
         if type(c) is not ndarray:
             c = asarray(c) if isinstance(c, generic) else settle(c)
         out = make()
@@ -403,13 +403,13 @@ def parametric(
         out._grad = out.lineage = out.memory = None
         recording = not off or local.grad
         if view and (always or shares(c, a)):
-            note_view(out, x, op, params, View.NORMAL if recording else View.NO_GRAD)
-        e = x.node
+            note_view(out, input, op, params, View.NORMAL if recording else View.NO_GRAD)
+        e = input.node
         if e is None or not recording or not recorded:
             out.node = None if e is None or recording or out.lineage is None else hidden
             return out
         if e is STALE:
-            e = refresh(x)
+            e = refresh(input)
         out.node = n = Node()
         n.op = op.variant(c) if varies and not (type(c) is ndarray and (c.dtype is f32 or c.dtype is f64)) else op
         n.edges = (e,)
@@ -423,7 +423,7 @@ def parametric(
                 env = (a, c, *params, *[getattr(a, w) for _, w in derived]) if derived else (a, c, *params)
             n.saved = (pick(env),)
             if modes.inferred:
-                refuse_inference(n, (x,))
+                refuse_inference(n, (input,))
         n.targets = n.extra = None
         f: Any = getframe(1)
         code = f.f_code

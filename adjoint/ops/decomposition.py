@@ -157,7 +157,7 @@ cholesky_p = parametric(
 )
 
 
-def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
+def cholesky(input: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     """Factor positive-definite matrices into ``L @ L.mH`` with a lower triangular L (or its ``mH``).
 
     Examples
@@ -166,14 +166,14 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Any = None) -> Tensor:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    check_square(A, "linalg.cholesky")
-    return into(out, cholesky_p(A, upper, True))
+    check_square(input, "linalg.cholesky")
+    return into(out, cholesky_p(input, upper, True))
 
 
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """Factor positive-definite matrices, and tell which are not instead of raising."""
-    check_square(A, "linalg.cholesky_ex")
-    found = cholesky_p(A, upper, check_errors), bad_minors_p(A, upper)
+    check_square(input, "linalg.cholesky_ex")
+    found = cholesky_p(input, upper, check_errors), bad_minors_p(input, upper)
     return outs(return_types.linalg_cholesky_ex, found, out)
 
 
@@ -311,10 +311,10 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     return outs(return_types.geqrf, (finish(np.ascontiguousarray(h.swapaxes(-1, -2))), finish(tau)), out)
 
 
-def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
+def householder_product(input: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     """Multiply the reflections that the columns of `A` and `tau` describe: the first columns of Q."""
-    check_matrices(A, "torch.linalg.householder_product", "input")
-    m, n = A.array.shape[-2:]
+    check_matrices(input, "torch.linalg.householder_product", "input")
+    m, n = input.array.shape[-2:]
     if m < n:
         raise RuntimeError(
             "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
@@ -324,16 +324,16 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
         raise RuntimeError(
             "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
         )
-    if A.array.ndim - tau.array.ndim != 1 or A.array.shape[:-2] != tau.array.shape[:-1]:
+    if input.array.ndim - tau.array.ndim != 1 or input.array.shape[:-2] != tau.array.shape[:-1]:
         raise RuntimeError(
             "torch.linalg.householder_product: Expected tau to have one dimension less than input, and "
             "batch dims as "
             f"input has, but got tau of shape {list(tau.array.shape)} and input of shape "
-            f"{list(A.array.shape)}"
+            f"{list(input.array.shape)}"
         )
-    if A.array.dtype != tau.array.dtype:
+    if input.array.dtype != tau.array.dtype:
         raise RuntimeError("torch.linalg.householder_product: tau dtype does not match input dtype")
-    return into(out, _reflected(A, tau, n))
+    return into(out, _reflected(input, tau, n))
 
 
 def _reflected(A: Tensor, tau: Tensor, columns: int) -> Tensor:
@@ -532,13 +532,13 @@ eigh_p = parametric(
 )
 
 
-def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+def eigh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     """Find eigenvalues, ascending, and orthonormal eigenvectors of symmetric or Hermitian matrices.
 
     Only one triangle is looked at, the lower one unless `UPLO` is "U".
     """
-    check_square(A, "linalg.eigh")
-    return outs(return_types.linalg_eigh, eigh_p(A, _triangle_name(UPLO)), out)
+    check_square(input, "linalg.eigh")
+    return outs(return_types.linalg_eigh, eigh_p(input, _triangle_name(UPLO)), out)
 
 
 def _triangle_name(uplo: str) -> str:
@@ -547,10 +547,10 @@ def _triangle_name(uplo: str) -> str:
     return uplo.upper()
 
 
-def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Tensor:
+def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Tensor:
     """Find the eigenvalues of symmetric or Hermitian matrices, ascending."""
-    check_square(A, "linalg.eigvalsh")
-    return into(out, eigh_p(A, _triangle_name(UPLO))[0])
+    check_square(input, "linalg.eigvalsh")
+    return into(out, eigh_p(input, _triangle_name(UPLO))[0])
 
 
 def _eig(x: Any) -> Any:
@@ -586,16 +586,16 @@ def _eig_x(g: Any, out: Any, x_dtype: Any) -> Any:
 eig_p = parametric(_eig, x=_eig_x, outputs=True, batch="same", name="eig", node_name="LinalgEigBackward0")
 
 
-def eig(A: Tensor, *, out: Any = None) -> Any:
+def eig(input: Tensor, *, out: Any = None) -> Any:
     """Find eigenvalues and eigenvectors of square matrices; both are complex."""
-    check_square(A, "linalg.eig")
-    return outs(return_types.linalg_eig, eig_p(A), out)
+    check_square(input, "linalg.eig")
+    return outs(return_types.linalg_eig, eig_p(input), out)
 
 
-def eigvals(A: Tensor, *, out: Any = None) -> Tensor:
+def eigvals(input: Tensor, *, out: Any = None) -> Tensor:
     """Find the eigenvalues of square matrices, complex."""
-    check_square(A, "linalg.eigvals")
-    return into(out, eig_p(A)[0])
+    check_square(input, "linalg.eigvals")
+    return into(out, eig_p(input)[0])
 
 
 # --- LU -------------------------------------------------------------------------------------------
@@ -787,11 +787,11 @@ def _sytrf(a: Any, hermitian: bool) -> Any:
 
 
 @looped
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """Factor symmetric (or Hermitian) matrices, definite or not; tells where that failed."""
-    check_square(A, "torch.linalg.ldl_factor_ex")
-    note_read("ldl_factor", A)
-    a = A.detach().array
+    check_square(input, "torch.linalg.ldl_factor_ex")
+    note_read("ldl_factor", input)
+    a = input.detach().array
     factor = _sytrf(a, hermitian)
     packed, pivots, info = a.copy(), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
     for i in np.ndindex(a.shape[:-2]):
@@ -804,9 +804,9 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
 
 @looped
-def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
+def ldl_factor(input: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
     """Factor symmetric (or Hermitian) matrices, definite or not."""
-    packed, pivots, _ = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
+    packed, pivots, _ = ldl_factor_ex(input, hermitian=hermitian, check_errors=True)
     return outs(return_types.linalg_ldl_factor, (packed, pivots), out)
 
 

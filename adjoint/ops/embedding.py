@@ -138,7 +138,7 @@ def embedding(
     return embedding_p(weight, indices, padding_idx, scale_grad_by_freq)
 
 
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Return a new last dimension that is 1 at the place each element names, and 0 elsewhere.
 
     Examples
@@ -147,7 +147,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    array: Any = tensor.array
+    array: Any = input.array
     if of(array.dtype).name != "int64":
         raise RuntimeError(
             f"one_hot is only applicable to index tensor of type LongTensor, not {of(array.dtype).name}."
@@ -155,7 +155,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if isinstance(array, Payload) and num_classes != -1:
-        hot = eq_p(reshape_p(tensor, (*tensor.shape, 1)), wrap(np.arange(num_classes)))
+        hot = eq_p(reshape_p(input, (*input.shape, 1)), wrap(np.arange(num_classes)))
         return cast_p(hot, np.dtype(np.int64))
     if array.size:
         if array.min() < 0:
@@ -168,7 +168,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
                 if num_classes >= 1
                 else "num_classes should be positive"
             )
-    return wrap(opaque("one_hot", _one_hot, tensor, num_classes))
+    return wrap(opaque("one_hot", _one_hot, input, num_classes))
 
 
 def _one_hot(array: Any, num_classes: int) -> Any:

@@ -404,7 +404,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) 
     return split(input, size, axis)
 
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0, *, axis: int | None = None) -> Any:
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, sections: int | None = None, indices: Any = None,
+    axis: int | None = None,
+) -> Any:  # fmt: skip
     """Split along `dim` into a number of views as equal as possible, or before each of some indices.
 
     Examples
@@ -417,7 +420,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0, *, axis:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis]
-    given = indices_or_sections
+    given = _given(indices_or_sections, sections, indices)
     if isinstance(given, TensorBase):
         note_read("tensor_split", given)
         given = given.array.tolist()
@@ -426,15 +429,23 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0, *, axis:
         ends = [int(i) for i in given]
         items = [slice(a, b) for a, b in zip([0, *ends], [*ends, length], strict=True)]
     else:
-        sections = operator.index(given)
-        if sections <= 0:
-            raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
-        small, larger = divmod(length, sections)
+        count = operator.index(given)
+        if count <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+        small, larger = divmod(length, count)
         starts = [0]
-        for i in range(sections):
+        for i in range(count):
             starts.append(starts[-1] + small + (i < larger))
         items = [slice(a, b) for a, b in pairwise(starts)]
     return tuple(slice_p(input, (*lead, item, ...)) for item in items)
+
+
+def _given(*forms: Any) -> Any:
+    """Return the one of several arguments that is given: PyTorch has another name for each form."""
+    given = [form for form in forms if form is not None]
+    if len(given) != 1:
+        raise TypeError(f"expected either sections or indices to split at, but got {len(given)} of them")
+    return given[0]
 
 
 def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> Any:
@@ -456,19 +467,21 @@ def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> A
     return tensor_split(input, given, axis)
 
 
-def hsplit(input: Tensor, indices_or_sections: Any) -> Any:
+def hsplit(input: Tensor, indices_or_sections: Any = None, *, sections: int | None = None, indices: Any = None) -> Any:
     """Split into views side by side: along the only dimension of a vector, else along the second."""
-    return _split_along(input, indices_or_sections, 0 if input.array.ndim == 1 else 1, "hsplit", 1)
+    return _split_along(
+        input, _given(indices_or_sections, sections, indices), 0 if input.array.ndim == 1 else 1, "hsplit", 1
+    )
 
 
-def vsplit(input: Tensor, indices_or_sections: Any) -> Any:
+def vsplit(input: Tensor, indices_or_sections: Any = None, *, sections: int | None = None, indices: Any = None) -> Any:
     """Split into views below each other."""
-    return _split_along(input, indices_or_sections, 0, "vsplit", 2)
+    return _split_along(input, _given(indices_or_sections, sections, indices), 0, "vsplit", 2)
 
 
-def dsplit(input: Tensor, indices_or_sections: Any) -> Any:
+def dsplit(input: Tensor, indices_or_sections: Any = None, *, sections: int | None = None, indices: Any = None) -> Any:
     """Split into views along the third dimension."""
-    return _split_along(input, indices_or_sections, 2, "dsplit", 3)
+    return _split_along(input, _given(indices_or_sections, sections, indices), 2, "dsplit", 3)
 
 
 def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> Any:

@@ -420,13 +420,13 @@ solve_triangular_p: Any = nary(
 
 
 def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
 ) -> Tensor:
     """Solve ``A @ X = B`` (or ``X @ A = B``) where `A` is triangular; its other half is not looked at."""
-    check_square(A, "linalg.solve_triangular")
+    check_square(input, "linalg.solve_triangular")
     check_matrices(B, "linalg.solve_triangular", "B")
-    check_same_dtype(A, B, "linalg.solve_triangular")
-    a, b = A.array.shape, B.array.shape
+    check_same_dtype(input, B, "linalg.solve_triangular")
+    a, b = input.array.shape, B.array.shape
     if a[-1] != (b[-2] if left else b[-1]):
         raise RuntimeError(
             "linalg.solve_triangular: Incompatible shapes of A and B for the equation "
@@ -434,8 +434,8 @@ def solve_triangular(
             f"({a[-2]}x{a[-1]} and {b[-2]}x{b[-1]})"
         )
     if left:
-        return into(out, solve_triangular_p(A, B, upper, unitriangular))
-    return into(out, mT(solve_triangular_p(mT(A), mT(B), not upper, unitriangular)))
+        return into(out, solve_triangular_p(input, B, upper, unitriangular))
+    return into(out, mT(solve_triangular_p(mT(input), mT(B), not upper, unitriangular)))
 
 
 # --- Determinants ---------------------------------------------------------------------------------
@@ -588,16 +588,16 @@ matrix_exp_p = parametric(
 )
 
 
-def matrix_exp(A: Tensor) -> Tensor:
+def matrix_exp(input: Tensor) -> Tensor:
     """Compute the exponential of square matrices."""
-    check_square(A, "linalg.matrix_exp")
-    return matrix_exp_p(A)
+    check_square(input, "linalg.matrix_exp")
+    return matrix_exp_p(input)
 
 
-def matrix_power(A: Tensor, n: int, *, out: Any = None) -> Tensor:
+def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
     """Multiply square matrices by themselves `n` times; a negative `n` inverts them first."""
-    require_tensor(A, "A", "linalg.matrix_power")
-    shape = A.array.shape
+    require_tensor(input, "A", "linalg.matrix_power")
+    shape = input.array.shape
     if len(shape) < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
     if shape[-1] != shape[-2]:
@@ -606,8 +606,8 @@ def matrix_power(A: Tensor, n: int, *, out: Any = None) -> Tensor:
             f"{shape[-1]} matrices"
         )
     if n == 0:
-        return into(out, tied(expand_p(eye_like(A, shape[-1]), tuple(shape)), A))
-    square = A if n > 0 else inv(A)
+        return into(out, tied(expand_p(eye_like(input, shape[-1]), tuple(shape)), input))
+    square = input if n > 0 else inv(input)
     n = abs(n)
     result: Any = None
     while n:
@@ -616,7 +616,7 @@ def matrix_power(A: Tensor, n: int, *, out: Any = None) -> Tensor:
         n >>= 1
         if n:
             square = matmul(square, square)
-    return into(out, result.clone() if result is A else result)
+    return into(out, result.clone() if result is input else result)
 
 
 # --- Pseudoinverse and least squares --------------------------------------------------------------
@@ -673,7 +673,7 @@ class Cutoff:
 
 
 def pinv(
-    A: Tensor,
+    input: Tensor,
     rcond: Any = None,
     hermitian: bool = False,
     *,
@@ -682,7 +682,7 @@ def pinv(
     out: Any = None,
 ) -> Tensor:
     """Compute the pseudoinverse; singular values below ``max(atol, rtol * largest)`` count as zero."""
-    a = A.array
+    a = input.array
     if a.ndim < 2 or of(a.dtype).category < 2 or a.dtype.itemsize == 2:
         raise RuntimeError(
             f"linalg.pinv({title_of(a.dtype)}{{{list(a.shape)}}}): expected a tensor with 2 or more "
@@ -690,9 +690,9 @@ def pinv(
             "float, double, cfloat or cdouble types"
         )
     if hermitian:
-        check_square(A, "linalg.pinv")
+        check_square(input, "linalg.pinv")
     cutoff = Cutoff(atol, rcond if rtol is None else rtol, max(a.shape[-2:]), a.dtype)
-    return into(out, pinv_p(A, cutoff, hermitian))
+    return into(out, pinv_p(input, cutoff, hermitian))
 
 
 def _all_equal(ranks: Tensor, n: int) -> bool:
@@ -700,17 +700,17 @@ def _all_equal(ranks: Tensor, n: int) -> bool:
     return bool(((array.memory() if isinstance(array, Payload) else array) == n).all())
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
+def lstsq(input: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
     """Find X so that ``A @ X`` comes as near to `B` as it can."""
     from .decomposition import svdvals
 
     name = "torch.linalg.lstsq"
-    a, b = A.array, B.array
+    a, b = input.array, B.array
     if a.ndim < 2:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
     if b.ndim < 1:
         raise RuntimeError(f"{name}: other must have at least 1 dimension.")
-    check_floating(A, name)
+    check_floating(input, name)
     if a.dtype != b.dtype:
         raise RuntimeError(
             f"{name}: Expected input and other to have the same dtype, but got {title_of(a.dtype)} and "
@@ -729,18 +729,18 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None,
         raise RuntimeError(f"{name}: input.size(-2) should match other.size(-{1 if vector else 2})")
     m, n = a.shape[-2:]
     cutoff = Cutoff(None, rcond, max(m, n), a.dtype)
-    solution = matmul(pinv_p(A, cutoff, False), B)
-    rank = rank_p(A, cutoff, False)
+    solution = matmul(pinv_p(input, cutoff, False), B)
+    rank = rank_p(input, cutoff, False)
     real = of(a.dtype).to_real().np
     xp = module_of(a)
     empty = finish(xp.zeros((0,), real))
     residuals = real_part(reshape_p(part(solution, 0, 0, 0), (-1,)))
     residuals = part(residuals, 0, 0, 0)
     if m > n and driver not in (None, "gelsy") and _all_equal(rank, n):
-        away = matmul(A, solution) - B
+        away = matmul(input, solution) - B
         residuals = real_part(away * conjugate(away)).sum(-2)
     ranks = rank if driver != "gels" else finish(xp.zeros((0,), np.int64))
-    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else empty
+    values = svdvals(input.detach()) if driver in ("gelsd", "gelss") else empty
     if vector:
         solution = reshape_p(solution, tuple(solution.array.shape[:-1]))
     return outs(return_types.linalg_lstsq, (solution, residuals, ranks, values), out)
@@ -761,7 +761,7 @@ rank_p = parametric(_rank, name="matrix_rank", batch="same")
 
 
 def matrix_rank(
-    A: Tensor,
+    input: Tensor,
     tol: Any = None,
     hermitian: bool = False,
     *,
@@ -771,35 +771,35 @@ def matrix_rank(
 ) -> Tensor:
     """Count the singular values that are not (nearly) zero."""
     name = "torch.linalg.matrix_rank"
-    require_tensor(A, "A", name)
-    if A.array.ndim < 2:
+    require_tensor(input, "A", name)
+    if input.array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor input must have at least 2 dimensions.")
-    check_matrices(A, name)
-    a = A.array
+    check_matrices(input, name)
+    a = input.array
     if tol is not None:
         atol, rtol = tol, 0.0
     cutoff = Cutoff(atol, rtol, max(a.shape[-2:]), a.dtype)
-    return into(out, rank_p(A, cutoff, hermitian))
+    return into(out, rank_p(input, cutoff, hermitian))
 
 
-def cond(A: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
+def cond(input: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
     """Measure how near to singular matrices are: the ratio of their norm and that of their inverse."""
     from .decomposition import svdvals
 
-    check_matrices(A, "linalg.cond")
+    check_matrices(input, "linalg.cond")
     if isinstance(p, str) and p not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if p is None or p in (2, -2):
-        values = svdvals(A)
-        if min(A.array.shape[-2:]) == 0:
-            return into(out, finish(module_of(A.array).zeros(A.array.shape[:-2], values.array.dtype)))
+        values = svdvals(input)
+        if min(input.array.shape[-2:]) == 0:
+            return into(out, finish(module_of(input.array).zeros(input.array.shape[:-2], values.array.dtype)))
         largest, least = values.amax(-1), values.amin(-1)
         return into(out, least / largest if p == -2 else largest / least)
-    check_square(A, "linalg.cond")
-    if min(A.array.shape[-2:]) == 0:
-        return into(out, real_part(sum_p(A, (A.array.ndim - 2, A.array.ndim - 1), False)))
-    inverse = inv_p(A, False)
-    found = matrix_norm(A, p) * matrix_norm(inverse, p)
+    check_square(input, "linalg.cond")
+    if min(input.array.shape[-2:]) == 0:
+        return into(out, real_part(sum_p(input, (input.array.ndim - 2, input.array.ndim - 1), False)))
+    inverse = inv_p(input, False)
+    found = matrix_norm(input, p) * matrix_norm(inverse, p)
     return into(out, found.where(found == found, math.inf))
 
 
@@ -852,11 +852,11 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
     )
 
 
-def tensorinv(A: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
+def tensorinv(input: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
     """Invert a tensor as a map from its last dims to its first `ind` ones."""
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
-    shape = tuple(A.array.shape)
+    shape = tuple(input.array.shape)
     first, last = shape[:ind], shape[ind:]
     m, n = math.prod(first), math.prod(last)
     if m != n:
@@ -864,24 +864,24 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
             "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
             f"but got {n} != {m}"
         )
-    return into(out, reshape_p(inv(reshape_p(A, (m, n))), (*last, *first)))
+    return into(out, reshape_p(inv(reshape_p(input, (m, n))), (*last, *first)))
 
 
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
+def tensorsolve(input: Tensor, other: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
     """Find X so that the sum of products of `A` and X over the last dims is `B`."""
     if dims is not None:
-        rank = A.array.ndim
-        A = A.movedim(tuple(dims), tuple(range(rank - len(dims), rank)))
-    rank_b = B.array.ndim
-    last = tuple(A.array.shape[rank_b:])
+        rank = input.array.ndim
+        input = input.movedim(tuple(dims), tuple(range(rank - len(dims), rank)))
+    rank_b = other.array.ndim
+    last = tuple(input.array.shape[rank_b:])
     n = math.prod(last)
-    if math.prod(A.array.shape[:rank_b]) != n:
+    if math.prod(input.array.shape[:rank_b]) != n:
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
             "prod(self.shape[:other.ndim]), "
-            f"but got {n} != {math.prod(A.array.shape[:rank_b])}"
+            f"but got {n} != {math.prod(input.array.shape[:rank_b])}"
         )
-    x = solve(reshape_p(A, (n, n)), reshape_p(B, (-1,)))
+    x = solve(reshape_p(input, (n, n)), reshape_p(other, (-1,)))
     return into(out, reshape_p(x, last))
 
 

@@ -77,26 +77,26 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     return decomposition.cholesky(input, upper=upper, out=out)
 
 
-def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """Solve ``A @ X = B`` from the Cholesky factor of A."""
-    for name, x in (("b", B), ("u", L)):
+    for name, x in (("b", input), ("u", input2)):
         if x.array.ndim < 2:
             raise RuntimeError(f"{name} should have at least 2 dimensions, but has {x.array.ndim} dimensions instead")
-    check_square(L, "cholesky_solve", "A")
-    check_matrices(B, "cholesky_solve", "B")
-    if B.array.shape[-2] != L.array.shape[-1]:
+    check_square(input2, "cholesky_solve", "A")
+    check_matrices(input, "cholesky_solve", "B")
+    if input.array.shape[-2] != input2.array.shape[-1]:
         raise RuntimeError(
-            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {L.array.shape[-1]} by "
-            f"{L.array.shape[-1]} but each b matrix is {B.array.shape[-2]} by {B.array.shape[-1]}"
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {input2.array.shape[-1]} by "
+            f"{input2.array.shape[-1]} but each b matrix is {input.array.shape[-2]} by {input.array.shape[-1]}"
         )
-    return into(out, decomposition.cholesky_solve_p(B, L, upper))
+    return into(out, decomposition.cholesky_solve_p(input, input2, upper))
 
 
-def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
+def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """Invert matrices from their Cholesky factors."""
-    check_square(L, "cholesky_inverse", "A")
-    n = L.array.shape[-1]
-    return into(out, cholesky_solve(expand_p(eye_like(L, n), tuple(L.array.shape)), L, upper))
+    check_square(input, "cholesky_inverse", "A")
+    n = input.array.shape[-1]
+    return into(out, cholesky_solve(expand_p(eye_like(input, n), tuple(input.array.shape)), input, upper))
 
 
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
@@ -118,7 +118,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
 
 
 def triangular_solve(
-    b: Tensor,
+    input: Tensor,
     A: Tensor,
     upper: bool = True,
     transpose: bool = False,
@@ -128,13 +128,13 @@ def triangular_solve(
 ) -> Any:
     """Solve ``A @ X = b`` with a triangular A, or with its transpose."""
     check_square(A, "triangular_solve")
-    check_matrices(b, "triangular_solve", "b")
-    if b.array.shape[-2] != A.array.shape[-1]:
+    check_matrices(input, "triangular_solve", "b")
+    if input.array.shape[-2] != A.array.shape[-1]:
         raise RuntimeError(
             f"Incompatible matrix sizes for triangular_solve: each A matrix is {A.array.shape[-1]} by "
-            f"{A.array.shape[-1]} but each b matrix is {b.array.shape[-2]} by {b.array.shape[-1]}"
+            f"{A.array.shape[-1]} but each b matrix is {input.array.shape[-2]} by {input.array.shape[-1]}"
         )
-    solution = solve_triangular_p(mT(A) if transpose else A, b, upper != transpose, unitriangular)
+    solution = solve_triangular_p(mT(A) if transpose else A, input, upper != transpose, unitriangular)
     lead = tuple(solution.array.shape[:-2])
     cloned = expand_p(A, (*lead, *A.array.shape[-2:])).clone()
     return outs(return_types.triangular_solve, (solution, cloned), out)
@@ -153,11 +153,11 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return found if out is None else tuple(map(into, out, found))
 
 
-def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
     """Solve ``A @ X = b`` from the LU factorization of A."""
-    if b.array.ndim < 2:
-        raise RuntimeError(f"b should have at least 2 dimensions, but has {b.array.ndim} dimensions instead")
-    return decomposition.lu_solve(LU_data, LU_pivots, b, out=out)
+    if input.array.ndim < 2:
+        raise RuntimeError(f"b should have at least 2 dimensions, but has {input.array.ndim} dimensions instead")
+    return decomposition.lu_solve(LU_data, LU_pivots, input, out=out)
 
 
 # --- Few of many ----------------------------------------------------------------------------------

@@ -108,8 +108,8 @@ vector_norm_p: Any = parametric(
 
 
 def vector_norm(
-    x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
-    axis: Dims = None, keepdims: bool = False,
+    input: Any = None, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    axis: Dims = None, keepdims: bool = False, x: Any = None,
 ) -> Tensor:  # fmt: skip
     """Measure the length of a vector, or of all vectors along `dim`; `ord` is any number or infinity.
 
@@ -120,6 +120,7 @@ def vector_norm(
     """
     dim = dim if axis is None else either(dim, axis)
     keepdim = keepdim or keepdims
+    x = input if x is None else x
     require_tensor(x, "x", "linalg.vector_norm")
     a = x.array
     if of(a.dtype).category < 2:
@@ -151,13 +152,13 @@ def vector_norm(
 
 
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, ord: Any = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a matrix: "fro" by its elements, "nuc", 2, -2 by its singular values, 1 and inf by sums."""
     dim = dim if axis is None else either(dim, axis, (-2, -1))
     keepdim = keepdim or keepdims
-    a = A.array
+    a = input.array
     if of(a.dtype).category < 2:
         raise RuntimeError(
             f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {title_of(a.dtype)}"
@@ -170,10 +171,10 @@ def matrix_norm(
     row, column = (dim_in(d, a.ndim) for d in dims)
     if row == column:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dims[0]}, {dims[1]})")
-    A = as_given(A, dtype)
+    input = as_given(input, dtype)
     if isinstance(ord, str):
         if ord == "fro":
-            return vector_norm(A, 2, (row, column), keepdim, out=out)
+            return vector_norm(input, 2, (row, column), keepdim, out=out)
         if ord != "nuc":
             raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     elif abs(ord) not in (1, 2, inf):
@@ -181,11 +182,11 @@ def matrix_norm(
     if ord == "nuc" or abs(ord) == 2:
         from .decomposition import svdvals
 
-        values = svdvals(A.movedim((row, column), (-2, -1)))
+        values = svdvals(input.movedim((row, column), (-2, -1)))
         found = values.sum(-1) if ord == "nuc" else values.amax(-1) if ord > 0 else values.amin(-1)
         return into(out, _restored(found, a.ndim, (row, column)) if keepdim else found)
     added, chosen = (row, column) if abs(ord) == 1 else (column, row)
-    sums = vector_norm_p(A, 1.0, (added,), keepdim)
+    sums = vector_norm_p(input, 1.0, (added,), keepdim)
     if not keepdim and added < chosen:
         chosen -= 1
     return into(out, sums.amax(chosen, keepdim) if ord > 0 else sums.amin(chosen, keepdim))
@@ -197,25 +198,26 @@ def _restored(x: Tensor, rank: int, axes: tuple[int, ...]) -> Tensor:
 
 
 def linalg_norm(
-    A: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
+    input: Tensor, ord: Any = None, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None,
     axis: Dims = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Measure a vector or a matrix, whichever `ord` and `dim` make of it."""
     dim = dim if axis is None else either(dim, axis)
     keepdim = keepdim or keepdims
-    if isinstance(ord, str) or (ord is not None and _is_matrix(A, dim)):
+    if isinstance(ord, str) or (ord is not None and _is_matrix(input, dim)):
         if dim is None:
-            if A.array.ndim != 2:
+            if input.array.ndim != 2:
                 raise RuntimeError(
-                    f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.array.ndim}D."
+                    "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. "
+                    f"Got {input.array.ndim}D."
                 )
             dim = (0, 1)
-        return matrix_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
-    if ord is not None and dim is None and A.array.ndim > 2:
+        return matrix_norm(input, ord, dim, keepdim, dtype=dtype, out=out)
+    if ord is not None and dim is None and input.array.ndim > 2:
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.array.ndim}D."
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.array.ndim}D."
         )
-    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+    return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
 def _is_matrix(A: Tensor, dim: Any) -> bool:

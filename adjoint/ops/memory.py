@@ -295,9 +295,9 @@ def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
         x.node.follow(x)
 
 
-def resize_(input: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Give `input` another shape; elements that did not exist before are unset."""
-    shape = shape_from(sizes)
+    shape = shape_from(sizes if size is None else (size,))
     if input.node is not None:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in shape):

@@ -94,7 +94,7 @@ def get_device(input: Tensor) -> int:
     return input.get_device()
 
 
-def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+def result_type(tensor: Any, other: Any) -> dtypes.dtype:
     """Return the dtype that an arithmetic op on two tensors or numbers gives.
 
     Examples
@@ -102,7 +102,7 @@ def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
     >>> adjoint.result_type(adjoint.tensor([1, 2]), 1.0)
     adjoint.float32
     """
-    return promotion.result_type((tensor1, tensor2))
+    return promotion.result_type((tensor, other))
 
 
 def can_cast(from_: Any, to: Any) -> bool:

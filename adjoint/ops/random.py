@@ -396,7 +396,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     """
     if p is None and modes.unusual and top_payload((input,)) is not None:
         return into(out, drawn_below(lambda x: bernoulli(x, generator=generator), input))
-    chance = _host(input) if p is None else p
+    chance = _host(input) if p is None else _host(p) if isinstance(p, TensorBase) else p
     _check_probability(chance)
     if p is None and dtypes.of(input.array.dtype).category != 2:
         raise NotImplementedError(

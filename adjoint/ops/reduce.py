@@ -185,9 +185,9 @@ def sum(
     return result if out is None else into(out, result)
 
 
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Add up the dims that broadcasting from `size` would have repeated."""
-    wanted = shape_from(size)
+    wanted = shape_from(sizes if size is None else (size,))
     have = tuple(input.array.shape)
     lead = len(have) - len(wanted)
     if lead < 0 or [m for n, m in zip(wanted, have[lead:]) if n not in (1, m)]:

@@ -556,7 +556,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 @looped
 def histogram(
     input: Tensor,
-    bins: Any,
+    bins: Any = 100,
     *,
     range: Any = None,
     weight: Tensor | None = None,

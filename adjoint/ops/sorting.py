@@ -326,8 +326,9 @@ def _runs(array: Any, return_inverse: bool, return_counts: bool, dim: int | None
 
 @looped
 def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None
-) -> Tensor:
+    elements: Any = None, test_elements: Any = None, *, assume_unique: bool = False, invert: bool = False,
+    element: Any = None, test_element: Any = None, out: Any = None,
+) -> Tensor:  # fmt: skip
     """Return which elements occur among `test_elements`.
 
     Examples
@@ -335,6 +336,8 @@ def isin(
     >>> adjoint.isin(adjoint.tensor([1, 2, 3]), adjoint.tensor([2, 5]))
     tensor([False,  True, False])
     """
+    elements = element if elements is None else elements
+    test_elements = test_element if test_elements is None else test_elements
     values = [v.array if isinstance(v, TensorBase) else v for v in (elements, test_elements)]
     if not any(isinstance(v, TensorBase) for v in (elements, test_elements)):
         raise TypeError("isin(): at least one argument must be a Tensor")
