@@ -18,7 +18,8 @@ import adjoint
 Value = Callable[[Any], Any]
 VALUES: dict[str, list[Value]] = {
     "Tensor": [
-        lambda T: T.full((3, 3), 0.1).add(T.eye(3), alpha=0.5), lambda T: T.ones(3, 3, dtype=T.int64), lambda T: T.tensor([0, 1, 2]),
+        lambda T: T.full((3, 3), 0.1).add(T.eye(3), alpha=0.5),
+        lambda T: T.ones(3, 3, dtype=T.int64), lambda T: T.tensor([0, 1, 2]),
         lambda T: T.rand(3), lambda T: T.rand(2, 3, 3), lambda T: T.ones(3, 3, dtype=T.bool), lambda T: T.tensor(1.0),
     ],
     "number": [lambda T: 2, lambda T: 0.5], "Scalar": [lambda T: 2], "int": [lambda T: 1, lambda T: 0],
