@@ -123,8 +123,8 @@ _NAMES_LATER: dict[str, str] = {
 _NAMES_LATER |= dict.fromkeys(("Event", "Stream", "get_device_module"), "accelerator")
 _NAMES_LATER |= dict.fromkeys(
     (
-        "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
-        "_check_type", "_check_value", "_check_with",
+        "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
+        "_check_tensor_all", "_check_type", "_check_value", "_check_with",
     ),
     "_checks",
 )  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
-    "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all",
-    "_check_type", "_check_value", "_check_with",
+    "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
+    "_check_tensor_all", "_check_type", "_check_value", "_check_with",
 ]  # fmt: skip
 
 Message = str | Callable[[], object] | None
@@ -16,6 +16,12 @@ Message = str | Callable[[], object] | None
 def _assert(condition: Any, message: str) -> None:
     """Raise an AssertionError unless a condition holds."""
     assert condition, message
+
+
+def _assert_async(condition: Any, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise unless a tensor of one element is not zero; there is nothing to wait for here."""
+    if not condition:
+        raise RuntimeError(message)
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: Message = None) -> None:

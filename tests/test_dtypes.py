@@ -116,6 +116,13 @@ def test_expressions_equal_torch(expression: str) -> None:
     agree(expression)
 
 
+@pytest.mark.parametrize("dtype", [adjoint.int64, adjoint.uint8, adjoint.bool])
+def test_whole_numbers_have_no_history(dtype: dtypes.dtype) -> None:
+    whole = (adjoint.ones(3, requires_grad=True) * 2).to(dtype)
+    assert not whole.requires_grad and whole.grad_fn is None
+    assert not adjoint.arange(256.0)[whole.long()].requires_grad
+
+
 def test_dtypes_survive_copies_and_pickles() -> None:
     for d in (*dtypes.ALL, *dtypes.STORED):
         assert pickle.loads(pickle.dumps(d)) is copy.copy(d) is copy.deepcopy(d) is d

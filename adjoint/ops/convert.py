@@ -19,7 +19,7 @@ from ..core.recorders import nary, parametric
 from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
 from .compare import zeros_p
-from .shape import cast_p, clone, expand_p, reshape_p
+from .shape import cast, clone, expand_p, reshape_p
 
 
 def concrete(x: TensorBase, what: str) -> Any:
@@ -95,7 +95,7 @@ def converted(input: Any, dtype: Any, device: Any, copy: bool, memory_format: An
     if dtype is not None:
         wanted = as_dtype(dtype).np
         if wanted != out.array.dtype:
-            out = cast_p(out, wanted)
+            out = cast(out, wanted)
     if copy and out is input:
         return clone(out, memory_format=memory_format)
     if memory_format is not None and not layout.is_contiguous(out.array, memory_format):
@@ -107,7 +107,7 @@ def caster(wanted: dtype, name: str | None = None) -> Any:
     """Return a method that converts to one dtype, such as ``Tensor.float``."""
 
     def method(input: Tensor, memory_format: Any = None) -> Tensor:
-        return input if input.array.dtype == wanted.np else cast_p(input, wanted.np)
+        return input if input.array.dtype == wanted.np else cast(input, wanted.np)
 
     method.__name__ = method.__qualname__ = name or wanted.name
     method.__doc__ = f"Return `input` as {wanted.name}."

@@ -19,7 +19,7 @@ from .arguments import dim_in, dims_in, dtype_of, either, missing, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
-from .shape import cast_p, expand_p, permute_p, reshape_p, sum_to_p
+from .shape import cast, cast_p, expand_p, permute_p, reshape_p, sum_to_p
 
 Dims = Any
 
@@ -81,7 +81,7 @@ def as_given(input: Tensor, wanted: Any) -> Tensor:
     if wanted is None:
         return input
     target = as_dtype(wanted).np
-    return input if input.array.dtype == target else cast_p(input, target)
+    return input if input.array.dtype == target else cast(input, target)
 
 
 _TITLES = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core import layout, modes, primitive
+from ..core import dtypes, layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
@@ -70,6 +70,13 @@ cast_p: Primitive = parametric(
     batch="same",
     node_name="ToCopyBackward0",
 )
+
+
+def cast(input: Any, dtype: Any) -> Any:
+    """Return `input` as a NumPy dtype; whole numbers and truths have no gradient, and so no history."""
+    if input.node is not None and dtypes.of(dtype).category < 2:
+        input = input.detach()
+    return cast_p(input, dtype)
 
 
 def _copy_strided(x: Any, strides: Any) -> Any:
