@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
+from . import printing
+
 
 class Result(tuple[Any, ...]):
     """A tuple whose elements have names too, and which prints them."""
@@ -22,7 +24,7 @@ class Result(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         fields = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
-        return f"adjoint.return_types.{type(self).__name__}(\n{fields})"
+        return f"{printing.PACKAGE}.return_types.{type(self).__name__}(\n{fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self).__name__, tuple(self)))

@@ -218,7 +218,8 @@ class Tensor(TensorBase):
         """Return False: conjugation is never lazy here."""
         return False
 
-    is_neg = is_pinned = is_shared = is_distributed = is_conj
+    is_neg = is_pinned = is_distributed = is_conj
+    is_shared = memories.is_shared
     is_nonzero = questions.truth_of
 
     def module_load(self, other: Tensor, assign: bool = False) -> Tensor:
@@ -930,5 +931,6 @@ def _check_grad(x: Any, value: Any) -> None:
 
 
 overrides.plain.add(Tensor)
+overrides.tensor, overrides.notice = Tensor, subclasses.exchange_now
 nodes.tensor_type = recorders.Tensor = Tensor
 nodes.make = recorders.make = partial(object.__new__, Tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import multiprocessing
 import warnings
 import weakref
 from typing import Any
@@ -556,3 +557,12 @@ def test_nothing_here_makes_cycles() -> None:
         assert [r() for r in refs] == [None] * len(refs)
     finally:
         gc.enable()
+
+
+def test_shared_memory_is_seen_by_a_forked_process() -> None:
+    x = adjoint.zeros(2, 2).share_memory_()
+    process = multiprocessing.get_context("fork").Process(target=x[0].fill_, args=(5.0,))
+    process.start()
+    process.join()
+    assert x.tolist() == [[5.0, 5.0], [0.0, 0.0]]
+    assert x.is_shared() and x[1].untyped_storage().is_shared() and not adjoint.zeros(1).is_shared()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import mmap
 import warnings
 from typing import Any
 
 import numpy as np
 
+from .. import printing
 from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout
@@ -84,9 +86,12 @@ class UntypedStorage:
     24
     """
 
-    def __init__(self, size: int = 0, *, device: Any = None) -> None:
+    def __init__(self, size: Any = 0, *, device: Any = None) -> None:
         module = devices.array_module(devices.as_device(device))
-        self._bytes = module.zeros(size, np.uint8)
+        if isinstance(size, list | tuple | range):
+            self._bytes = module.asarray(np.array(size, np.uint8))
+        else:
+            self._bytes = module.zeros(size, np.uint8)
 
     @classmethod
     def _of(cls, tensor: TensorBase) -> UntypedStorage:
@@ -167,9 +172,21 @@ class UntypedStorage:
         """Return the storage itself."""
         return self
 
+    def type(self) -> str:
+        """Return the name of the class."""
+        return f"{printing.PACKAGE}.storage.UntypedStorage"
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Give this object another number of bytes; tensors go on looking at the memory that they have."""
+        grown = devices.module_of(self._bytes).zeros(size, np.uint8)
+        kept = min(size, int(self._bytes.size))
+        grown[:kept] = self._bytes[:kept]
+        self._bytes = grown
+        return self
+
     def is_shared(self) -> bool:
-        """Return False: the memory belongs to this process."""
-        return False
+        """Return whether processes that are forked see writes into this memory."""
+        return is_shared(self._bytes)
 
     def is_pinned(self, device: Any = None) -> bool:
         """Return False: the memory can be paged out."""
@@ -239,6 +256,78 @@ class TypedStorage:
     def tolist(self) -> list[Any]:
         """Return the elements as Python numbers."""
         return self._elements.tolist()
+
+    def type(self) -> str:
+        """Return the name of the older class of such storages."""
+        return f"{printing.PACKAGE}.{self.dtype.title}Storage"
+
+    def pickle_storage_type(self) -> str:
+        """Return the name of the older class, as files say it."""
+        return f"{self.dtype.title}Storage"
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is on a GPU."""
+        return self._untyped_storage.is_cuda
+
+    def is_shared(self) -> bool:
+        """Return whether processes that are forked see writes into this memory."""
+        return self._untyped_storage.is_shared()
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Overwrite every element."""
+        self._elements[...] = value
+        return self
+
+    def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
+        """Overwrite the elements with those of another storage."""
+        self._elements[...] = devices.place_array(source._elements, self.device)
+        return self
+
+    def resize_(self, size: int) -> TypedStorage:
+        """Give this object another number of elements; tensors go on looking at the memory that they have."""
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+        return self
+
+    def clone(self) -> TypedStorage:
+        """Return a copy."""
+        return TypedStorage(self._untyped_storage.clone(), self.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
+        return self.clone()
+
+    def cpu(self) -> TypedStorage:
+        """Return the storage in the host's memory."""
+        return TypedStorage(self._untyped_storage.cpu(), self.dtype)
+
+    def _to(self, dtype: dtypes.dtype) -> TypedStorage:
+        made = UntypedStorage(0)
+        made._bytes = self._elements.astype(dtype.np).view(np.uint8)
+        return TypedStorage(made, dtype)
+
+    def float(self) -> TypedStorage:
+        """Return a copy in single precision."""
+        return self._to(dtypes.float32)
+
+    def double(self) -> TypedStorage:
+        """Return a copy in double precision."""
+        return self._to(dtypes.float64)
+
+    def long(self) -> TypedStorage:
+        """Return a copy as integers of 64 bits."""
+        return self._to(dtypes.int64)
+
+    def int(self) -> TypedStorage:
+        """Return a copy as integers of 32 bits."""
+        return self._to(dtypes.int32)
+
+    def half(self) -> TypedStorage:
+        """Return a copy in half precision."""
+        return self._to(dtypes.float16)
+
+    def bool(self) -> TypedStorage:
+        """Return a copy as booleans."""
+        return self._to(dtypes.bool_)
 
     def __getitem__(self, index: Any) -> Any:
         found = self._elements[index]
@@ -373,8 +462,23 @@ def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]
     return layout.dense_order(tuple(input.array.shape), layout.strides_of(input.array))
 
 
+def is_shared(input: Any) -> bool:
+    """Return whether a tensor, or an array, lies in memory that processes share."""
+    array = input.array if isinstance(input, TensorBase) else input
+    held = getattr(owner_of(array), "base", None)
+    return isinstance(getattr(held, "obj", held), mmap.mmap)
+
+
 def share_memory_(input: Tensor) -> Tensor:
-    """Return `input`: processes started by fork see its memory already."""
+    """Move `input` to memory that forked processes share, so that each sees what the others write."""
+    if not isinstance(input.array, np.ndarray) or is_shared(input.array):
+        return input
+    memory, offset, old = UntypedStorage._of(input)._bytes, offset_of(input), input.array
+    shared = np.frombuffer(mmap.mmap(-1, max(int(memory.size), 1)), np.uint8)[: memory.size]
+    shared[...] = memory
+    strides = [s // old.itemsize for s in old.strides]
+    storage_of(input).origin = address_of(shared)
+    _look_at(input, from_bytes(shared, old.dtype, offset, old.shape, strides), input.memory)
     return input
 
 

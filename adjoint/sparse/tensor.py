@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from .. import printing
 from ..core import layout as layouts
 from ..core.device import device as Device
 from ..core.device import of as place_of
@@ -312,7 +313,7 @@ class SparseTensor(Tensor):
         """Return the name of the kind of tensor, or the tensor with another dtype."""
         if dtype is not None:
             return self._with(self._held.type(dtype))
-        return f"adjoint.sparse.{self._held.dtype.title}Tensor"
+        return f"{printing.PACKAGE}.sparse.{self._held.dtype.title}Tensor"
 
     def numpy(self, *, force: bool = False) -> NoReturn:
         """Raise: the elements are not in one array."""

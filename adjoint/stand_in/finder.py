@@ -12,10 +12,11 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _C, printing, subclasses, version
+from .. import _C, printing, return_types, serialization, subclasses, version
 from ..core import dtypes
-from ..core.layout import layout
+from ..core.layout import layout, memory_format
 from ..core.size import Size
+from . import files
 from .absent import Absent, AbsentModule
 from .harmless import ADDED, MODULES, offered
 
@@ -161,8 +162,14 @@ def install() -> None:
         kind.__module__ = "torch"
     dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     Size.__repr__ = lambda self: f"torch.Size({list(self)})"  # type: ignore[method-assign]
-    layout.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
+    for named in (layout, memory_format):
+        named.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
+    for result in vars(return_types).values():
+        if isinstance(result, type) and issubclass(result, return_types.Result):
+            result.__module__ = "torch.return_types"
     printing.PACKAGE = "torch"
+    for home in (adjoint, serialization):
+        home.__dict__.update(save=files.save, load=files.load)
     sys.meta_path.append(_LastFinder())
     subclasses.exchange_now()
     _answer_absent(adjoint, "")

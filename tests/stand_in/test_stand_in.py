@@ -137,3 +137,46 @@ def test_absent_names() -> None:
         module.export()
     with pytest.raises(AttributeError):
         _ = module.__wrapped__
+
+
+def test_a_suite_of_torchs_own_kind_runs(tmp_path: Path) -> None:
+    """Helpers for tests are adjoint's own; a private name that is lacking hinders nobody who does not use it."""
+    said = run(
+        """
+import io, pickle, unittest
+import torch
+from torch.autograd import _no_such_name
+from torch.testing._internal.common_device_type import dtypes, instantiate_device_type_tests, skipOps
+from torch.testing._internal.common_utils import TestCase, parametrize, scoped_load_inline
+from torch.utils import _pytree, _no_such_module
+
+class TestThings(TestCase):
+    @parametrize("n", [1, 2])
+    @dtypes(torch.float32)
+    def test_names(self, device, dtype, n):
+        x = torch.ones(n, dtype=dtype, device=device)
+        self.assertEqual(x.type(), "torch.FloatTensor")
+        self.assertExpectedInline(repr(x.max(0)[0]), "tensor(1.)")
+        self.assertIn("torch.return_types.max", repr(x.max(0)))
+        self.assertFalse(_no_such_name)
+        self.assertEqual(_pytree.tree_leaves([1, [2]]), [1, 2])
+
+    def test_whole_objects(self, device):
+        file = io.BytesIO()
+        torch.save(torch.nn.Linear(2, 3), file)
+        file.seek(0)
+        with self.assertRaisesRegex(pickle.UnpicklingError, "Weights only load failed"):
+            torch.load(file)
+        file.seek(0)
+        self.assertEqual(torch.load(file, weights_only=False).out_features, 3)
+
+    @scoped_load_inline
+    def test_needs_a_compiler(self, device, load_inline): ...
+
+instantiate_device_type_tests(TestThings, globals(), only_for="cpu")
+done = unittest.main(exit=False, verbosity=0).result
+print(done.testsRun, len(done.skipped), done.errors + done.failures)
+""",
+        tmp_path,
+    )
+    assert said.splitlines()[-1] == "4 1 []"
