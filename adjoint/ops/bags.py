@@ -15,7 +15,7 @@ from .einsum import einsum
 from .elementwise import add_p, div_p, mul_p
 from .embedding import embedding_p, keep_gradient_sparse
 from .gather import gather_p, index_add_p
-from .looping import looped_for
+from .looping import looped, looped_for
 from .piecewise import where_p
 from .reduce import title_of
 from .shape import reshape_p
@@ -102,20 +102,20 @@ def _bags(indices: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, i
     return np.searchsorted(starts, np.arange(indices.array.size), side="right") - 1, starts.size
 
 
-def _largest(rows: Any, bags: Any, keep: Any, count: int) -> tuple[Any, Any]:
-    """Return the place of each bag's first largest element, per column, and which bags have any."""
-    places = np.zeros((count, rows.shape[1]), np.int64)
-    there = np.zeros(count, bool)
+@looped
+def _largest(rows: Tensor, bags: Any, keep: Any, count: int) -> Tensor:
+    """Return the place of each bag's first largest element, per column."""
+    values = on_host(rows)
+    places = np.zeros((count, values.shape[1]), np.int64)
     order = np.flatnonzero(keep)
     if order.size:
-        rows, bags = rows[order], bags[order]
+        values, bags = values[order], bags[order]
         starts = np.flatnonzero(np.diff(bags, prepend=-1))
-        most = np.maximum.reduceat(rows, starts, axis=0)
+        most = np.maximum.reduceat(values, starts, axis=0)
         sizes = np.diff(starts, append=bags.size)
-        at = np.where(rows == np.repeat(most, sizes, axis=0), order[:, None], np.iinfo(np.int64).max)
+        at = np.where(values == np.repeat(most, sizes, axis=0), order[:, None], np.iinfo(np.int64).max)
         places[bags[starts]] = np.minimum.reduceat(at, starts, axis=0)
-        there[bags[starts]] = True
-    return np.minimum(places, max(keep.size - 1, 0)), there
+    return beside(np.minimum(places, max(keep.size - 1, 0)), rows)
 
 
 @looped_for("input", "offsets")
@@ -201,11 +201,12 @@ def bagged(
     zeros = beside(np.zeros((count, width), weight.array.dtype), weight)
     belongs, many = beside(bags, weight), beside(sizes, weight)
     if mode == "max":
-        places, there = _largest(on_host(rows), bags, keep, count)
-        out = gather_p(rows, beside(places, weight), 0) if bags.size else add_p(zeros, 0 * rows.sum())
-        out = where_p(beside(there[:, None], weight), out, 0)
-        found = np.where(there[:, None], numbers[places], -1) if bags.size else places
-        return out, belongs, many, beside(found, weight)
+        places = _largest(rows.detach(), bags, keep, count)
+        if not bags.size:
+            return add_p(zeros, 0 * rows.sum()), belongs, many, places
+        there = beside(sizes[:, None] > 0, weight)
+        out = where_p(there, gather_p(rows, places, 0), 0)
+        return out, belongs, many, where_p(there, indices[places], -1)
     if scale is not None:
         rows = mul_p(rows, reshape_p(scale, (-1, 1)))
     if not keep.all():

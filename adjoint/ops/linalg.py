@@ -25,6 +25,7 @@ from .arguments import dim_in, dtype_of, either, require_tensor
 from .arrange import tril_p, triu_p
 from .contraction import cross_along, matmul, multiply_chain, with_rank
 from .create import finish, into
+from .looping import looped_for
 from .measure import conjugate, matrix_norm, real_part
 from .parts import diagonal_p, undiagonal_p
 from .reduce import part, sum_p, title_of, widened
@@ -672,6 +673,7 @@ class Cutoff:
         return module_of(size).maximum(atol, rtol * largest)
 
 
+@looped_for("rcond", "atol", "rtol")
 def pinv(
     input: Tensor,
     rcond: Any = None,
