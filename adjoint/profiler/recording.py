@@ -14,6 +14,7 @@ from ..core.nodes import Output, shown
 from ..core.observation import Observer
 from ..core.tensor import TensorBase, caller, owner_of
 from ..errors import place
+from ..utils._python_dispatch import aten_name
 from .events import FunctionEvent, Interval
 
 active: list[Recorder] = []  # recorders that are on, the last one innermost
@@ -80,7 +81,7 @@ class Recorder(Observer):
         tensors = [v for v in inputs if isinstance(v, TensorBase)]
         if not tensors:
             return self.proceed(op, inputs, params, run)
-        event = self.begin(f"aten::{op.name}", "cpu_op")
+        event = self.begin(f"aten::{aten_name(op)}", "cpu_op")
         try:
             result = self.proceed(op, inputs, params, run)
         finally:

@@ -12,10 +12,12 @@ from typing import Any
 
 from ..nn.modules.conversion import parse_to
 from ..nn.modules.module import Module
+from ..profiler import events
 from ..tree import MappingKey, SequenceKey
 from .absent import Absent
 from .choices import DTYPES, QSCHEMES, Tag, qscheme
 from .lists import FOREACH, foreach
+from .private import FUNCTORCH, PRIMS, UTILS
 
 __all__ = ["ADDED", "MODULES", "offered"]
 
@@ -170,6 +172,10 @@ _JITERATOR = {
     "_create_multi_output_jit_fn": answer(Absent("torch.cuda.jiterator")),
 }
 
+_PROFILER_UTIL = {
+    "EventList": events.EventList, "FunctionEvent": events.FunctionEvent, "Interval": events.Interval,
+    "FunctionEventAvg": events.FunctionEventAvg, "_format_time": events.time_text, "_format_memory": events.bytes_text,
+}  # fmt: skip
 _HIGHER_ORDER = {"cond": _cond, "invoke_subgraph": types.SimpleNamespace(mark_compile_region=decorator)}
 
 # Modules that can be imported though they are not offered, and what of them does no harm. A module in one of
@@ -184,10 +190,10 @@ MODULES: dict[str, dict[str, Any]] = {
     # Indices that are batches are indices here anyway.
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
-    "_tensor": {}, "_utils": {}, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
-    "_functorch": {}, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
+    "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
+    **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
     "_library": {}, "_utils_internal": {"get_writable_path": same, "log_export_usage": nothing},
-    "_prims": {}, "_prims_common": {}, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
+    "_prims": {}, "_prims_common": PRIMS, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
     "_linalg_utils": {}, "_lobpcg": {}, "_VF": {}, "_classes": {}, "_custom_op": {}, "_appdirs": {}, "_environment": {},
     "_compile": {"_disable_dynamo": decorator}, "numa": {}, "_tensor_docs": {}, "_torch_docs": {}, "_storage_docs": {},
     "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
@@ -233,7 +239,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "nn.utils._expanded_weights": {}, "nn.utils._per_sample_grad": {}, "sparse.semi_structured": {},
     "optim._multi_tensor": {}, "multiprocessing.reductions": {}, "multiprocessing.queue": {},
     "multiprocessing.pool": {}, "multiprocessing.spawn": {}, "autograd.profiler_legacy": {},
-    "cuda.amp.common": {"amp_definitely_not_available": no}, "autograd.profiler_util": {},
+    "cuda.amp.common": {"amp_definitely_not_available": no}, "autograd.profiler_util": _PROFILER_UTIL,
     "optim._functional": {}, "utils._sympy": {},
     "utils._foreach_utils": {"_group_tensors_by_device_and_dtype": _grouped}, "utils.data._utils.worker": {},
     "utils.data._utils.fetch": {}, "utils.data._utils.pin_memory": {}, "utils.data._utils.signal_handling": {},

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .._paths import lead_to
 from .comparison import assert_allclose, assert_close
 from .creation import make_tensor
+from .text import FileCheck
 
-__all__ = ["assert_allclose", "assert_close", "make_tensor"]
+__all__ = ["FileCheck", "assert_allclose", "assert_close", "make_tensor"]
 
 lead_to("adjoint.testing", {"comparison": "_comparison", "creation": "_creation"})

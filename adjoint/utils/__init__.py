@@ -15,4 +15,6 @@ _ROOMS_LATER = frozenset({"checkpoint", "data", "dlpack"})
 def __getattr__(name: str) -> _Any:
     if name in _ROOMS_LATER:
         return _importlib.import_module(f"adjoint.utils.{name}")
+    if name == "swap_tensors":
+        return _importlib.import_module("adjoint.utils.swapping").swap_tensors
     raise AttributeError(f"module 'adjoint.utils' has no attribute '{name}'")

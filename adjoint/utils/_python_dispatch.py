@@ -37,7 +37,8 @@ _REDUCED = {
 }
 
 
-def _aten_name(op: Any) -> str:
+def aten_name(op: Any) -> str:
+    """Return what ATen calls the operator that does what a primitive does."""
     return _NAMES.get(op.name, op.name.removesuffix("_all"))
 
 
@@ -120,7 +121,7 @@ class TorchDispatchMode(Observer):
             values = args[0] if op.sequence is not None else args[:count]
             return self.proceed(op, tuple(values), args[1:] if op.sequence is not None else args[count:], run)
 
-        name = _aten_name(op)
+        name = aten_name(op)
         if op.sequence is not None:
             return self._handle(name, (list(inputs),), params, go_on)
         return self._handle(name, inputs, params, go_on)
@@ -133,7 +134,7 @@ class TorchDispatchMode(Observer):
             return x
 
         rest = inputs[1:] if isinstance(inputs, tuple) and inputs and inputs[0] is x else inputs
-        self._handle(f"{_aten_name(op)}_", (x, *rest), tuple(params), go_on)
+        self._handle("copy_" if op.name == "copy" else f"{aten_name(op)}_", (x, *rest), tuple(params), go_on)
 
 
 def _get_current_dispatch_mode() -> Any:
