@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._paths import lead_to
-from . import lr_scheduler, swa_utils
+from . import _functional, lr_scheduler, swa_utils
 from ._adafactor import Adafactor
 from ._muon import Muon
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam, SparseAdam

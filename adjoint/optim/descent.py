@@ -97,9 +97,8 @@ class SGD(Elementwise):
         # The first gradient enters whole, whatever the dampening.
         return group["lr"], group["momentum"], 1.0 if stage else 1.0 - group["dampening"], group["nesterov"]
 
-    def _step_sparse(self, params: list[Any], group: dict[str, Any]) -> list[Any]:
-        """Make gradients dense where they are not: few elements or many, the update is the same."""
-        return self._made_dense(params)
+    def _check_sparse(self, group: dict[str, Any]) -> None:
+        """Accept them: few elements or many, the update is the same."""
 
 
 def _asgd(p: Any, g: Any, average: Any, eta: Any, keep: Any, share: Any) -> Any:
@@ -219,11 +218,10 @@ class Adagrad(Elementwise):
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         return group["lr"] / (1 + (stage - 1) * group["lr_decay"]), group["eps"]
 
-    def _step_sparse(self, params: list[Any], group: dict[str, Any]) -> list[Any]:
-        """Make gradients dense where they are not: an element without a gradient stays as it is."""
+    def _check_sparse(self, group: dict[str, Any]) -> None:
+        """Accept them where an element without a gradient stays as it is."""
         if group["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
-        return self._made_dense(params)
 
 
 def _adadelta(p: Any, g: Any, square: Any, moved: Any, lr: Any, rho: Any, fresh: Any, eps: Any) -> Any:

@@ -84,40 +84,38 @@ class Elementwise(Optimizer):
         loss = self._loss_of(closure)
         for group in self.param_groups:
             params = [p for p in group["params"] if p._grad is not None]
-            if any(p._grad.is_sparse for p in params):
-                params = self._step_sparse(params, group)
-            if not params:
-                continue
-            if group["differentiable"] or (modes.unusual and _seen_through(params)):
-                with set_grad_enabled(group["differentiable"]):
-                    self._step_tensors(params, group, {k: number(group, k, k == "lr") for k in group})
-            else:
-                self._step_arrays(params, group)
+            if params:
+                self._apply(params, [p._grad for p in params], group)
         return loss
 
-    def _step_sparse(self, params: list[Any], group: dict[str, Any]) -> list[Any]:
+    def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
+        """Update parameters by the gradients given, and their state."""
+        if any(g.is_sparse for g in grads):
+            self._check_sparse(group)
+            grads = [g.to_dense() if g.is_sparse else g for g in grads]
+        if group["differentiable"] or (modes.unusual and _seen_through(params)):
+            with set_grad_enabled(group["differentiable"]):
+                self._step_tensors(params, grads, group, {k: number(group, k, k == "lr") for k in group})
+        else:
+            self._step_arrays(params, grads, group)
+
+    def _check_sparse(self, group: dict[str, Any]) -> None:
+        """Raise unless it is all the same to the update whether elements have no gradient or one of zero."""
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
         )
 
-    def _made_dense(self, params: list[Any]) -> list[Any]:
-        """Make gradients dense where they are not: for this update it is all the same."""
-        for p in params:
-            if p._grad.is_sparse:
-                p._grad = p._grad.to_dense()
-        return params
-
-    def _step_tensors(self, params: list[Any], group: dict[str, Any], read: dict[str, Any]) -> None:
+    def _step_tensors(self, params: list[Any], grads: list[Any], group: dict[str, Any], read: dict[str, Any]) -> None:
         """Update tensor by tensor, recording the update where grad mode is on.
 
         `read` has the options of the group too, as tensors those that a captured program reads on every run.
         """
         names = self._remembers(group)
-        for p in params:
+        for p, grad in zip(params, grads):
             state = self.state[p] if names else {}
             numbers = self._numbers(read, self._advance(state, p, {**group, "lr": read["lr"]}))
             # Rules keep the values that they have seen, so these are not written: the next step gets new ones.
-            values = [p._grad, p.clone(), *(state[name].clone() for name in names)]
+            values = [grad, p.clone(), *(state[name].clone() for name in names)]
             if p.is_complex():
                 values = [view_as_real(v) for v in values]
             g, *kept = values
@@ -134,18 +132,18 @@ class Elementwise(Optimizer):
                 for name, value in zip(names, results[1:], strict=True):
                     state[name].copy_(value)
 
-    def _step_arrays(self, params: list[Any], group: dict[str, Any]) -> None:
+    def _step_arrays(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         names, states, advance = self._remembers(group), self.state, self._advance
         piles: dict[Any, list[Row]] = {}
         stage = None
-        for p in params:
+        for p, grad in zip(params, grads):
             array = p.array
             if names:
                 state = states[p]
                 stage = advance(state, p, group)
-                row = (array, p._grad.array, *[state[name].array for name in names])
+                row = (array, grad.array, *[state[name].array for name in names])
             else:
-                row = (array, p._grad.array)
+                row = (array, grad.array)
             key = (array.dtype, stage, type(array) is ndarray or p.device)
             pile = piles.get(key)
             if pile is None:

@@ -240,7 +240,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "optim._multi_tensor": {}, "multiprocessing.reductions": {}, "multiprocessing.queue": {},
     "multiprocessing.pool": {}, "multiprocessing.spawn": {}, "autograd.profiler_legacy": {},
     "cuda.amp.common": {"amp_definitely_not_available": no}, "autograd.profiler_util": _PROFILER_UTIL,
-    "optim._functional": {}, "utils._sympy": {},
+    "utils._sympy": {},
     "utils._foreach_utils": {"_group_tensors_by_device_and_dtype": _grouped}, "utils.data._utils.worker": {},
     "utils.data._utils.fetch": {}, "utils.data._utils.pin_memory": {}, "utils.data._utils.signal_handling": {},
     "utils._triton": {"has_triton": no, "has_triton_package": no},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import inspect
 import pickle
 import warnings
 from typing import Any
@@ -412,3 +414,30 @@ def test_a_write_is_noticed_in_memory_that_came_later() -> None:
     o.step()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+FUNCTIONS = {
+    "adam": (3, {"amsgrad": True, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.1, "maximize": False}),
+    "sgd": (0, {"momentum": 0.9, "dampening": 0.5, "nesterov": False, "weight_decay": 0.1, "maximize": True}),
+    "rmsprop": (3, {"alpha": 0.9, "eps": 1e-8, "weight_decay": 0.1, "momentum": 0.5, "centered": True}),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_steps_as_functions_equal_torchs(name: str) -> None:
+    count, options = FUNCTIONS[name]
+    found = []
+    for module in (torch, adjoint):
+        function = getattr(importlib.import_module(f"{module.__name__}.optim.{name}"), name)
+        rng = np.random.default_rng(0)
+        ps = [module.tensor(rng.standard_normal((3, 2)))]
+        kept: list[list[Any]] = [[module.zeros_like(ps[0])] for _ in range(count)] or [[None]]
+        steps = [[module.zeros(())]] if count else []
+        for _ in range(4):
+            function(ps, [module.tensor(rng.standard_normal((3, 2)))], *kept, *steps, lr=0.01, **options)
+        found.append(([np.asarray(t) for row in (ps, *kept, *steps) for t in row], inspect.signature(function)))
+    (theirs, signature), (ours, own) = found
+    assert list(own.parameters) == list(signature.parameters)
+    for a, b in zip(theirs, ours, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-9)
