@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 
 from . import fused, provider
-from .threads import share
-
-_SHARE = 1 << 15  # elements below which a thread is not worth waking
+from .rows import run_rows
 
 
 def _shared(loop: Any, *arrays: Any) -> Any:
     flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]
     out = np.empty(arrays[0].shape, arrays[0].dtype)
-    target = out.reshape(-1)
-    share(lambda i, j: loop(*(a[i:j] for a in flat), target[i:j]), out.size, _SHARE)
+    run_rows(loop, "v" * (len(flat) + 1), *flat, out.reshape(-1))
     return out
 
 

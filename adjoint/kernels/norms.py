@@ -15,18 +15,25 @@ from typing import Any
 import numpy as np
 
 from . import blas, provider
+from .rows import pieces, run_rows
 from .threads import share
 
 Ints = tuple[int, ...]
 
 _BLOCK = 1 << 17  # elements of a block of rows
+_SHARE = 1 << 17  # elements for which a compiled loop takes as long as sharing it costs
 _COMPILED_BLOCK = 1 << 19  # loops walk row by row, and stop only to keep sums of scales' gradients short
 
 
-def _blocks(work: Any, loops: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
-    """Call ``work(outs, arrays)`` on blocks of rows."""
+def _blocks(work: Any, loop: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
+    """Call ``work(outs, arrays)`` on blocks of rows, or a compiled loop on pieces of them."""
+    if loop is not None:
+        given = (*arrays, *outs)
+        kinds = "".join("r" if a.ndim == 2 else "v" for a in given)
+        run_rows(loop, kinds, *given, count=pieces(arrays[0], _SHARE))
+        return
     count, width = arrays[0].shape
-    step = max((_BLOCK if loops is None else _COMPILED_BLOCK) // max(width, 1), 1)
+    step = max(_BLOCK // max(width, 1), 1)
 
     def part(start: int, stop: int) -> None:
         for i in range(start, stop, step):
@@ -34,8 +41,7 @@ def _blocks(work: Any, loops: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
             work([None if o is None else o[i:j] for o in outs], [None if a is None else a[i:j] for a in arrays])
 
     with blas.alone:
-        # A thread that is woken takes as long to come as loops for a hundred thousand elements.
-        share(part, count, max((_BLOCK // 2 if loops is None else _BLOCK) // max(width, 1), 1))
+        share(part, count, max(_BLOCK // 2 // max(width, 1), 1))
 
 
 def _flat(x: Any, width: int) -> Any:
@@ -52,10 +58,11 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
     eps, ones = x.dtype.type(eps), np.ones(width, x.dtype)
     scale, shift = (None if a is None else np.ascontiguousarray(a).reshape(width) for a in (scale, shift))
 
-    def compiled(outs: Any, arrays: Any) -> None:
-        zeros = np.zeros(width, x.dtype) if shift is None else shift
-        o, m, v = outs
-        loops.norm_rows(arrays[0], ones if scale is None else scale, zeros, eps, centered, o, m, v)
+    if loops is not None:
+        factor, term = ones if scale is None else scale, np.zeros(width, x.dtype) if shift is None else shift
+        given = flat, factor, term, eps, centered, out.reshape(flat.shape), mean, var
+        run_rows(loops.norm_rows, "rwwfbrvv", *given, count=pieces(flat, _SHARE))
+        return out, mean if centered else None, var
 
     def plain(outs: Any, arrays: Any) -> None:
         (o, m, v), (block,) = outs, arrays
@@ -74,10 +81,8 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
     # A row repeated is multiplied faster than one that NumPy has to repeat.
     scales: Any
     shifts: Any
-    scales, shifts = (
-        None if a is None or loops is not None else np.tile(a, (max(_BLOCK // width, 1), 1)) for a in (scale, shift)
-    )
-    _blocks(plain if loops is None else compiled, loops, (out.reshape(flat.shape), mean, var), flat)
+    scales, shifts = (None if a is None else np.tile(a, (max(_BLOCK // width, 1), 1)) for a in (scale, shift))
+    _blocks(plain, None, (out.reshape(flat.shape), mean, var), flat)
     return out, mean if centered else None, var
 
 
@@ -85,22 +90,23 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
     """Return the gradients of the array, the scale and the shift (flat), those that `needs` asks for."""
     flat, gs, loops = _flat(x, width), _flat(g, width), provider.loops("norm", x)
     centered = mean is not None
-    out = np.empty(x.shape, x.dtype) if needs[0] or loops is not None else None
-    gw, gb = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
+    out: Any = np.empty(x.shape, x.dtype) if needs[0] or loops is not None else None
     lock, ones = threading.Lock(), np.ones(width, x.dtype)
     rstd, scale = rstd.reshape(-1), None if scale is None else np.ascontiguousarray(scale).reshape(width)
     mean = np.zeros(len(flat), x.dtype) if mean is None else mean.reshape(-1)
     weight = ones if scale is None else scale
-    tiled: Any = np.tile(weight, (max(_BLOCK // width, 1), 1)) if loops is None and scale is not None else None
+    if loops is not None:
+        # Some room between the sums of pieces: two threads that write to one line of the cache wait for each other.
+        sums = np.zeros((2, count := pieces(flat, _SHARE, _COMPILED_BLOCK), width + 32), x.dtype)
+        given = gs, flat, weight, np.ascontiguousarray(mean), np.ascontiguousarray(rstd), centered
+        run_rows(loops.norm_back_rows, "rrwvvbrpp", *given, out.reshape(flat.shape), *sums, count=count)
+        gw, gb = sums[:, 0, :width] if count == 1 else sums.sum(1)[:, :width]
+        return out if needs[0] else None, gw if needs[1] else None, gb if needs[2] else None
+    gw, gb = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
+    tiled: Any = np.tile(weight, (max(_BLOCK // width, 1), 1)) if scale is not None else None
 
     def ones_of(count: int) -> Any:
         return np.ones(count, x.dtype)
-
-    def compiled(outs: Any, arrays: Any) -> None:
-        part, block, m, r = arrays
-        scales, shifts = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
-        loops.norm_back_rows(part, block, weight, m, r, centered, outs[0], scales, shifts)
-        add(scales, shifts)
 
     def plain(outs: Any, arrays: Any) -> None:
         # Sums are products with vectors, which BLAS takes; a pass with a number per row costs two plain ones.
@@ -127,15 +133,7 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
             gw += scales
             gb += shifts
 
-    _blocks(
-        plain if loops is None else compiled,
-        loops,
-        (None if out is None else out.reshape(flat.shape),),
-        gs,
-        flat,
-        mean,
-        rstd,
-    )
+    _blocks(plain, None, (None if out is None else out.reshape(flat.shape),), gs, flat, mean, rstd)
     return out if needs[0] else None, gw if needs[1] else None, gb if needs[2] else None
 
 
@@ -156,15 +154,15 @@ class Planes:
     """The moments of an array whose last `k` axes are planes, to normalize by and to go back with."""
 
     def __init__(self, x: Any, axes: Ints, k: int) -> None:
-        self.lead, self.width = x.shape[:-k], math.prod(x.shape[-k:])
+        self.lead, self.width, self.dtype = x.shape[:-k], math.prod(x.shape[-k:]), x.dtype
         self.tail = (1,) * k
         self.axes = tuple(a for a in axes if a < len(self.lead))
         self.count = self.width * math.prod(self.lead[a] for a in self.axes)
         self.loops = provider.loops("norm", x)
 
     def per_row(self, a: Any) -> Any:
-        """Return numbers of a shape that broadcasts to the leading axes as one for each row."""
-        return np.ascontiguousarray(np.broadcast_to(a, self.lead)).reshape(-1)
+        """Return numbers of a shape that broadcasts to the leading axes as one for each row, in the array's dtype."""
+        return np.ascontiguousarray(np.broadcast_to(a, self.lead), self.dtype).reshape(-1)
 
     def without_tail(self, a: Any) -> Any:
         """Return an array without its last axes, which are of size 1."""
@@ -173,19 +171,16 @@ class Planes:
     def moments(self, flat: Any) -> tuple[Any, Any]:
         """Return the mean and the variance of what is normalized together, of the leading axes' rank."""
         means, squares = np.empty(len(flat), flat.dtype), np.empty(len(flat), flat.dtype)
-        ones, loops = np.ones(self.width, flat.dtype), self.loops
+        ones = np.ones(self.width, flat.dtype)
 
         def work(outs: Any, arrays: Any) -> None:
             (m, s), (block,) = outs, arrays
-            if loops is not None:
-                loops.moments_rows(block, m, s)
-                return
             np.vecdot(block, ones, out=m)
             m /= self.width
             away = block - m[:, None]
             np.vecdot(away, away, out=s)
 
-        _blocks(work, loops, (means, squares), flat)
+        _blocks(work, self.loops and self.loops.moments_rows, (means, squares), flat)
         means, squares = means.reshape(self.lead), squares.reshape(self.lead)
         mean = means.mean(self.axes, keepdims=True)
         between = means - mean
@@ -208,15 +203,13 @@ def planes(x: Any, scale: Any, shift: Any, axes: Ints, k: int, eps: Any) -> tupl
 
     def work(outs: Any, arrays: Any) -> None:
         (o,), (block, m, f, s) = outs, arrays
-        if loops is not None:
-            loops.affine_rows(block, m, f, s, o)
-            return
         np.subtract(block, m[:, None], out=o)
         o *= f[:, None]
         if shift is not None:
             o += s[:, None]
 
-    _blocks(work, loops, (out.reshape(flat.shape),), flat, p.per_row(mean), p.per_row(factor), levels)
+    numbers = p.per_row(mean), p.per_row(factor), levels
+    _blocks(work, loops and loops.affine_rows, (out.reshape(flat.shape),), flat, *numbers)
     return out, mean.reshape(*mean.shape, *p.tail), var.reshape(*var.shape, *p.tail)
 
 
@@ -233,13 +226,10 @@ def planes_back(
 
     def add(outs: Any, arrays: Any) -> None:
         (s, d), (part, block, m) = outs, arrays
-        if loops is not None:
-            loops.dots_rows(part, block, m, s, d)
-            return
         np.vecdot(part, ones, out=s)
         np.vecdot(part, block - m[:, None], out=d)
 
-    _blocks(add, loops, (sums, dots), gs, flat, centers)
+    _blocks(add, loops and loops.dots_rows, (sums, dots), gs, flat, centers)
     sums, dots = sums.reshape(p.lead), dots.reshape(p.lead)
     gw = (dots * rstd).reshape(*p.lead, *p.tail) if needs[1] else None
     gb = sums.reshape(*p.lead, *p.tail) if needs[2] else None
@@ -252,9 +242,6 @@ def planes_back(
 
     def combine(outs: Any, arrays: Any) -> None:
         (o,), (part, block, m, f, a, c) = outs, arrays
-        if loops is not None:
-            loops.combine_rows(part, block, m, f, a, c, o)
-            return
         away = block - m[:, None]
         away *= a[:, None]
         np.multiply(part, f[:, None], out=o)
@@ -262,5 +249,5 @@ def planes_back(
         o -= c[:, None]
 
     numbers = (p.per_row(a) for a in (rstd * weight, along, level))
-    _blocks(combine, loops, (out.reshape(flat.shape),), gs, flat, centers, *numbers)
+    _blocks(combine, loops and loops.combine_rows, (out.reshape(flat.shape),), gs, flat, centers, *numbers)
     return out, gw, gb

@@ -111,13 +111,16 @@ def onednn(op: str, x: Any, size: int | None = None) -> Any:
     """Return the oneDNN kernels if they are there and faster for an op on `x` (or of a size), else None."""
     if (x.size if size is None else size) < ONEDNN[op] or type(x) is not ndarray or x.dtype is not f32:
         return None
-    if not choice.allowed:
-        return None
+    return choice.onednn if choice.allowed and onednn_is_there() else None
+
+
+def onednn_is_there() -> bool:
+    """Return whether oneDNN is loaded, which it is now if it can be."""
     if choice.onednn is None:
         from . import onednn
 
         choice.onednn = onednn if onednn.library() is not None else False
-    return choice.onednn or None
+    return bool(choice.onednn)
 
 
 def loops(op: str, x: Any, size: int | None = None) -> Any:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from . import provider
+from .rows import run_rows
 from .threads import share
 
 LARGE = 1 << 15  # elements from which on blocks pay
 SMALL = 1 << 12  # elements below which looking for the best way takes longer than going
 _BLOCK = 1 << 16  # elements of a block
-_WHOLE = 1 << 62  # loops that are compiled walk row by row
 _FAR = 1e-8  # a sum of exponentials below which rounding would show
 _maximum: Any = np.maximum.reduce
 
@@ -31,10 +31,10 @@ def _sums(x: Any) -> Any:
     return np.add.reduce(x, 1, keepdims=True)
 
 
-def _in_blocks(work: Any, block: int, out: Any, *arrays: Any) -> None:
-    """Call ``work(*arrays, out)`` on rows of at most `block` elements together."""
+def _in_blocks(work: Any, out: Any, *arrays: Any) -> None:
+    """Call ``work(*arrays, out)`` on blocks of rows."""
     width = max(math.prod(arrays[0].shape[1:]), 1)
-    step = max(block // width, 1)
+    step = max(_BLOCK // width, 1)
 
     def part(start: int, stop: int) -> None:
         for i in range(start, stop, step):
@@ -82,31 +82,35 @@ def _logs_back(g: Any, y: Any, out: Any) -> None:
     out += g
 
 
-def _work(log: bool, *arrays: Any) -> tuple[Any, Any, int, list[Any]]:
-    """Return the work on a block, forward and backward, the size of a block, and the arrays as it takes them."""
+def _loops(*arrays: Any) -> Any:
+    """Return compiled loops over rows where they fit."""
     first = arrays[0]
-    loops = provider.loops("softmax", first) if first.ndim == 2 else None
-    if loops is None or any(a.dtype != first.dtype for a in arrays):
-        return *((_logs, _logs_back) if log else (_weights, _weights_back)), _BLOCK, list(arrays)
-    work = (
-        (loops.log_softmax_rows, loops.log_softmax_back_rows) if log else (loops.softmax_rows, loops.softmax_back_rows)
-    )
-    return *work, _WHOLE, [np.ascontiguousarray(a) for a in arrays]
+    same = first.ndim == 2 and all(a.dtype == first.dtype for a in arrays)
+    return provider.loops("softmax", first) if same else None
 
 
 def softmax(x: Any, axis: int, log: bool) -> Any:
     """Return the softmax along an axis, or its logarithm."""
     out = np.empty(x.shape, x.dtype)
-    work, _, block, arrays = _work(log, _rows(x, axis))
-    _in_blocks(work, block, _rows(out, axis), *arrays)
+    given, written = _rows(x, axis), _rows(out, axis)
+    loops = _loops(given)
+    if loops is None:
+        _in_blocks(_logs if log else _weights, written, given)
+    else:
+        run_rows(loops.log_softmax_rows if log else loops.softmax_rows, "rr", np.ascontiguousarray(given), written)
     return out
 
 
 def softmax_back(g: Any, y: Any, axis: int, log: bool) -> Any:
     """Return the gradient of the input, given the result `y` and its gradient."""
     out = np.empty(y.shape, y.dtype)
-    _, work, block, arrays = _work(log, _rows(g, axis), _rows(y, axis))
-    _in_blocks(work, block, _rows(out, axis), *arrays)
+    given, written = [_rows(g, axis), _rows(y, axis)], _rows(out, axis)
+    loops = _loops(*given)
+    if loops is None:
+        _in_blocks(_logs_back if log else _weights_back, written, *given)
+    else:
+        loop = loops.log_softmax_back_rows if log else loops.softmax_back_rows
+        run_rows(loop, "rrr", *map(np.ascontiguousarray, given), written)
     return out
 
 
@@ -131,9 +135,9 @@ def logsumexp(x: Any) -> Any:
         out += level if level.ndim == 0 else level[:, 0]
 
     if loops is None:
-        _in_blocks(work, _BLOCK, out, x)
+        _in_blocks(work, out, x)
     else:
-        _in_blocks(loops.logsumexp_rows, _WHOLE, out, x)
+        run_rows(loops.logsumexp_rows, "rv", x, out)
     return out
 
 
@@ -154,7 +158,7 @@ def weighted(x: Any, logs: Any, share: Any) -> Any:
         out *= shares[:, None]
 
     if loops is None:
-        _in_blocks(work, _BLOCK, out, x, logs, shares)
+        _in_blocks(work, out, x, logs, shares)
     else:
-        _in_blocks(loops.cross_entropy_back_rows, _WHOLE, out, x, logs, shares)
+        run_rows(loops.cross_entropy_back_rows, "rvvr", x, np.ascontiguousarray(logs, x.dtype), shares, out)
     return out

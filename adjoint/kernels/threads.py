@@ -60,10 +60,15 @@ class _Job:
                     self.done.release()
 
 
+def may_share() -> bool:
+    """Return whether there are several threads, and this is not one whose work is shared already."""
+    return count > 1 and not getattr(_local, "busy", False)
+
+
 def share(function: Callable[[int, int], object], total: int, least: int = 1) -> None:
     """Call ``function(start, stop)`` on pieces of ``range(total)`` of at least `least`, side by side."""
     pieces = min(count, total // max(least, 1))
-    if pieces <= 1 or getattr(_local, "busy", False):
+    if pieces <= 1 or not may_share():
         function(0, total)
         return
     _start(pieces - 1)

@@ -1,0 +1,145 @@
+"""Compiled loops over rows, shared by native threads: those of OpenMP, which oneDNN has anyway.
+
+A Python thread that is woken comes a tenth of a millisecond late, for it needs the interpreter's lock; a thread of
+OpenMP that has just worked is there in a few microseconds. And all that computes side by side is one set of threads:
+two sets would take each other's cores. Without oneDNN, and in a forked child, Python's threads share the rows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import provider, threads
+from .sources import Loops
+
+_SHARE = 1 << 15  # elements worth a thread that is awake
+
+
+def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
+    """Call a loop of `loops.py` on pieces of its rows, `count` of them or as many as pay.
+
+    A letter says of each argument what it is: 'r' an array of rows, 'v' of one number per row, 'w' a vector that all
+    pieces read, 'p' an array with one row for each piece (see `pieces`), 'f' a number, 'b' a truth value. Arrays are
+    float32 and lie in one piece.
+    """
+    total = len(arguments[0])
+    count = count or pieces(arguments[0])
+    if count == 1:
+        loop(*[a[0] if kind == "p" else a for kind, a in zip(kinds, arguments, strict=True)])
+        return
+    team = _team()
+    if team is not None:
+        team.run(_part(loop, kinds), kinds, arguments, total, count)
+        return
+
+    def some(first: int, last: int) -> None:
+        for piece in range(first, last):
+            rows = slice(total * piece // count, total * (piece + 1) // count)
+            cuts = {"r": rows, "v": rows, "p": piece}
+            loop(*[a[cuts[kind]] if kind in cuts else a for kind, a in zip(kinds, arguments, strict=True)])
+
+    threads.share(some, count)
+
+
+def pieces(rows: Any, least: int = _SHARE, most: int = 0) -> int:
+    """Return in how many pieces rows are shared: one for each thread, of at least and at most so many elements."""
+    count = min(threads.count, rows.size // least, len(rows))
+    return max(count, -(-rows.size // most) if most else 0, 1)
+
+
+# --- Threads of OpenMP ------------------------------------------------------------------------------
+
+
+class _Team:
+    """OpenMP's threads, and the code that each of them runs: it takes pieces until there are none."""
+
+    def __init__(self) -> None:
+        openmp = ctypes.CDLL("libgomp.so.1")  # the one that oneDNN has loaded
+        self.parallel = openmp.GOMP_parallel
+        self.parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+        self.parallel.restype = None
+        self.serve = _cfuncs().load(_SERVE).address
+
+    def run(self, part: int, kinds: str, arguments: Sequence[Any], total: int, count: int) -> None:
+        """Run the pieces, the calling thread among the threads."""
+        words: list[int] = []
+        for kind, a in zip(kinds, arguments, strict=True):
+            if kind == "f":
+                words += (int(np.float32(a).view(np.int32)), 0)
+            elif kind == "b":
+                words += (a, 0)
+            else:
+                words += (a.__array_interface__["data"][0], a.shape[-1])
+        block = (ctypes.c_int64 * len(words))(*words)
+        job = (ctypes.c_int64 * 5)(0, count, total, part, ctypes.addressof(block))
+        self.parallel(self.serve, ctypes.addressof(job), min(count, threads.count), 0)
+
+
+@functools.cache
+def _found() -> _Team | None:
+    try:
+        return _Team()
+    except (OSError, AttributeError):
+        return None
+
+
+def _team() -> _Team | None:
+    """Return the team; None in a thread that shares already, without oneDNN, and where its threads died in a fork."""
+    return _found() if threads.may_share() and provider.onednn_is_there() else None
+
+
+@functools.cache
+def _cfuncs() -> Loops:
+    return Loops(_HEAD)
+
+
+@functools.cache
+def _part(loop: Any, kinds: str) -> int:
+    """Return the address of a function that calls a loop on one piece."""
+    lines = [f"w = carray(pointer(block), ({2 * len(kinds)},), np.int64)", "rows = stop - start"]
+    for i, kind in enumerate(kinds):
+        lines.append(f"a{i} = {_READ[kind]}".replace("PLACE", f"w[{2 * i}]").replace("WIDTH", f"w[{2 * i + 1}]"))
+    function, names = loop.py_func.__name__, ", ".join(f"a{i}" for i in range(len(kinds)))
+    source = _PART.replace("TEXT", "\n    ".join(lines)).replace("FUNCTION", function).replace("NAMES", names)
+    return int(_cfuncs().load(source).address)
+
+
+# How a piece reads its arguments; there are two words for each.
+_READ = {
+    "r": "carray(pointer(PLACE + 4 * start * WIDTH), (rows, WIDTH), np.float32)",
+    "v": "carray(pointer(PLACE + 4 * start), (rows,), np.float32)",
+    "w": "carray(pointer(PLACE), (WIDTH,), np.float32)",
+    "p": "carray(pointer(PLACE + 4 * piece * WIDTH), (WIDTH,), np.float32)",
+    "f": "as_float(np.int32(PLACE))",
+    "b": "PLACE != 0",
+}
+_HEAD = """import numpy as np
+from numba import carray, cfunc
+
+from adjoint.kernels.addresses import call, pointer, take
+from adjoint.kernels.mathematics import _as_float as as_float
+
+"""
+_PART = """
+from adjoint.kernels.loops import FUNCTION
+
+
+@cfunc("void(intp, intp, intp, intp)", cache={cache})
+def kernel(block, piece, start, stop):
+    TEXT
+    FUNCTION(NAMES)
+"""
+_SERVE = """
+@cfunc("void(intp)", cache={cache})
+def kernel(job):
+    w = carray(pointer(job), (5,), np.int64)
+    i = take(job)
+    while i < w[1]:
+        call(w[3], w[4], i, w[2] * i // w[1], w[2] * (i + 1) // w[1])
+        i = take(job)
+"""
