@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .core import modes
+from .core import modes, overrides
 from .core.overrides import ask, disabled_torch_function, overloaded, plain, public_functions, unconverted
 
 # What an operator goes by when ``__torch_function__`` hears of it, where that is not its own name.
@@ -269,6 +269,8 @@ _exchanged: set[str] = set()
 
 def exchange_now() -> None:
     """Let the public functions ask from now on: a program may bring classes with handlers that are no tensors."""
+    if not _exchanged:
+        _name_methods(overrides.tensor)
     _exchange_functions()
 
 

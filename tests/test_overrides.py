@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import threading
 from typing import Any
 
@@ -179,3 +180,24 @@ def test_objects_that_are_no_tensors_are_asked_too(torch: Any) -> None:
     assert torch.stack([Wrapper(), torch.ones(1)]) == ("stack", ["Wrapper"])
     assert torch.add(torch.ones(1), Wrapper()) == ("add", ["Wrapper"])
     assert torch.matmul(Wrapper(), torch.ones(1).as_subclass(Sub)) == ("matmul", ["Wrapper", "Sub"])
+
+
+OPERATORS = [
+    *"add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift eq ne lt le gt ge".split(),
+    *"iadd isub imul itruediv imod ipow iand ior ixor".split(),
+]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_ask_operands_that_are_no_tensors(torch: Any, name: str) -> None:
+    class Wrapper:
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return "answered", [type(a).__name__ for a in args]
+
+    apply = getattr(operator, name)
+    for tensor in (torch.ones(2), torch.ones(2, dtype=torch.int64)):
+        assert apply(tensor, Wrapper()) == ("answered", ["Tensor", "Wrapper"])
+        assert apply(Wrapper(), tensor)[0] == "answered"
+        with pytest.raises(TypeError):
+            operator.add(tensor, object())

@@ -17,7 +17,7 @@ from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
 from .nodes import Node, Special, differentiable, extra_of, hidden, registry, verify_kept, wrap
-from .overrides import plain
+from .overrides import answered, plain
 from .payload import Payload, top_payload
 from .primitive import Op, build_node, explained, quietly, refuse_new_nan
 from .promotion import convert, float32_constants, float64_constants, result_type
@@ -114,7 +114,13 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     for other in rest:
         if isinstance(other, TensorBase) and other.memory is x.memory and x.memory is not None:
             check_partial_overlap(x.array, other.array)
-    values = _operands(op, inputs)
+    try:
+        values = _operands(op, inputs)
+    except TypeError:
+        result = answered("floor_divide_" if op.name == "div_floor" else f"{op.name}_", inputs)
+        if result is NotImplemented:
+            raise
+        return result
     kept = _kept_before(op, edges, values, x.array) if recording else values
     if modes.unusual and modes.local.observer is not None:
         modes.local.observer.compute_into(op, x, inputs, params, lambda: compute_into(op, x, values, params))

@@ -116,6 +116,27 @@ def ask(func: Callable[..., Any], found: list[Any], args: tuple[Any, ...], kwarg
     )
 
 
+# Set once the class exists: Tensor, and what lets every public function ask from then on.
+tensor: Any = None
+notice: Callable[[], None] = lambda: None
+
+
+def has_handler(values: Iterable[Any]) -> bool:
+    """Return whether one of some operands is no tensor but has a handler of its own."""
+    return any(hasattr(type(v), "__torch_function__") and not isinstance(v, TensorBase) for v in values)
+
+
+def answered(name: str, args: tuple[Any, ...]) -> Any:
+    """Let operands that are no tensors but have a handler answer a method of Tensor; NotImplemented if none has.
+
+    Nobody looks for such operands before an op has failed on them: plain programs pay nothing.
+    """
+    if modes.local.subclasses_off or not has_handler(args):
+        return NotImplemented
+    notice()
+    return ask(getattr(tensor, name), overloaded(args), args, {})
+
+
 def convert(result: Any, kind: Any) -> Any:
     """Return a result with its plain tensors as instances of a subclass."""
     if isinstance(result, TensorBase):
@@ -143,6 +164,7 @@ def overridden(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     """Call a primitive on operands of which some are of a subclass."""
     # A primitive with no parameters is called as its public function is, and goes by that name.
     found = overloaded(inputs)
+    notice()
     if op.sequence is not None:
         return ask(op.sequence.call, found, (inputs, *params), {})
     public = public_functions.get(op.name) if op.batch == "elementwise" and not op.params else None

@@ -34,7 +34,7 @@ from .nodes import (
     show_saved,
     wrap,
 )
-from .overrides import overridden, plain
+from .overrides import has_handler, overridden, plain
 from .payload import Payload, grad_at, inside
 from .promotion import promote_all, promote_some
 from .tensor import (
@@ -447,7 +447,12 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
     if modes.unusual and modes.local.observer is not None:
         return modes.local.observer.call(op, inputs, params, unobserved)
-    return unobserved(op, inputs, params)
+    try:
+        return unobserved(op, inputs, params)
+    except (TypeError, AttributeError):
+        if modes.local.subclasses_off or not has_handler(inputs):
+            raise
+        return overridden(op, inputs, params)
 
 
 def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:

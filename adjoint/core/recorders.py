@@ -16,7 +16,7 @@ import numpy as np
 from . import modes, primitive
 from .modes import local, off
 from .nodes import MultipleNode, Node, Output, differentiable, hidden, output, refuse_inference, settle
-from .overrides import plain
+from .overrides import answered, plain
 from .primitive import (
     Op,
     _run_raw,
@@ -308,10 +308,19 @@ _REFLECTED = {
 }  # fmt: skip
 
 
+_METHODS = {
+    "rsub": "__rsub__", "div_floor": "__floordiv__", "bitwise_and": "__and__", "bitwise_or": "__or__",
+    "bitwise_xor": "__xor__", "bitwise_left_shift": "__lshift__", "bitwise_right_shift": "__rshift__",
+}  # fmt: skip
+
+
 def _reflected(op: Op, x: Any, y: Any, error: TypeError) -> Any:
     """Let an operand that is neither tensor nor number answer the operator, as Python would ask it to."""
-    method = getattr(type(y), _REFLECTED.get(op.name, ""), None)
+    name = _REFLECTED.get(op.name, "")
+    method = next((vars(kind)[name] for kind in type(y).__mro__ if name in vars(kind)), None)
     result = NotImplemented if method is None or isinstance(y, str) else method(y, x)
+    if result is NotImplemented:
+        result = answered(_METHODS.get(op.name, op.name), (x, y))
     if result is NotImplemented:
         raise error
     return result

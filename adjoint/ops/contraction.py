@@ -12,6 +12,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.overrides import answered
 from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary
@@ -256,6 +257,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     try:
         a, b = input.array, other.array
     except AttributeError:
+        result = answered("matmul", (input, other))
+        if result is not NotImplemented:
+            return result  # type: ignore[no-any-return]
         require_tensor(input, "input", "matmul")
         require_tensor(other, "other", "matmul")
         raise
@@ -297,7 +301,7 @@ def matmul_operator(input: Tensor, other: Any) -> Tensor:
     elif isinstance(other, np.ndarray):
         return matmul(input, input.new_tensor(other))
     elif not isinstance(other, TensorBase):
-        return NotImplemented
+        return answered("matmul", (input, other))
     return matmul(input, other)
 
 
@@ -305,7 +309,9 @@ def rmatmul_operator(input: Tensor, other: Any) -> Any:
     """Answer ``other @ input``."""
     if isinstance(other, TensorBase):
         return matmul(cast(Any, other), input)
-    return matmul(input.new_tensor(other), input) if isinstance(other, np.ndarray) else NotImplemented
+    if isinstance(other, np.ndarray):
+        return matmul(input.new_tensor(other), input)
+    return answered("__rmatmul__", (input, other))
 
 
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:

@@ -20,6 +20,7 @@ from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import registry
+from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like
 from ..core.recorders import binary, nary, public, unary
@@ -231,7 +232,8 @@ def floor_divide(input: Tensor, other: Tensor | Number, *, out: Any = None) -> T
 
 def rfloordiv(input: Tensor, other: Tensor | Number) -> Tensor:
     """Answer ``other // input``."""
-    return div_floor_p(other, input)
+    result = answered("__rfloordiv__", (input, other))
+    return div_floor_p(other, input) if result is NotImplemented else result
 
 
 def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) -> Tensor:
@@ -242,7 +244,8 @@ def remainder(input: Tensor | Number, other: Tensor | Number, *, out: Any = None
 
 def rremainder(input: Tensor, other: Tensor | Number) -> Tensor:
     """Answer ``other % input``."""
-    return remainder_p(other, input)
+    result = answered("__rmod__", (input, other))
+    return remainder_p(other, input) if result is NotImplemented else result
 
 
 def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:

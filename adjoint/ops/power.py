@@ -13,6 +13,7 @@ from .._typing import Tensor
 from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
+from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import binary, parametric, public, unary
@@ -147,13 +148,18 @@ def rpow(input: Any, other: Number) -> Tensor:
     """Answer ``other**input``."""
     if isinstance(other, TensorBase):
         return pow_p(other, input)
+    if (
+        not isinstance(other, int | float | complex)
+        and (result := answered("__rpow__", (input, other))) is not NotImplemented
+    ):
+        return result
     dtype = result_type((input, other)).np
     return exponential_p(input if input.array.dtype == dtype else cast_p(input, dtype), other)
 
 
 def pow_(input: Tensor, exponent: Tensor | Number) -> Tensor:
     """Raise `input` to the power of `exponent`, in place."""
-    if isinstance(exponent, TensorBase):
+    if isinstance(exponent, TensorBase) or not isinstance(exponent, int | float | complex):
         return _pow_(input, exponent)
     dtype = result_type((input, exponent))
     if dtype.np != input.array.dtype:
@@ -238,7 +244,8 @@ def reciprocal(input: Tensor, *, out: Any = None) -> Tensor:
 
 def rdiv(input: Tensor, other: Tensor | Number) -> Tensor:
     """Answer ``other / input``."""
-    return mul_p(reciprocal_p(input), other)
+    result = NotImplemented if type(other) is float or type(other) is int else answered("__rdiv__", (input, other))
+    return mul_p(reciprocal_p(input), other) if result is NotImplemented else result
 
 
 __all__ = [
