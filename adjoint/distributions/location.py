@@ -20,7 +20,25 @@ from .utils import _standard_normal, broadcast_all, lazy_property, ops
 __all__ = ["Cauchy", "HalfCauchy", "HalfNormal", "Laplace", "LogNormal", "LogisticNormal", "Normal", "VonMises"]
 
 
-class Normal(ExponentialFamily):
+class _Centred(Distribution):
+    """What has a centre `loc` and a width `scale`."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        numbers = isinstance(loc, Number) and isinstance(scale, Number)
+        super().__init__(Size(()) if numbers else self.loc.size(), validate_args=validate_args)
+
+    @property
+    def mode(self) -> Tensor:
+        """The centre."""
+        return self.loc
+
+
+class Normal(_Centred, ExponentialFamily):
     """A normal distribution of mean `loc` and standard deviation `scale`.
 
     Examples
@@ -29,23 +47,10 @@ class Normal(ExponentialFamily):
     tensor(-0.9189)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        numbers = isinstance(loc, Number) and isinstance(scale, Number)
-        super().__init__(Size(()) if numbers else self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         """The mean."""
         return self.loc
 
@@ -99,25 +104,11 @@ class Normal(ExponentialFamily):
         return -0.25 * x.pow(2) / y + 0.5 * ops.log(-math.pi / y)
 
 
-class Laplace(Distribution):
+class Laplace(_Centred):
     """A Laplace distribution: exponential on both sides of `loc`, with the mean distance `scale`."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        numbers = isinstance(loc, Number) and isinstance(scale, Number)
-        super().__init__(Size(()) if numbers else self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        """The centre."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         """The centre."""
         return self.loc
 
@@ -160,27 +151,13 @@ class Laplace(Distribution):
         return 1 + ops.log(2 * self.scale)
 
 
-class Cauchy(Distribution):
+class Cauchy(_Centred):
     """A Cauchy distribution of median `loc` and half width `scale`; it has no mean."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        numbers = isinstance(loc, Number) and isinstance(scale, Number)
-        super().__init__(Size(()) if numbers else self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
         """NaN: there is none."""
         return ops.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
-
-    @property
-    def mode(self) -> Tensor:
-        """The median."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -257,40 +234,22 @@ class LogNormal(TransformedDistribution):
         return self.base_dist.entropy() + self.loc
 
 
-class HalfNormal(TransformedDistribution):
-    """The distribution of ``|x|`` for a normal `x` of mean zero and standard deviation `scale`."""
+class _Half(TransformedDistribution):
+    """The distribution of ``|x|`` for an `x` that is centred at zero, with the width `scale`."""
 
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative  # type: ignore[assignment]
     has_rsample = True  # type: ignore[assignment]
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        base = Normal(0, scale, validate_args=False)
-        super().__init__(base, AbsTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(HalfNormal, _instance))
-
     @property
     def scale(self) -> Tensor:
-        """The standard deviation of the normal numbers."""
+        """The width of `x`."""
         return self.base_dist.scale
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean."""
-        return self.scale * math.sqrt(2 / math.pi)
 
     @property
     def mode(self) -> Tensor:
         """Zero."""
         return ops.zeros_like(self.scale)
-
-    @property
-    def variance(self) -> Tensor:
-        """The variance."""
-        return self.scale.pow(2) * (1 - 2 / math.pi)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
@@ -314,12 +273,30 @@ class HalfNormal(TransformedDistribution):
         return self.base_dist.entropy() - math.log(2)
 
 
-class HalfCauchy(TransformedDistribution):
-    """The distribution of ``|x|`` for a Cauchy `x` of median zero and half width `scale`."""
+class HalfNormal(_Half):
+    """The distribution of ``|x|`` for a normal `x` of mean zero and standard deviation `scale`."""
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative  # type: ignore[assignment]
-    has_rsample = True  # type: ignore[assignment]
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(0, scale, validate_args=False)
+        super().__init__(base, AbsTransform(), validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        return super().expand(batch_shape, _instance=self._get_checked_instance(HalfNormal, _instance))
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        return self.scale.pow(2) * (1 - 2 / math.pi)
+
+
+class HalfCauchy(_Half):
+    """The distribution of ``|x|`` for a Cauchy `x` of median zero and half width `scale`."""
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         base = Cauchy(0, scale, validate_args=False)
@@ -330,19 +307,9 @@ class HalfCauchy(TransformedDistribution):
         return super().expand(batch_shape, _instance=self._get_checked_instance(HalfCauchy, _instance))
 
     @property
-    def scale(self) -> Tensor:
-        """The half width."""
-        return self.base_dist.scale
-
-    @property
     def mean(self) -> Tensor:
         """Infinite."""
         return ops.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
-
-    @property
-    def mode(self) -> Tensor:
-        """Zero."""
-        return ops.zeros_like(self.scale)
 
     @property
     def variance(self) -> Tensor:
@@ -356,20 +323,6 @@ class HalfCauchy(TransformedDistribution):
         value = ops.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         log_prob = self.base_dist.log_prob(value) + math.log(2)
         return ops.where(value >= 0, log_prob, -math.inf)
-
-    def cdf(self, value: Tensor) -> Tensor:
-        """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, prob: Tensor) -> Tensor:
-        """Return the quantile of the probability `prob`."""
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        """Return the entropy."""
-        return self.base_dist.entropy() - math.log(2)
 
 
 class LogisticNormal(TransformedDistribution):

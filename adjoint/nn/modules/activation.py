@@ -413,61 +413,42 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Softmin(Module):
+class _Along(Module):
+    """What softmax and its kin share: a dimension."""
+
+    _function: Callable[..., Tensor]
+    __constants__ = ["dim"]
+    dim: int | None
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return self._function(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self) -> str:
+        """Return the dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmin(_Along):
     """Softmax of the negated input along a dimension."""
 
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.softmin(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        """Return the dimension."""
-        return f"dim={self.dim}"
+    _function = staticmethod(F.softmin)
 
 
-class Softmax(Module):
+class Softmax(_Along):
     """Exponentials along a dimension, scaled to add up to one."""
 
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.softmax(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        """Return the dimension."""
-        return f"dim={self.dim}"
+    _function = staticmethod(F.softmax)
 
 
-class LogSoftmax(Module):
+class LogSoftmax(_Along):
     """Logarithm of the softmax along a dimension."""
 
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.log_softmax(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        """Return the dimension."""
-        return f"dim={self.dim}"
+    _function = staticmethod(F.log_softmax)
 
 
 # --- With parameters --------------------------------------------------------------------------------
