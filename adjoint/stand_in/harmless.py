@@ -16,6 +16,7 @@ from ..profiler import events
 from ..tree import MappingKey, SequenceKey
 from .absent import Absent
 from .choices import DTYPES, QSCHEMES, Tag, qscheme
+from .lacking import LACKING
 from .lists import FOREACH, foreach
 from .private import FUNCTORCH, PRIMS, UTILS
 
@@ -317,6 +318,10 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
+
+
+for _module, _names in LACKING.items():
+    ADDED[_module] = {**_names, **ADDED.get(_module, {})}
 
 
 def offered(name: str) -> dict[str, Any] | None:
