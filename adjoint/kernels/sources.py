@@ -53,10 +53,13 @@ def _unsafe(path: Path) -> str:
     return ""
 
 
+_INLINED = ("mathematics.py", "crew.py", "loops.py", "addresses.py")
+
+
 @cache
 def inlined() -> bytes:
     """Return the text of the functions that machine code has inside: it is another where these are others."""
-    return b"".join((Path(__file__).parent / name).read_bytes() for name in ("mathematics.py", "crew.py"))
+    return b"".join((Path(__file__).parent / name).read_bytes() for name in _INLINED)
 
 
 class Loops:
