@@ -17,8 +17,10 @@ from .ops.namespace import (  # type: ignore[attr-defined]
     lu,
     meshgrid,
     norm,
+    pca_lowrank,
     split,
     stft,
+    svd_lowrank,
     tensordot,
     unique,
     unique_consecutive,
@@ -27,6 +29,6 @@ from .ops.namespace import (  # type: ignore[attr-defined]
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
-    "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "split", "stft", "tensordot", "unique",
-    "unique_consecutive", "unravel_index",
+    "cdist", "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft", "svd_lowrank",
+    "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip

@@ -43,6 +43,7 @@ from .ops import (
     places,
     questions,
     random,
+    removed,
     scan,
     signal,
     sorting,
@@ -191,6 +192,8 @@ class Tensor(TensorBase):
     def data_ptr(self) -> int:
         """Return the address of the first element."""
         return memories.address_of(self.array) if self.array.size else 0
+
+    const_data_ptr = data_ptr
 
     def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
         """Return whether the elements lie without gaps, in row-major order or that of a memory format."""
@@ -868,6 +871,8 @@ class Tensor(TensorBase):
     cpu = convert.cpu
     cuda = convert.cuda
     resize_, resize_as_, set_ = memories.resize_, memories.resize_as_, memories.set_
+    resize, resize_as = memories.resize, memories.resize_as
+    eig, lstsq, solve, symeig = removed.eig, removed.lstsq, removed.solve, removed.symeig
     float = convert.caster(dtypes.float32, "float")
     double = convert.caster(dtypes.float64, "double")
     half = convert.caster(dtypes.float16, "half")

@@ -43,16 +43,17 @@ def _counted(padding_idx: int | None, rows: int) -> int:
     return padding_idx + rows if padding_idx < 0 else padding_idx
 
 
-def _renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    """Shorten, in place, the rows that are about to be read and are longer than `max_norm`."""
-    array = weight.array
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Shorten, in place, the rows of a table that `indices` name and that are longer than `max_norm`."""
+    array = input.array
     xp = module_of(array)
     rows = xp.unique(indices.array)
     lengths = xp.linalg.norm(array[rows], norm_type, axis=1)
     long = rows[lengths > max_norm]
     if long.size:
         array[long] *= (max_norm / (lengths[lengths > max_norm] + 1e-7)).astype(array.dtype)[:, None]
-        note_write(weight, "embedding_renorm_")
+        note_write(input, "embedding_renorm_")
+    return input
 
 
 def embedding(
@@ -75,7 +76,7 @@ def embedding(
         raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
     padding = -1 if padding_idx is None else _counted(padding_idx, weight.array.shape[0])
     if max_norm is not None:
-        _renorm(weight, input, max_norm, norm_type)
+        embedding_renorm_(weight, input, max_norm, norm_type)
     if sparse:
         keep_gradient_sparse(weight, input, padding)
     return embedding_p(weight, input, padding, scale_grad_by_freq)
@@ -180,7 +181,7 @@ def embedding_bag(
             f"(got mode='{mode}')."
         )
     if max_norm is not None:
-        _renorm(weight, input, max_norm, norm_type)
+        embedding_renorm_(weight, input, max_norm, norm_type)
     padding = _counted(padding_idx, weight.array.shape[0])
     if sparse:
         keep_gradient_sparse(weight, input, padding)

@@ -26,7 +26,7 @@ from .shape import reshape_p
 Number = Any
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "ger", "inner",
+    "addbmm", "addmm", "addmv", "addmv_", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "ger", "inner",
     "kron", "matmul", "mm", "mv", "outer", "vdot",
 ]  # fmt: skip
 

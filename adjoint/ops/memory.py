@@ -16,6 +16,7 @@ from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
 from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, owner_of, storage_of
 from .arguments import shape_from
+from .shape import reshape
 
 __all__ = ["TypedStorage", "UntypedStorage", "detach", "detach_", "resize_as_"]
 
@@ -411,6 +412,24 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     _look_at(input, from_bytes(memory, old.dtype, offset, shape, strides), input.memory)
     note_write(input, "resize_")
     return input
+
+
+def resize(input: Tensor, *sizes: Any) -> Tensor:
+    """Return `input` in another shape of as many elements."""
+    warnings.warn("non-inplace resize is deprecated: call reshape()", stacklevel=2)
+    shape = shape_from(sizes)
+    if math.prod(shape) != input.array.size:
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, shape))} ({math.prod(shape)} elements in total), but the given "
+            f"tensor has a size of {'x'.join(map(str, input.array.shape))} ({input.array.size} elements). autograd's "
+            "resize can only change the shape of a given tensor, while preserving the number of elements."
+        )
+    return reshape(input, shape)
+
+
+def resize_as(input: Tensor, tensor: Tensor) -> Tensor:
+    """Return `input` in the shape of another tensor of as many elements."""
+    return resize(input, tuple(tensor.array.shape))
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:

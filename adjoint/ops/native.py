@@ -16,7 +16,7 @@ from ..core.observation import observer
 from . import bags, ctc, loss, norm
 from . import margin as margins
 from .arguments import beside
-from .bags import bilinear
+from .bags import bilinear, embedding_renorm_
 from .create import into
 from .dropout import drop, drop_alpha, kept
 from .elementwise import mul_p, sub_p
@@ -29,7 +29,7 @@ from .shape import cast_p, reshape_p
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear", "binary_cross_entropy_with_logits",
     "cosine_embedding_loss", "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding_bag",
-    "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "group_norm",
+    "embedding_renorm_", "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "group_norm",
     "hinge_embedding_loss", "instance_norm", "kl_div", "layer_norm", "margin_ranking_loss", "native_batch_norm",
     "native_dropout", "native_group_norm", "native_layer_norm", "pairwise_distance", "pdist", "poisson_nll_loss",
     "rms_norm", "triplet_margin_loss",
