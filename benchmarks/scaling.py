@@ -3,7 +3,8 @@
 The all-reduce is modelled as MPICH runs it: by recursive doubling for short messages, ``log2(p) (a + n b)``, and as a
 reduce-scatter with an all-gather for long ones, ``2 log2(p) a + 2 n b (p - 1) / p``, whichever is less. ``a`` (latency)
 and ``b`` (time for a byte) are fitted to what ``distributed.py --allreduce --json FILE`` measured on this machine, or
-given for a network. ``python benchmarks/scaling.py --measured FILE`` prints the tables of docs/scaling.md.
+given for a network. ``python benchmarks/scaling.py --measured FILE --steps FILE`` prints the tables of docs/scaling.md,
+the steps being what ``distributed.py --json FILE`` measured.
 """
 
 from __future__ import annotations
@@ -90,13 +91,22 @@ NETWORKS = {
     "100 Gbit/s InfiniBand, 2 µs": Link(2e-6, 8 / 100e9),
     "400 Gbit/s InfiniBand, 2 µs": Link(2e-6, 8 / 400e9),
 }
-# Steps as benchmarks/distributed.py measured them on one core: a third forward, two thirds backward, Adam.
+# The first two as benchmarks/distributed.py measured them; `--steps` replaces them by what it measures elsewhere.
 JOBS = [
-    Job("MNIST MLP, batch 64 a rank", 669_706, 0.0010, 0.0020, 0.0009),
-    Job("char-GPT, batch 8 a rank", 818_048, 0.0150, 0.0300, 0.0020),
+    Job("MNIST MLP, batch 64 a rank", 669_706, 0.0008, 0.0016, 0.0008),
+    Job("char-GPT, batch 8 a rank", 818_048, 0.0124, 0.0248, 0.0022),
     Job("GPT-2 small (124 M), 1 s a step", 124_000_000, 0.30, 0.60, 0.10),
     Job("7 G parameters, 20 s a step", 7_000_000_000, 6.4, 12.8, 0.8),
 ]
+
+
+def with_steps(jobs: list[Job], rows: list[dict[str, float]]) -> list[Job]:
+    """Return the jobs, the first ones with steps that take as long as was measured, in the same proportions."""
+    measured = []
+    for job, row in zip(jobs, rows, strict=False):
+        factor = row["adjoint local ms"] / 1e3 / (job.forward + job.backward + job.update)
+        measured.append(Job(*job[:2], job.forward * factor, job.backward * factor, job.update * factor))
+    return [*measured, *jobs[len(measured) :]]
 
 
 def table(link: Link) -> None:
@@ -114,7 +124,10 @@ def table(link: Link) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--measured", help="what distributed.py --allreduce --json wrote")
+    parser.add_argument("--steps", help="what distributed.py --json wrote")
     said = parser.parse_args()
+    if said.steps:
+        JOBS[:] = with_steps(JOBS, json.loads(Path(said.steps).read_text()))
     links = dict(NETWORKS)
     if said.measured:
         measured = json.loads(Path(said.measured).read_text())["adjoint"]
