@@ -154,7 +154,10 @@ def _summary_writer() -> dict[str, Any]:
 
 def _is_installed(name: str) -> bool:
     """Return whether a package is there."""
-    return importlib.util.find_spec(name) is not None
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # not even what it would be in
+        return False
 
 
 def _reduction_number(reduction: str) -> int:
@@ -192,7 +195,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
     "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
-    **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
+    **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {}, "_export.wrappers": {"mark_subclass_constructor_exportable_experimental": same},
     "_library": {}, "_utils_internal": {"get_writable_path": same, "log_export_usage": nothing},
     "_prims": {}, "_prims_common": PRIMS, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
     "_linalg_utils": {}, "_lobpcg": {}, "_VF": {}, "_classes": {}, "_custom_op": {}, "_appdirs": {}, "_environment": {},
@@ -211,6 +214,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "distributed": {},
     "export": {"register_dataclass": nothing}, "fx": {"wrap": same, "GraphModule": GraphModule}, "fx.experimental": {},
     "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.frontend": {},
+    "distributed.autograd": {"is_available": no},
     "distributed.rpc": {"is_available": no, "api": types.SimpleNamespace(_require_initialized=decorator)},
     "monitor": {}, "mps": {
         "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
@@ -288,8 +292,11 @@ ADDED: dict[str, dict[str, Any]] = {
     "": {
         **absent("torch", "PyTorchFileReader PyTorchFileWriter Graph"),
         **{f"_foreach_{name}": foreach(name) for name in FOREACH}, **QSCHEMES, **DTYPES, "Tag": Tag, "qscheme": qscheme,
-        **absent("torch", "ScriptObject parse_schema vulkan"),
-        "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "cond": _cond, "is_vulkan_available": no,
+        **absent(
+            "torch", "ScriptObject parse_schema vulkan _native_batch_norm_legit _scaled_mm _scaled_mm_v2 _chunk_cat "
+            "_unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce",
+        ),
+        "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "_disable_dynamo": decorator, "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
         "TensorType": _Symbolic, "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
     },
@@ -310,7 +317,10 @@ ADDED: dict[str, dict[str, Any]] = {
         "_list_unflatten": _list_unflatten, "is_structseq_instance": no, "is_structseq": no,
     },
     "_ops": absent("torch._ops", "HigherOrderOperator OpOverloadPacketMeta TorchBindOpOverload"),
-    "utils.data": absent("torch.utils.data", "DFIterDataPipe DataChunk IterDataPipe MapDataPipe functional_datapipe"),
+    "utils.data": {
+        **absent("torch.utils.data", "DFIterDataPipe DataChunk IterDataPipe MapDataPipe"),
+        "functional_datapipe": decorator,
+    },
     "utils.data._utils": {"HAS_NUMPY": True, "MP_STATUS_CHECK_INTERVAL": 5.0, "python_exit_status": False},
     "utils.data.dataloader": {
         **absent("torch.utils.data.dataloader", "_BaseDataLoaderIter _InfiniteConstantSampler"),

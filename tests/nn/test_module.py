@@ -481,3 +481,22 @@ def test_prefix_of_data_parallel_can_be_taken_off() -> None:
     nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
     assert list(state) == ["weight", "bias"]
     nn.Linear(1, 1).load_state_dict(state)
+
+
+def test_a_class_that_wants_to_be_asked_for_attributes_hears_of_members() -> None:
+    asked: list[str] = []
+
+    class Listening(nn.Linear):
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return super().__getattr__(name)
+
+    layer = Listening(2, 2)
+    assert layer.weight is layer._parameters["weight"] and "weight" in asked
+    other = nn.Linear(2, 2)
+    other.__class__ = Listening
+    asked.clear()
+    assert other.weight is other._parameters["weight"] and asked == ["weight"]
+    other.__class__ = nn.Linear
+    asked.clear()
+    assert other(adjoint.ones(1, 2)).shape == (1, 2) and not asked

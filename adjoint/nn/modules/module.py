@@ -206,6 +206,10 @@ class Module(Convertible):
 
     # --- Members ---
 
+    def _shows_members(self) -> bool:
+        """Return whether members are read from ``__dict__``, because no class of the module's asks to be asked."""
+        return type(self).__getattr__ is Module.__getattr__
+
     def _members(self, kind: str) -> Members:
         """Return the registry of one kind, made this module's own where it came with copied attributes."""
         members = self.__dict__.get(kind)
@@ -327,6 +331,16 @@ class Module(Convertible):
         elif name in _HOOKS and type(value) is not Hooks:
             value = hooks_of(self, value)
         object.__setattr__(self, name, value)
+        if name == "__class__":
+            self._show_members()
+
+    def _show_members(self) -> None:
+        """Let members be read as the module's class, which is a new one, wants it."""
+        own = self.__dict__
+        for kind in [kind for kind in REGISTRIES if kind in own]:
+            for name in own[kind]:
+                own.pop(name, None)
+            own[kind] = Members(self, own[kind])
 
     @staticmethod
     def _refuse(name: str, value: Any, wrong: bool, kind: str, expected: str) -> None:

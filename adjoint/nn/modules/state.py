@@ -21,15 +21,17 @@ class Members(dict[str, Any]):
 
     A parameter, buffer or child lives in `_parameters`, `_buffers` or `_modules`. Reading it through ``__getattr__``
     would cost a Python call each time, so `Members` also writes it into the module's ``__dict__``: programs that
-    change `_parameters` directly are seen, and a read costs a dict lookup.
+    change `_parameters` directly are seen, and a read costs a dict lookup. A class with a ``__getattr__`` of its own
+    wants to hear of every read, as in PyTorch: for its modules nothing is written there.
     """
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_owner", "_shown")
 
     def __init__(self, owner: Any, members: Mapping[str, Any] | None = None) -> None:
         super().__init__(members or {})
         self._owner = weakref.ref(owner)
-        owner.__dict__.update(self)
+        self._shown = owner._shows_members()
+        self._attributes().update(self)
 
     def belongs_to(self, module: Any) -> bool:
         """Return whether these are the members of `module`, not those of one it was copied from."""
@@ -37,7 +39,7 @@ class Members(dict[str, Any]):
 
     def _attributes(self) -> dict[str, Any]:
         owner = self._owner()
-        return {} if owner is None else owner.__dict__
+        return owner.__dict__ if owner is not None and self._shown else {}
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)
