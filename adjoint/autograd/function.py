@@ -6,11 +6,12 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from ..core import device, modes
+from ..core import device, modes, nodes, recorders
 from ..core.anomaly import Trail
 from ..core.inplace import check_writable, rebase
 from ..core.nodes import (
@@ -36,7 +37,6 @@ from ..core.tensor import (
     View,
     clock,
     note_write,
-    ours,
     storage_of,
     tick,
     written_ledger,
@@ -157,20 +157,22 @@ class FunctionNode(MultipleNode, FunctionCtx):
 
     # A dict for whatever the function stores; the rest are plain slots of a node. `forms` has the shape and
     # dtype of each argument that is a tensor, None for others; `asked` the edges that a pass wants.
-    __slots__ = ("__dict__", "asked", "forms", "function", "single", "to_save")
+    __slots__ = (
+        "__dict__", "_named", "asked", "dirty_tensors", "forms", "function", "non_differentiable", "single", "to_save",
+    )  # fmt: skip
 
     function: Any
     forms: list[Any]
     asked: tuple[Any, ...]
     single: bool
     to_save: tuple[Any, ...] | None
+    dirty_tensors: tuple[Any, ...]
+    non_differentiable: tuple[Any, ...]
+    _named: dict[str, Any] | None  # what the program stored under names that are slots of the node
 
     # Class attributes are the defaults of what `ctx` methods set.
     saved_for_forward: tuple[Any, ...] | None = None
-    dirty_tensors: tuple[Any, ...] = ()
-    non_differentiable: tuple[Any, ...] = ()
     materialize_grads = True
-    _named: dict[str, Any] | None = None  # what the program stored under names that are slots of the node
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
@@ -284,7 +286,10 @@ def _pack(kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpa
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
     """Call the user's backward and bring its answers to the form of the inputs."""
     if type(g) is ndarray and node.single and edges is node.edges and node._named is None:  # as nearly always
-        answers, lift = node.function.backward(node, wrap(g)), False
+        given = nodes.make()  # as `wrap` does
+        given.array = g
+        given._grad = given.lineage = given.memory = given.node = None
+        answers, lift = node.function.backward(node, given), False
     else:
         answers, lift = _asked(node, g, edges)
     if type(answers) is not tuple:
@@ -327,7 +332,7 @@ def _asked(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, bool]:
 
 
 def _zeros(meta: Any) -> Any:
-    shape, dtype, kind = meta
+    shape, dtype, kind = meta if len(meta) > 2 else (*meta, ndarray)
     hosted = kind is np.ndarray or issubclass(kind, Payload)
     module = np if hosted else device.array_module(device.device("cuda"))
     return wrap(module.zeros(shape, dtype))
@@ -541,10 +546,12 @@ def _apply(
     ctx.op = op
     ctx.forms = forms
     ctx.edges = ctx.asked = ahead = tuple(edges) if recording else (None,) * len(edges)
-    ctx.to_save = ctx.saved = ctx.targets = ctx.extra = ctx.code = ctx.single = ctx.metas = None
+    ctx.to_save = ctx.saved = ctx.targets = ctx.extra = ctx.code = ctx.single = ctx.metas = ctx._named = None
+    ctx.dirty_tensors = ctx.non_differentiable = ()
     if grad:  # modes.set_grad(False), without its call
         off.append(None)
-        local.grad = False
+        switches = local.__dict__
+        switches["grad"] = False
     try:
         if splits:
             raw = forward(*args, **kwargs)
@@ -557,14 +564,14 @@ def _apply(
             raw = forward(ctx, *args)
     finally:
         if grad:
-            local.grad = True
+            switches["grad"] = True
             off.pop()
     if not (
         ctx.op is op and ctx.targets is ctx.extra is ctx.code is ctx.single is ctx.metas is None
         and ctx.edges is ahead and ctx.asked is ahead and ctx.function is cls and ctx.forms is forms
     ):  # fmt: skip
         _set_apart(ctx, {"op": op, "edges": ahead, "asked": ahead, "function": cls, "forms": forms})
-    # The usual case, inlined: one fresh tensor of real numbers, nothing on ctx but what was saved.
+    # The usual case, inlined: one fresh tensor of real numbers that nobody holds besides what was saved.
     if (
         recording
         and isinstance(raw, TensorBase)
@@ -572,19 +579,24 @@ def _apply(
         and raw.lineage is None
         and not modes.unusual
         and ((d := raw.array.dtype) is f32 or d is f64)
-        and not ctx.__dict__
-        and not _is_one_of(raw, args)
+        and not ctx.dirty_tensors
+        and not ctx.non_differentiable
+        and ((references := getrefcount(raw)) <= _UNSHARED or _is_only_saved(raw, references, ctx.to_save))
     ):
         array = raw.array
+        shape, form = array.shape, forms[0]
         ctx.single = True
-        ctx.metas = ((array.shape, d, type(array)),)
+        if form is not None and form[0] == shape and form[1] is d and type(array) is ndarray:
+            ctx.metas = (form,)  # fewer objects for the garbage collector
+        else:
+            ctx.metas = ((shape, d, type(array)),)
         frame = getframe(2)
         code = frame.f_code
-        while code.co_filename in ours:
-            frame = frame.f_back  # type: ignore[assignment]
-            code = frame.f_code
-        ctx.code = code
-        ctx.lasti = frame.f_lasti
+        if code is recorders.program:
+            ctx.code = code
+            ctx.lasti = frame.f_lasti
+        else:
+            ctx.code, ctx.lasti = recorders.outside(frame)
         ctx.stamp = tick()
         raw.node = ctx
         if ctx.to_save:
@@ -626,21 +638,24 @@ def _call_backward(node: Any, tensors: Any) -> Any:
             setattr(node, name, value)
 
 
+def _references_to_local() -> int:
+    value = object()
+    return getrefcount(value)
+
+
+_UNSHARED = _references_to_local()  # of what only a local variable holds; interpreters count differently
+
+
+def _is_only_saved(raw: Any, references: int, to_save: tuple[Any, ...] | None) -> bool:
+    """Return whether all references to an output but the caller's are from what was saved for backward."""
+    return references - sum(t is raw for t in to_save or ()) <= _UNSHARED
+
+
 def _is_one_of(value: Any, args: tuple[Any, ...]) -> bool:
     for a in args:  # noqa: SIM110 - a generator costs more than the loop
         if a is value:
             return True
     return False
-
-
-def _locate(ctx: Any) -> None:
-    frame = getframe(3)
-    code = frame.f_code
-    while code.co_filename in ours:
-        frame = frame.f_back  # type: ignore[assignment]
-        code = frame.f_code
-    ctx.code = code
-    ctx.lasti = frame.f_lasti
 
 
 def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
@@ -651,7 +666,7 @@ def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
     own = False
     for t in tensors:
         if isinstance(t, TensorBase):
-            if t.memory is not None and type(t.memory) is InferenceStorage:
+            if modes.inferred and type(t.memory) is InferenceStorage:
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
                     "normal tensor and use it in autograd."
@@ -685,7 +700,7 @@ def _output_index(ctx: Any, t: Any) -> int | None:
         return 0
     if type(node) is Output and node.edges[0] is ctx:
         return node.index
-    if node is STALE and any(t is d for d in ctx.__dict__.get("dirty_tensors", ())):
+    if node is STALE and any(t is d for d in ctx.dirty_tensors):
         return 0
     return None
 
@@ -703,7 +718,7 @@ class _Outputs:
         """Connect the outputs to the node and let it keep what was saved."""
         ctx, values = self.ctx, self.values
         attributes = ctx.__dict__
-        dirty = attributes.get("dirty_tensors", ())
+        dirty = ctx.dirty_tensors
         for t in dirty:
             self._check_dirty(t, recording)
             note_write(t, ctx.op.title)
@@ -714,9 +729,9 @@ class _Outputs:
         ctx.metas = tuple(
             [(v.array.shape, v.array.dtype, type(v.array)) if isinstance(v, TensorBase) else None for v in values]
         )
-        _locate(ctx)
+        ctx.code, ctx.lasti = recorders.outside(getframe(2))
         ctx.stamp = tick()
-        plain = not dirty and "non_differentiable" not in attributes
+        plain = not dirty and not ctx.non_differentiable
         for i, v in enumerate(values):
             if isinstance(v, TensorBase):
                 usual = plain and v.node is None and v.lineage is None and v.array.dtype.kind == "f"
@@ -802,8 +817,7 @@ class _Outputs:
                 attributes[name] = _without_cycle(ctx, value)
                 if not isinstance(type(ctx).__dict__.get(name), _OwnOutput):
                     setattr(type(ctx), name, _OwnOutput(name))
-        attributes.pop("dirty_tensors", None)
-        attributes.pop("non_differentiable", None)
+        ctx.dirty_tensors = ctx.non_differentiable = ()
 
     def _pack_saved(self) -> None:
         ctx = self.ctx
