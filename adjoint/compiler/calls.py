@@ -11,8 +11,6 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..kernels import blas, threads
 from ..kernels.products import LARGE
 
@@ -22,115 +20,89 @@ _prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # lets go of the interpret
 
 
 class Call:
-    """Machine code and its block of words; `places` are those of arrays that are new in every run."""
+    """Machine code and its block of words; `slots` are the places of arrays that are new in every run."""
 
-    __slots__ = ("address", "arrays", "block", "function", "places", "run")
+    __slots__ = ("address", "arrays", "block", "function", "run", "slots")
 
     def __init__(self, function: int, arrays: tuple[Any, ...], words: tuple[int, ...] = ()) -> None:
         self.function, self.arrays = function, arrays
-        self.places = [i for i, a in enumerate(arrays) if a is NEW]
-        self.block = (ctypes.c_int64 * (len(arrays) + len(words)))(*[0 if a is NEW else id(a) for a in arrays], *words)
+        self.block = _block([0 if a is NEW else id(a) for a in arrays], words)
+        self.slots = [[(self.block, i)] for i, a in enumerate(arrays) if a is NEW]
         self.address = ctypes.addressof(self.block)
         self.run = _prototype(function)
 
     def __call__(self, *new: Any) -> None:
         """Run, on arrays that take the open places."""
-        block = self.block
-        for place, array in zip(self.places, new):
-            block[place] = id(array)
+        for slot, array in zip(self.slots, new):
+            for block, place in slot:
+                block[place] = id(array)
         self.run(self.address)
 
 
-class Row:
+class Row(Call):
     """Calls that run one after the other."""
 
-    __slots__ = ("address", "block", "calls", "places", "run")
+    __slots__ = ()
 
     def __init__(self, runner: int, *calls: Call) -> None:
-        self.calls = calls
-        pairs = [word for call in calls for word in (call.function, call.address)]
-        self.block = (ctypes.c_int64 * (len(pairs) + 1))(len(calls), *pairs)
-        self.address = ctypes.addressof(self.block)
-        self.places = [(call.block, place) for call in calls for place in call.places]
-        self.run = _prototype(runner)
-
-    def __call__(self, *new: Any) -> None:
-        """Run, on arrays that take the open places of all calls."""
-        for (block, place), array in zip(self.places, new):
-            block[place] = id(array)
-        self.run(self.address)
+        super().__init__(runner, (), (len(calls), *(word for c in calls for word in (c.function, c.address))))
+        self.arrays, self.slots = calls, [slot for call in calls for slot in call.slots]
 
 
-class Shared(Call):
-    """A loop whose first range threads share: its last two words say from where to where."""
+class Team(Call):
+    """A loop whose first range threads share: the last two words of a block say from where to where.
 
-    __slots__ = ("least", "size")
+    Threads are those of OpenMP, where oneDNN is there: its own, so that none waits for cores that others hold by
+    spinning. Elsewhere they are ours, and Python calls them. Arrays at the places `apart` have a part for each piece.
+    """
 
-    def __init__(self, function: int, arrays: tuple[Any, ...], size: int, least: int) -> None:
-        super().__init__(function, arrays, (0, size))
-        self.size, self.least = size, least
+    __slots__ = ("blocks",)
 
-    def __call__(self, *new: Any) -> None:
-        """Run in pieces, on arrays that take the open places."""
-        for place, array in zip(self.places, new):
-            self.block[place] = id(array)
-        threads.share(self.piece, self.size, self.least)
+    def __init__(
+        self, function: int, arrays: tuple[Any, ...], size: int, least: int, apart: tuple[int, ...], openmp: Any
+    ) -> None:
+        count = pieces(size, least)
+        parts = [tuple(a[k, ...] if i in apart else a for i, a in enumerate(arrays)) for k in range(count)]
+        bounds = [size * k // count for k in range(count + 1)]
+        self.blocks = [_block([0 if a is NEW else id(a) for a in p], bounds[k : k + 2]) for k, p in enumerate(parts)]
+        addresses = [ctypes.addressof(block) for block in self.blocks]
+        if openmp is None:
+            super().__init__(function, ())
+            self.run = lambda _: threads.share(self._run_pieces, count)  # type: ignore[assignment]
+        else:
+            runner, *words = openmp
+            super().__init__(runner, (), (*words, count, function, *addresses))
+        self.arrays = (*arrays, *parts)
+        self.slots = [[(block, i) for block in self.blocks] for i, a in enumerate(arrays) if a is NEW]
 
-    def piece(self, start: int, stop: int) -> None:
-        """Run from an index to another."""
-        block = type(self.block).from_buffer_copy(self.block)
-        block[-2], block[-1] = start, stop
-        self.run(ctypes.addressof(block))
+    def _run_pieces(self, first: int, last: int) -> None:
+        run = _prototype(self.function)
+        for block in self.blocks[first:last]:
+            run(ctypes.addressof(block))
 
 
-class Pieces:
-    """A loop in pieces that each reduce into arrays of their own, which are then put together."""
+def _block(addresses: list[int], words: Any) -> Any:
+    return (ctypes.c_int64 * (len(addresses) + len(words)))(*addresses, *words)
 
-    def __init__(self, function: int, arrays: tuple[Any, ...], late: dict[int, Any], size: int, least: int) -> None:
-        count = max(1, min(threads.count, size // least))
-        bounds = [size * i // count for i in range(count + 1)]
-        self.arrays = arrays
-        self.places = [i for i, a in enumerate(arrays) if a is NEW]
-        self.late = [(i, combine, np.empty((count, *shape), dtype)) for i, (combine, shape, dtype) in late.items()]
-        self.calls = []
-        for k in range(count):
-            given = list(arrays)
-            for i, _, parts in self.late:
-                given[i] = parts[k, ...]
-            self.calls.append(Call(function, tuple(given), (bounds[k], bounds[k + 1])))
 
-    def __call__(self, *new: Any) -> None:
-        """Run, on arrays that take the open places."""
-        given = dict(zip(self.places, new))
-        for call in self.calls:
-            for place in call.places:
-                call.block[place] = id(given[place])
-        threads.share(self._run, len(self.calls))
-        for i, combine, parts in self.late:
-            combine.reduce(parts, 0, None, given.get(i, self.arrays[i]))
-
-    def _run(self, first: int, last: int) -> None:
-        for call in self.calls[first:last]:
-            call.run(call.address)
+def pieces(size: int, least: int) -> int:
+    """Return in how many pieces threads share a range."""
+    return max(1, min(threads.count, size // least))
 
 
 class Loop:
     """The machine code of a loop; calling it with arrays binds it to them."""
 
-    def __init__(self, function: int) -> None:
-        self.function = function
+    def __init__(self, function: int, openmp: Any) -> None:
+        self.function, self.openmp = function, openmp
 
     def __call__(self, *arrays: Any) -> Call:
         """Return a call of the loop."""
         return Call(self.function, arrays)
 
-    def shared(self, size: int, least: int, *arrays: Any) -> Shared:
+    def shared(self, size: int, least: int, apart: tuple[int, ...], *arrays: Any) -> Team:
         """Return a call whose first range threads share."""
-        return Shared(self.function, arrays, size, least)
-
-    def pieces(self, late: dict[int, Any], size: int, least: int, *arrays: Any) -> Pieces:
-        """Return a call in pieces that reduce apart; `late` says into which arrays, and by which ufunc."""
-        return Pieces(self.function, arrays, late, size, least)
+        return Team(self.function, arrays, size, least, apart, self.openmp())
 
 
 class Product:
@@ -189,6 +161,64 @@ turn:
   %given = load ptr, ptr %given.at
   call void %function(ptr %given)
   %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %turn, label %done
+done:
+  ret void
+}}
+"""
+# The code behind a `Team`; its block: the word that says whether OpenMP's threads are there, functions of OpenMP's, the
+# number of pieces, their function, and a block for each.
+TEAM = """
+define void @{symbol}(ptr %block) nounwind {{
+  %there.at = load ptr, ptr %block
+  %there = load i64, ptr %there.at
+  %count.at = getelementptr i8, ptr %block, i64 32
+  %count = load i64, ptr %count.at
+  %several = icmp sgt i64 %count, 1
+  %alive = icmp ne i64 %there, 0
+  %share = and i1 %several, %alive
+  br i1 %share, label %together, label %alone
+together:
+  %parallel.at = getelementptr i8, ptr %block, i64 8
+  %parallel = load ptr, ptr %parallel.at
+  %threads = trunc i64 %count to i32
+  call void %parallel(ptr @{symbol}_member, ptr %block, i32 %threads, i32 0)
+  ret void
+alone:
+  call void @{symbol}_pieces(ptr %block, i64 0, i64 1)
+  ret void
+}}
+
+define internal void @{symbol}_member(ptr %block) nounwind {{
+  %number.at = getelementptr i8, ptr %block, i64 16
+  %number = load ptr, ptr %number.at
+  %all.at = getelementptr i8, ptr %block, i64 24
+  %all = load ptr, ptr %all.at
+  %mine = call i32 %number()
+  %members = call i32 %all()
+  %first = zext i32 %mine to i64
+  %step = zext i32 %members to i64
+  call void @{symbol}_pieces(ptr %block, i64 %first, i64 %step)
+  ret void
+}}
+
+define internal void @{symbol}_pieces(ptr %block, i64 %first, i64 %step) nounwind {{
+entry:
+  %count.at = getelementptr i8, ptr %block, i64 32
+  %count = load i64, ptr %count.at
+  %function.at = getelementptr i8, ptr %block, i64 40
+  %function = load ptr, ptr %function.at
+  %any = icmp slt i64 %first, %count
+  br i1 %any, label %turn, label %done
+turn:
+  %i = phi i64 [ %first, %entry ], [ %next, %turn ]
+  %at = mul i64 %i, 8
+  %after = add i64 %at, 48
+  %given.at = getelementptr i8, ptr %block, i64 %after
+  %given = load ptr, ptr %given.at
+  call void %function(ptr %given)
+  %next = add i64 %i, %step
   %more = icmp slt i64 %next, %count
   br i1 %more, label %turn, label %done
 done:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..kernels import team
 from ..kernels.sources import folder, inlined, replace_file
 from . import calls
 
@@ -38,7 +39,14 @@ class Code:
             return Writer(source, kinds, symbol, NAMES).module
 
         function = self._find((source, tuple(kinds)), module)
-        return self.bindable.setdefault(function, calls.Loop(function))
+        return self.bindable.setdefault(function, calls.Loop(function, self.openmp))
+
+    def openmp(self) -> tuple[int, ...] | None:
+        """Return the code behind a team and what it asks for, None where OpenMP's threads are not oneDNN's too."""
+        words = team.words()
+        if words is None:
+            return None
+        return self._find("team", lambda symbol: calls.TEAM.format(symbol=symbol)), *words
 
     def row(self, *given: calls.Call) -> calls.Row:
         """Return calls as one that runs them one after the other."""

@@ -316,3 +316,29 @@ def function_text(nests: list[Nest], arrays: list[str], threaded: bool) -> str:
     given = [*arrays, "start", "stop"] if threaded else arrays
     body = [f"    {text}" for nest in nests for text in nest.text()]
     return "\n".join([f"def kernel({', '.join(given)}):", *body, ""])
+
+
+def combining_text(name: str, dtype: Any) -> str:
+    """Return the source of a function that reduces rows to one, as threads have made them."""
+    lines = [
+        "def kernel(x0, x1):",
+        "    n0 = x1.shape[0]",
+        "    n1 = x0.shape[0]",
+        "    for i0 in range(n0):",
+        f"        s0 = np.{dtype.name}({REDUCTIONS[name]})",
+        "        for i1 in range(n1):",
+        "            l0 = x0[i1, i0]",
+        f"            s0 = {reducing(name, 's0', 'l0')}",
+        "        x1[i0] = s0",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def copying_text(rank: int, threaded: bool) -> str:
+    """Return the source of a function that copies an array."""
+    lines = [f"def kernel(x0, x1{', start, stop' if threaded else ''}):"]
+    for axis in range(rank):
+        bounds = "start, stop" if threaded and not axis else f"x1.shape[{axis}]"
+        lines.append("    " * (axis + 1) + f"for i{axis} in range({bounds}):")
+    index = ", ".join(f"i{axis}" for axis in range(rank)) or "()"
+    return "\n".join([*lines, "    " * (rank + 1) + f"x1[{index}] = x0[{index}]", ""])

@@ -16,13 +16,14 @@ import numpy as np
 from ..core import device as devices
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
+from ..kernels import threads
 from ..kernels.products import LARGE, dot_into
-from .calls import NEW, Product
+from .calls import NEW, Product, pieces
 from .decomposition import decompose
 from .expressions import name_of
 from .fusion import Fusion, Phases, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
-from .loops import Kind, Nest, function_text
+from .loops import Kind, Nest, combining_text, copying_text, function_text
 from .memory import shared_blocks
 from .replay import answer_of
 from .simplification import simplify
@@ -30,6 +31,8 @@ from .simplification import simplify
 _VIEWED = 3  # views of an argument, from which on it is copied to a place of its own, if it is small
 _SMALL_BYTES = 1 << 18
 _ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
+_RESHAPING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered"))
+COPIED = tuple(np.dtype(name) for name in ("float32", "float64", "bool", "int8", "int32", "int64"))
 THREADED = 32_768  # elements from which on threads share a loop
 
 
@@ -45,7 +48,7 @@ class Program:
         self.fusion = Fusion(graph)
         self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW}
         if kernels is not None:
-            self.env["row"] = kernels.row
+            self.env.update(row=kernels.row, pieces=pieces)
         self.buffers: list[tuple[str, Value]] = []  # made once
         self.spans: dict[Value, list[int]] = {}  # from which part of the body to which a buffer is in use
         self.holders: dict[Value, list[Value]] = {}  # what a library returned, and what it may be a view of
@@ -92,6 +95,8 @@ class Program:
                     self._emit_on_gpu(unit)
                     continue
                 if self.kernels is not None and unit.size < THREADED:
+                    if any(self._waits(v, pending) and self._must_copy(v) for v in unit.inputs()):
+                        self._flush(pending)
                     pending.append(unit)
                     continue
                 self._flush(pending)
@@ -139,6 +144,17 @@ class Program:
         while v in self.fusion.views:
             v = self.fusion.views[v].operands[0]
         return any(v in region.made for region in pending)
+
+    def _must_copy(self, v: Value) -> bool:
+        """Return whether a look at a value that loops will make is no view, but a copy of its elements."""
+        chain = []
+        while v in self.fusion.views:
+            chain.append(self.fusion.views[v])
+            v = chain[-1].operands[0]
+        seen = root = np.empty(v.shape, v.dtype)
+        for line in reversed(chain):
+            seen = np.asarray(line.op.kernel(seen, *line.params))
+        return not np.may_share_memory(seen, root)
 
     def _declare(self, v: Value, name: str, strides: tuple[int, ...], fixed: bool) -> str:
         self.names[v] = name
@@ -214,10 +230,49 @@ class Program:
         elif operand in self.early and not self.gpu and (np.may_share_memory(before, after) or self._is_given(operand)):
             self.first.append(f"{name} = {text}")
             self.early.add(v)
-        else:  # a reshape that must copy
+        elif self._only_reshapes(line):  # and must copy
+            return self._copied(v, operand)
+        else:
             self._where(v.device).append(f"{name} = {text}")
         self.names[v], self.strides[v] = name, after.strides
         return name
+
+    def _only_reshapes(self, line: Line) -> bool:
+        """Return whether a line only gives elements another shape, and a loop can copy them."""
+        out, x = line.outputs[0], line.operands[0] if line.operands else None
+        if self.kernels is None or self.gpu or isinstance(line.op, Step) or line.op.name not in _RESHAPING:
+            return False
+        alike = isinstance(x, Value) and x.dtype == out.dtype and x.size == out.size > 0
+        return alike and out.dtype in COPIED and bool(out.shape)
+
+    def _copied(self, v: Value, source: Value) -> str:
+        """Give a value the elements of another, in order, in a buffer; return its name."""
+        self.fusion.views.pop(v, None)
+        self._touch(source)
+        name = self._buffer(v)
+        self.samples.pop(v, None)
+        seen = f"{name}_as_{'x'.join(map(str, source.shape))}"
+        text, fixed = f"{name}.reshape({source.shape})", v in self.fixed
+        if fixed:
+            self.prelude[seen] = text
+        there = self._sample(v).reshape(source.shape)
+        self._copy(
+            (self.names[source], source in self.fixed), self._sample(source), (seen if fixed else text, fixed), there
+        )
+        return name
+
+    def _copy(self, source: tuple[str, bool], before: Any, target: tuple[str, bool], after: Any) -> None:
+        """Write a call that copies elements between arrays of one shape, laid out as two samples are."""
+        kinds = [_kind_of(a, memory) for memory, a in enumerate((before, after))]
+        threaded = after.size >= THREADED
+        kernel = self._object(self.kernels.loop(copying_text(after.ndim, threaded), kinds), "copy")
+        operands = [source, target]
+        if not threaded:
+            self._append_native(_Native(kernel, operands), "run", True)
+            return
+        least = max(1, THREADED // 2 // max(after.size // len(after), 1))
+        call = _Native(f"{kernel}.shared", operands, [str(len(after)), str(least), "()"])
+        self._append_native(call, "share", self.kernels.openmp() is not None)
 
     def _touch(self, v: Value) -> None:
         """Note that a value is in use where the body has come to."""
@@ -279,6 +334,8 @@ class Program:
         operands = [
             self._array(o) if isinstance(o, Value) else _literal(o) or self._object(o, "p") for o in line.operands
         ]
+        for v in line.inputs:  # again: copies of others may have been written since
+            self._touch(v)
         note = f"  # {line.op.name}"
         out = line.outputs[0]
         if not isinstance(line.op, Step) and line.op.name in ("mm", "bmm") and _multiplies(line):
@@ -305,6 +362,9 @@ class Program:
             call = self._object(_Raw(line), line.op.name)
         for v in line.outputs:
             self.holders[v] = line.inputs
+        if self._only_reshapes(line):
+            self._copied(out, line.operands[0])
+            return
         made = [
             self._declare(v, f"r{v.number}", v.strides if self.gpu else _row_major(v.shape, v.dtype.itemsize), False)
             for v in line.outputs
@@ -339,8 +399,14 @@ class Program:
         name = self._buffer(out)
         if sum(o.size for o in line.operands) < math.prod(shape):
             self.body.append(f"{name}[...] = 0")
-        for index, piece in zip(indexes, operands, strict=True):
-            self.body.append(f"{name}[{self._object(index, 'at')}] = {piece}  # assemble")
+        for i, (index, piece, v) in enumerate(zip(indexes, operands, line.operands, strict=True)):
+            if self.kernels is None or out not in self.fixed or v.dtype not in COPIED or not v.shape:
+                self.body.append(f"{name}[{self._object(index, 'at')}] = {piece}  # assemble")
+                continue
+            part = f"{name}_{i}"
+            self.prelude[part] = f"{name}[{self._object(index, 'at')}]"
+            there = self._sample(out)[index]
+            self._copy((piece, v in self.fixed), self._sample(v).reshape(there.shape), (part, True), there)
 
     def _constants(self, line: Line, operands: list[str]) -> list[str]:
         """Return operands with numbers as arrays of the dtype that the line computes in."""
@@ -447,12 +513,10 @@ class Program:
         memories: dict[Value, int] = {}
         kinds = []
         for v, shape in given:
-            root, item = self._root(v), v.dtype.itemsize
-            strides = self._sample(v).reshape(shape).strides
+            root = self._root(v)
             # What a library has returned may lie where another array does.
             memory = None if self.names[root].startswith("r") else memories.setdefault(root, len(memories))
-            unit = tuple(i for i, step in enumerate(strides) if step == item)
-            kinds.append(Kind(v.dtype.name, len(shape), strides == _row_major(shape, item), unit, memory))
+            kinds.append(_kind_of(self._sample(v).reshape(shape), memory))
         return kinds
 
     def _whole(self, v: Value) -> tuple[Value, tuple[int, ...]] | None:
@@ -470,20 +534,34 @@ class Program:
         return parent, (*starts, *(0,) * (len(parent.shape) - len(starts)))
 
     def _share(self, kernel: str, operands: list[tuple[str, bool]], given: list[Any], nest: Nest) -> None:
-        """Write a call of one nest whose first loop threads share."""
+        """Write a call of one nest whose first loop threads share; what they reduce is put together afterwards."""
         size = nest.sizes[0] if nest.sizes else 1
         least = max(1, THREADED // 2 // max(math.prod(nest.sizes[1:]), 1))
-        late = {
-            i: (_COMBINED[name_of(nest.region.made[v])], shape, v.dtype)
-            for i, (v, shape) in enumerate(given)
-            if v in nest.region.late
-        }
-        numbers = [str(size), str(least)]
-        if late:
-            call = _Native(f"{kernel}.pieces", operands, [self._object(late, "late"), *numbers])
-        else:
-            call = _Native(f"{kernel}.shared", operands, numbers)
-        self.body.append(self._run_text("share", call.text, [call]))
+        late = [i for i, (v, _) in enumerate(given) if v in nest.region.late]
+        for i in late:
+            v, shape = given[i]
+            parts = f"parts_{v.number}"
+            kind = self._object(v.dtype, v.dtype.name)
+            self.prelude[parts] = f"np.empty((pieces({size}, {least}), {math.prod(shape)}), {kind})"
+            self.prelude[f"{parts}_shaped"] = f"{parts}.reshape({(-1, *shape)})"
+            operands[i] = f"{parts}_shaped", True
+        numbers = [str(size), str(least), repr(tuple(late))]
+        self._append_native(_Native(f"{kernel}.shared", operands, numbers), "share", self.kernels.openmp() is not None)
+        for i in late:
+            v, shape = given[i]
+            self._combine(v, shape, name_of(nest.region.made[v]))
+
+    def _combine(self, v: Value, shape: tuple[int, ...], name: str) -> None:
+        """Write a call that puts together what threads have reduced, each for itself."""
+        flat = (math.prod(shape),)
+        kinds = [Kind(v.dtype.name, rank, True, (rank - 1,), rank) for rank in (2, 1)]
+        loop = self.kernels.loop(combining_text(name, v.dtype), kinds)
+        operands = [(f"parts_{v.number}", True), (self._shaped(v, flat), v in self.fixed)]
+        self._append_native(_Native(self._object(loop, "combine"), operands), "run", True)
+
+    def _append_native(self, call: _Native, hint: str, joins: bool) -> None:
+        """Write a call of machine code, into a row where it may join others."""
+        self.body.append(call if joins else self._run_text(hint, call.text, [call]))
 
     def _run_text(self, hint: str, text: str, calls: list[_Native]) -> str:
         """Bind calls once under a name, and return the text that runs them, with what is new in every run."""
@@ -539,6 +617,8 @@ class Program:
             while root in self.fusion.views:
                 root = self.fusion.views[root].operands[0]
             held.append((self._array(target), f"{source}.copy()" if root in inputs else source))
+        for _, value in pairs:
+            self._touch(value)
         places = [self._where(value.device) for _, value in pairs]
         for i, (_, source) in enumerate(held):
             if source.endswith(".copy()"):
@@ -559,6 +639,8 @@ class Program:
                 returned.append(f"{self._object(_own, 'own')}({', '.join((name, *seen))})")
             else:
                 returned.append(name if mine else f"{name}.copy()")
+        for v in self.left:
+            self._touch(v)
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
         given = ", ".join(f"a{v.number}" for v in graph.arguments)
         body = [*self.first, *self._joined(self.body)]
@@ -603,6 +685,7 @@ class Program:
                 )
             bound.append((reference, tensor, array))
         self.bound = bound
+        self.crowd = threads.count
         env.update({self.names[reference.value]: array for reference, _, array in bound})
         if "program" not in env:
             env.update(self._arrays())
@@ -626,6 +709,8 @@ class Program:
 
     def is_bound(self) -> bool:
         """Return whether the outside tensors still hold the arrays that the program works on."""
+        if self.crowd != threads.count:
+            return False
         for reference, tensor, array in self.bound:
             if reference.attribute == "number":
                 now = held(*reference.tensor)
@@ -651,9 +736,6 @@ class _Native:
         """The text that binds it to what is there once."""
         given = [text if fixed else "new" for text, fixed in self.operands]
         return f"{self.name}({', '.join((*self.numbers, *given))})"
-
-
-_COMBINED = {"sum": np.add, "amax": np.maximum, "amin": np.minimum}
 
 
 class _Guard:
@@ -685,6 +767,13 @@ class _Raw:
         if isinstance(result, tuple | list):
             return tuple(r.array if isinstance(r, TensorBase) else r for r in result)
         return result.array if isinstance(result, TensorBase) else result
+
+
+def _kind_of(array: Any, memory: int | None) -> Kind:
+    """Return what loops may rely on of an array that is laid out as this one."""
+    item = array.dtype.itemsize
+    unit = tuple(i for i, step in enumerate(array.strides) if step == item)
+    return Kind(array.dtype.name, array.ndim, array.strides == _row_major(array.shape, item), unit, memory)
 
 
 def _all_in_order(arrays: Any) -> Any:

@@ -342,3 +342,17 @@ def test_loops_over_parts() -> None:
         return (torch.randn(6, 12),)
 
     compare(step, arguments, [weight])
+
+
+def test_a_turned_result_is_copied_after_it_is_computed() -> None:
+    weights = torch.arange(6.0)
+
+    def function(x: Any) -> Any:
+        turned = (x.exp().t().contiguous().view(6) * weights).view(3, 2)
+        return turned.t().contiguous().view(6) + 1, turned.t().contiguous().view(6).sum()
+
+    compiled = torch.compile(function)
+    for _ in range(3):
+        x = torch.randn(2, 3)
+        for found, expected in zip(compiled(x), function(x), strict=True):
+            torch.testing.assert_close(found, expected)
