@@ -17,8 +17,10 @@ from ..autograd.grad_mode import enable_grad
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.nodes import wrap
+from ..core.payload import Payload
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of, written_ledger
 from ..hooks import RemovableHandle
+from ..ops import create
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -403,6 +405,8 @@ def scalar(value: float) -> Any:
 
 def zeros_like(p: Any) -> Any:
     """Return a tensor of zeros in memory of its own, laid out as a parameter's."""
+    if isinstance(p.array, Payload):  # without elements, or inside a transform
+        return create.zeros_like(p.detach())
     return wrap(module_of(p.array).zeros_like(p.array))
 
 

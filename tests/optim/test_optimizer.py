@@ -441,3 +441,13 @@ def test_steps_as_functions_equal_torchs(name: str) -> None:
     assert list(own.parameters) == list(signature.parameters)
     for a, b in zip(theirs, ours, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_parameters_without_elements_can_be_stepped(name: str) -> None:
+    layer = adjoint.nn.Linear(3, 4, device="meta")
+    optimizer = getattr(adjoint.optim, name)(layer.parameters(), lr=0.1, **OPTIONS.get(name, {}))
+    layer(adjoint.ones(2, 3, device="meta")).sum().backward()
+    optimizer.step()
+    kept = [v for v in optimizer.state[layer.weight].values() if v.ndim]
+    assert layer.weight.is_meta and all(v.is_meta and v.shape == (4, 3) for v in kept)
