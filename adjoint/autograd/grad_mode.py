@@ -65,7 +65,7 @@ class _Context:
         return wrapper  # type: ignore[return-value]
 
 
-def _wrapped_generator(context: Callable[[], Any], function: Any) -> Any:
+def _wrapped_generator(context: Callable[[], Any], function: F) -> F:
     """Wrap a generator so that its body, and only its body, runs in the mode."""
 
     @functools.wraps(function)
@@ -90,7 +90,7 @@ def _wrapped_generator(context: Callable[[], Any], function: Any) -> Any:
         except StopIteration as stop:
             return stop.value
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]
 
 
 class _Steps:
@@ -118,12 +118,12 @@ class _Steps:
                 raised = error
 
 
-def _wrapped_coroutine(context: Callable[[], Any], function: Any) -> Any:
+def _wrapped_coroutine(context: Callable[[], Any], function: F) -> F:
     @functools.wraps(function)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         return await _Steps(context, function(*args, **kwargs))
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]
 
 
 class _GradContext(_Context):

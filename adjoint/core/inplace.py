@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
 from .nodes import Node, Special, differentiable, extra_of, hidden, registry, verify_kept, wrap
 from .overrides import answered, plain
 from .payload import Payload, top_payload
-from .primitive import Op, build_node, explained, quietly, refuse_new_nan
+from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan
 from .promotion import convert, float32_constants, float64_constants, result_type
 from .tensor import (
     STALE,
@@ -39,9 +40,9 @@ from .views import edge_of, refused_view, replayed
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
 
-def inplace(primitive: Callable[..., Any]) -> Callable[..., Any]:
+def inplace(primitive: Primitive) -> Callable[..., Tensor]:
     """Return the in-place form of a primitive: writes into its first input and returns it."""
-    op: Op = primitive.op  # type: ignore[attr-defined]
+    op = primitive.op
     arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
     simple = not op.view and not op.outputs and (arity == 1 or op.promotes is True or op.into is not None)
 

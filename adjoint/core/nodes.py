@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..errors import FreedGraphError, InPlaceError, place
 from ..hooks import RemovableHandle
 from . import device, modes
@@ -105,7 +106,7 @@ class Node:
         if type(saved) is not tuple:
             saved = unpacked(self)
         owners = (*self.edges, self) if self.targets is None else ()
-        tensors = []
+        tensors: list[Any] = []
         for kept, indexes in zip(saved, self.op.keeps):
             if type(kept) is ndarray and indexes[0] < len(owners):  # as nearly always
                 tensors.append(wrap(kept, owners[indexes[0]]))
@@ -295,9 +296,9 @@ def _lift_one(node: Node, value: Any, index: int) -> Any:
     return wrap(value, edge)
 
 
-def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Any:
+def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Tensor:
     """Return a tensor that holds `array`, with the given history and storage."""
-    out = make()
+    out: Tensor = make()
     out.array = array if type(array) is ndarray else settle(array)
     out.node = node
     out.memory = storage

@@ -12,10 +12,11 @@ import copy
 import sys
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from .._typing import Tensor
 from ..errors import describe, place
 from . import device, modes
 from .anomaly import Trail, has_nan
@@ -157,7 +158,7 @@ class Op:
         self.cuda = cuda
         self.keeps_outputs = keeps_outputs  # of several outputs, those that `out` means in a rule; None: all
         self.gpu_twin: Op | None = None
-        self.sums = False  # whether rules add up many products: on the host, half precision does that in single
+        self.sums: bool = False  # whether rules add up many products: on the host, half precision does that in single
         self.half_twin: Op | None = None
         self.node: Any = type(
             self.title, (MultipleNode if outputs else Node,), {"__slots__": (), "__module__": "adjoint"}
@@ -245,6 +246,16 @@ class Op:
 
     def __repr__(self) -> str:
         return f"{self.name}_p({', '.join((*self.inputs, *self.params))})"
+
+
+class Primitive(Protocol):
+    """What a recorder returns: rules call it with arrays, but checkers see what public functions make of it."""
+
+    op: Op
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Compute, and record where a gradient can flow."""
+        ...
 
 
 def _names_after_g(rule: Callable[..., Any]) -> list[str]:

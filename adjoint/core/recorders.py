@@ -9,7 +9,7 @@ path in `primitive` or `promotion`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .primitive import (
     parameters_of,
     quietly,
     recovered,
+)
+from .primitive import (
+    Primitive as Primitive,
 )
 from .promotion import float32_constants, float32_integers, float64_constants, float64_integers, promote_some
 from .promotion import promote as promote_pair
@@ -51,7 +54,7 @@ f32 = np.dtype("float32")
 f64 = np.dtype("float64")
 
 Rule = Callable[..., Any]
-Primitive = Callable[..., Any]  # what a recorder returns; to annotate one whose rules call itself
+
 
 # A NaN or infinity is a value here, not a warning (see the filter in adjoint/__init__.py). Where the
 # program has turned warnings into errors, the recorders run the kernel again without them (`quietly`).
@@ -76,7 +79,7 @@ def _name_of(kernel: Any) -> str:
 
 def unary(
     kernel: Any, x: Rule | None = None, *, name: str | None = None, floating: bool = False, **options: Any
-) -> Callable[[Any], Any]:
+) -> Primitive:
     """Declare a primitive of one input whose output has its shape; the rule is also the jvp."""
     op = Op(
         name or _name_of(kernel), kernel, ("x",), (), {"x": x} if x else {}, floating=floating,
@@ -150,7 +153,7 @@ def binary(
     floating: bool = False,
     broadcast: bool = True,
     **options: Any,
-) -> Callable[[Any, Any], Any]:
+) -> Primitive:
     """Declare a primitive of two inputs that broadcast against each other, unless told otherwise."""
     rules = {k: r for k, r in (("x", x), ("y", y)) if r}
     op = Op(
@@ -362,14 +365,14 @@ def public(primitive: Callable[..., Any]) -> Callable[[F], F]:
     return bind
 
 
-def _publish(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
+def _publish(op: Op, call: Callable[..., Any]) -> Primitive:
     """Return the function that users and rules call, and let NumPy's ufunc protocol find it."""
     op.call = call
     call.__name__ = call.__qualname__ = f"{op.name}_p"
     call.op = op  # type: ignore[attr-defined]
     if isinstance(op.kernel, np.ufunc):
         by_ufunc[op.kernel] = call
-    return call
+    return cast(Primitive, call)
 
 
 def _split_names(kernel: Any, inputs: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -379,7 +382,7 @@ def _split_names(kernel: Any, inputs: int) -> tuple[tuple[str, ...], tuple[str, 
 
 def parametric(
     kernel: Any, x: Rule | None = None, *, name: str | None = None, view: bool | str = False, **options: Any
-) -> Callable[..., Any]:
+) -> Primitive:
     """Declare a primitive of one input and fixed parameters, all positional: ``sum_p(x, axes, keepdims)``.
 
     With ``view=True`` the result is a view where the kernel's array looks at its input's memory; with
@@ -446,9 +449,7 @@ def parametric(
     return _publish(op, call)
 
 
-def nary(
-    kernel: Any, *, name: str | None = None, inputs: int, joint: Rule | None = None, **options: Any
-) -> Callable[..., Any]:
+def nary(kernel: Any, *, name: str | None = None, inputs: int, joint: Rule | None = None, **options: Any) -> Primitive:
     """Declare a primitive of a fixed number of inputs, then parameters; a rule per input, by its name.
 
     Where the gradients share work, one `joint` rule returns all of them (it may name `needs`, a tuple
@@ -872,7 +873,7 @@ def _named(op: Op) -> Callable[..., Any]:
     return call
 
 
-def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) -> Callable[..., Any]:
+def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) -> Primitive:
     """Declare a primitive of a sequence of inputs, then parameters: ``cat_p((a, b, c), axis)``.
 
     The kernel takes the tuple first. The one rule returns a gradient per input; after `g` it may name

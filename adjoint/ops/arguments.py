@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core import modes
 from ..core.device import CPU, place_array
 from ..core.device import of as device_of
@@ -112,7 +113,7 @@ def require_any(input: Any, other: Any, op: str) -> None:
         )
 
 
-def beside(array: Any, like: Any) -> Any:
+def beside(array: Any, like: Any) -> Tensor:
     """Return a tensor of the host's values, in the memory of the tensor `like`."""
     return wrap(place_array(array, device_of(like.array)))
 

@@ -384,7 +384,7 @@ def _by_heads(x: Tensor, length: int, count: int, heads: int, width: int) -> Ten
     return transpose_p(x.reshape(length, count * heads, width), 0, 1)
 
 
-def _static_or(x: Any, name: str, other: Tensor, count: int, heads: int, width: int) -> Tensor:
+def _static_or(x: Tensor | None, name: str, other: Tensor, count: int, heads: int, width: int) -> Tensor:
     """Return keys or values that are given as they are, or else those that were projected, by heads."""
     if x is None:
         return _by_heads(other, other.array.shape[0], count, heads, width)

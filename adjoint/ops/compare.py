@@ -47,7 +47,7 @@ eq_, ne_, lt_, le_ = inplace(eq_p), inplace(ne_p), inplace(lt_p), inplace(le_p)
 gt_, ge_ = inplace(gt_p), inplace(ge_p)
 
 
-def eq_operator(input: Tensor, other: Any) -> Tensor:
+def eq_operator(input: Tensor, other: Any) -> Any:
     """Answer ``input == other``: with what is neither a tensor nor a number, nothing is equal."""
     try:
         return eq_p(input, other)
@@ -55,7 +55,7 @@ def eq_operator(input: Tensor, other: Any) -> Tensor:
         return NotImplemented
 
 
-def ne_operator(input: Tensor, other: Any) -> Tensor:
+def ne_operator(input: Tensor, other: Any) -> Any:
     """Answer ``input != other``."""
     try:
         return ne_p(input, other)

@@ -15,7 +15,7 @@ from ..core.device import module_of
 from ..core.overrides import answered
 from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
-from ..core.recorders import binary, nary
+from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
 from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_tensor
@@ -128,7 +128,7 @@ def with_rank(x: Any, rank: int) -> Any:
     return x if x.ndim == rank else x.reshape((x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]))
 
 
-mm_p: Any = binary(
+mm_p: Primitive = binary(
     multiply_matrices,
     name="mm",
     x=_mm_x,
@@ -138,7 +138,7 @@ mm_p: Any = binary(
     saved={"y": "mat2"},
     broadcast=False,
 )
-mv_p: Any = binary(
+mv_p: Primitive = binary(
     multiply,
     x=_matmul_x,
     y=_matmul_y,
@@ -147,7 +147,7 @@ mv_p: Any = binary(
     batch=_batched_product,
     saved={"y": "vec"},
 )
-dot_p: Any = binary(
+dot_p: Primitive = binary(
     multiply,
     x=lambda g, y: g * y,
     y=lambda g, x: g * x,
@@ -157,7 +157,7 @@ dot_p: Any = binary(
     saved={"y": "tensor"},
 )
 # Everything else that can be multiplied: batches, and vectors with them.
-matmul_p: Any = binary(
+matmul_p: Primitive = binary(
     multiply,
     x=_matmul_x,
     y=_matmul_y,
@@ -292,7 +292,7 @@ def product(x: Any, y: Any) -> Any:
 by_ufunc[np.matmul] = product
 
 
-def matmul_operator(input: Tensor, other: Any) -> Tensor:
+def matmul_operator(input: Tensor, other: Any) -> Any:
     """Answer ``input @ other``."""
     if type(other) is type(input):  # the fast path: two plain tensors
         a, b = input.array, other.array
@@ -602,7 +602,7 @@ def _linear_batch(x: Any, weight: Any, bias: Any) -> Any:
     return out + with_rank(bias, out.ndim)
 
 
-linear_p: Any = nary(
+linear_p: Primitive = nary(
     _linear,
     inputs=3,
     joint=_linear_back,
@@ -613,7 +613,7 @@ linear_p: Any = nary(
 )
 
 
-project_p: Any = binary(
+project_p: Primitive = binary(
     _project,
     x=_linear_x,
     y=_linear_weight,
@@ -725,7 +725,7 @@ def _cross_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
-cross_p: Any = nary(
+cross_p: Primitive = nary(
     _cross,
     inputs=2,
     x=lambda g, y, axis: cross_p(y, g, axis),

@@ -16,7 +16,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.failures import not_implemented
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels.convolution import channel_sums, convolve, folded, spread, unfolded, weigh
 from .arguments import require_tensor
@@ -154,7 +154,7 @@ def _weigh_batch(x: Any, y: Any, stride: Any, before: Any, dilation: Any, groups
 
 _SAVED = {"x": "input", "w": "weight", "b": "bias", "before": "padding"}
 
-conv_p: Any = nary(
+conv_p: Primitive = nary(
     _conv,
     inputs=3,
     x=_conv_x,
@@ -166,7 +166,7 @@ conv_p: Any = nary(
     node_name="ConvolutionBackward0",
     saved=_SAVED,
 )
-conv_transpose_p: Any = nary(
+conv_transpose_p: Primitive = nary(
     _conv_transpose,
     inputs=3,
     x=_transpose_x,
@@ -179,7 +179,7 @@ conv_transpose_p: Any = nary(
     saved=_SAVED,
 )
 # The kernel that an input and the gradient of the result call for.
-weigh_p: Any = nary(
+weigh_p: Primitive = nary(
     _weigh,
     inputs=2,
     x=_weigh_x,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
 from ..core.inplace import unrecorded, write
 from ..core.payload import Payload
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
 from .compare import zeros_p
@@ -43,7 +42,7 @@ def _move(x: Any, place: Any, home: Any) -> Any:
     return devices.place_array(x, devices.device(place))
 
 
-move_p: Callable[..., Any] = parametric(
+move_p: Primitive = parametric(
     _move,
     x=lambda g, place, home: move_p(g, home, place),
     jvp="linear",
@@ -87,7 +86,7 @@ def to(
 
 def converted(input: Any, dtype: Any, device: Any, copy: bool, memory_format: Any) -> Tensor:
     """Return `input` of a dtype and on a device; None leaves either as it is."""
-    out = input
+    out: Tensor = input
     if device is not None:
         place, here = devices.as_device(device), devices.of(out.array)
         if place.type != here.type or (place.index is not None and place.index != here.index and place.type != "cpu"):
@@ -216,7 +215,8 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = create.as_tensor(src)
     values = None if modes.unusual else unrecorded(input, (src,))
     if values is None:
-        return write(_copy_op, input, (src,), ())
+        written: Tensor = write(_copy_op, input, (src,), ())
+        return written
     np.copyto(*values)
     note_write(input, "copy_")
     return input

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -162,7 +162,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(data, TensorBase):
-        x: Any = data
+        x = cast("Tensor", data)
         return x if wanted is None and device is None else x.to(device=device, dtype=wanted)
     if isinstance(data, np.ndarray):
         out = from_numpy(data)
@@ -191,7 +191,7 @@ def asarray(
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         return _copied(obj, wanted, device, requires_grad)
-    out = alias if wanted is None and device is None else alias.to(device=device, dtype=wanted)
+    out: Tensor = alias if wanted is None and device is None else alias.to(device=device, dtype=wanted)
     if out is not alias and copy is False:
         raise ValueError(
             f"can't alias tensor of {dtypes.of(alias.array.dtype)} on {devices.of(alias.array)} into dtype {wanted}, "
@@ -339,7 +339,7 @@ def _put(out: Any, result: Tensor) -> Tensor:
         return result
     if out.array.shape != result.array.shape:
         out.resize_(tuple(result.array.shape))
-    return out.copy_(result)
+    return cast("Tensor", out.copy_(result))
 
 
 def zeros(
@@ -453,7 +453,7 @@ def into(out: Any, result: Tensor) -> Tensor:
         return result
     if not isinstance(out, TensorBase):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
-    target: Any = out
+    target = cast("Tensor", out)
     if result.node is not None or target.node is not None:
         if modes.is_grad_enabled():
             raise RuntimeError(

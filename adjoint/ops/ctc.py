@@ -185,7 +185,8 @@ def ctc_loss(
     losses = ctc_loss_p(x.cpu(), labels, zero_infinity).to(place)  # the scans run on the host
     if code == MEAN:
         divisor = beside(np.maximum(labels.lengths, 1).astype(x.array.dtype), losses)
-        return (losses / divisor).mean()
+        mean: Tensor = (losses / divisor).mean()
+        return mean
     if code == NONE:
         return losses.squeeze(0) if single else losses
     return losses.sum()

@@ -18,7 +18,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.observation import note_read
 from ..core.payload import Payload
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from ..errors import LinAlgError
 from .arguments import dtype_of
 from .arrange import tril_p, triu_p
@@ -204,7 +204,7 @@ def _cholesky_solve_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -
     return cholesky_solve_p(push, factor, upper)
 
 
-cholesky_solve_p: Any = nary(
+cholesky_solve_p: Primitive = nary(
     _cholesky_solve,
     inputs=2,
     joint=_cholesky_solve_back,
@@ -262,7 +262,7 @@ def _qr_square(gq: Any, gr: Any, q: Any, r: Any) -> Any:
     return mH(solve_triangular_p(r, mH(total), True, False))
 
 
-qr_p = parametric(_qr, x=_qr_x, outputs=True, batch="same", name="qr", node_name="LinalgQrBackward0")
+qr_p: Any = parametric(_qr, x=_qr_x, outputs=True, batch="same", name="qr", node_name="LinalgQrBackward0")
 
 
 def _no_derivative(name: str) -> Any:
@@ -445,7 +445,7 @@ def _is_complex(x: Any) -> bool:
     return bool(dtype_of(x).kind == "c")
 
 
-svd_p = parametric(_svd, x=_svd_x, outputs=True, batch="same", name="svd", node_name="LinalgSvdBackward0")
+svd_p: Any = parametric(_svd, x=_svd_x, outputs=True, batch="same", name="svd", node_name="LinalgSvdBackward0")
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
@@ -521,7 +521,7 @@ def _eigh_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return real_part(diagonal_of(inner)), v @ (inner * inverse)
 
 
-eigh_p = parametric(
+eigh_p: Any = parametric(
     _eigh,
     x=_eigh_x,
     outputs=True,
@@ -583,7 +583,7 @@ def _eig_x(g: Any, out: Any, x_dtype: Any) -> Any:
     return result if x_dtype.kind == "c" else cast_p(result, x_dtype)
 
 
-eig_p = parametric(_eig, x=_eig_x, outputs=True, batch="same", name="eig", node_name="LinalgEigBackward0")
+eig_p: Any = parametric(_eig, x=_eig_x, outputs=True, batch="same", name="eig", node_name="LinalgEigBackward0")
 
 
 def eig(input: Tensor, *, out: Any = None) -> Any:

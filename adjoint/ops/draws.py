@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._typing import Tensor
 from ..core.nodes import wrap
 from ..core.payload import inside, payload_of, top_payload
 from ..core.tensor import TensorBase
@@ -51,7 +52,7 @@ class BatchStream:
         return value
 
 
-def drawn_below(draw: Callable[..., Any], *tensors: Any) -> Any:
+def drawn_below(draw: Callable[..., Tensor], *tensors: Any) -> Tensor:
     """Draw with parameters that are tensors inside a transform: on what they hold, one level down."""
     top = top_payload(tensors)
     assert top is not None

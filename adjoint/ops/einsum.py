@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from .._typing import Tensor
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .contraction import check_dtypes, multiply, multiply_matrices
@@ -49,7 +49,7 @@ def _contract(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> An
     return out.transpose([have.index(i) for i in result])
 
 
-contract_p: Any = nary(
+contract_p: Primitive = nary(
     _contract,
     inputs=2,
     x=lambda g, y, left, right, result: contract_p(g, y, result, right, left),

@@ -23,7 +23,7 @@ from ..core.nodes import registry
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like
-from ..core.recorders import binary, nary, public, unary
+from ..core.recorders import Primitive, binary, nary, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import fused, pairs, selection, special
 from ..kernels.elementwise import elementwise
@@ -513,7 +513,7 @@ atan_p = unary(np.arctan, x=lambda g, x: g / (x * x + 1), floating=True, name="a
 sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
 cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
 tanh_p = unary(np.tanh, x=_tanh_x, cuda={"x": "g - g * out * out"}, floating=True)
-tanh_back_p: Any = binary(
+tanh_back_p: Primitive = binary(
     lambda x, out: x - x * out * out,
     x=lambda g, y: _tanh_x(g, y),
     y=lambda g, x, y: g * x * (y * -2),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,7 @@ def _nll_back_batch(x: Any, target: Any, shape: Any, ignored: Any, reduction: An
     return reshape_p(out, (size, *shape))
 
 
-def _nll_primitive(node_name: str, name: str) -> Callable[..., Any]:
+def _nll_primitive(node_name: str, name: str) -> Primitive:
     return nary(
         _nll,
         inputs=2,
@@ -398,4 +397,5 @@ def _smoothed(
     elif code == MEAN:
         counted = (~skip).sum() if weight is None else _label_weights(weight, target, ignored).sum()
         even = even.sum() / counted
-    return (1 - smoothing) * hard + (smoothing / classes) * even
+    smoothed: Tensor = (1 - smoothing) * hard + (smoothing / classes) * even
+    return smoothed

@@ -12,7 +12,7 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.primitive import by_ufunc
-from ..core.recorders import parametric
+from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
@@ -302,8 +302,8 @@ def _argmin(x: Any, axis: Any, keepdims: Any) -> Any:
     return (x.astype(f32) if is_half(x.dtype) else x).argmin(axis=axis, keepdims=keepdims)
 
 
-argmax_p: Any = parametric(_argmax, batch=lambda x, axis, keepdims: _batched_place(argmax_p, x, axis, keepdims))
-argmin_p: Any = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
+argmax_p: Primitive = parametric(_argmax, batch=lambda x, axis, keepdims: _batched_place(argmax_p, x, axis, keepdims))
+argmin_p: Primitive = parametric(_argmin, batch=lambda x, axis, keepdims: _batched_place(argmin_p, x, axis, keepdims))
 
 
 def _batched_place(primitive: Any, x: Any, axis: Any, keepdims: bool) -> Any:
@@ -335,7 +335,7 @@ def argmin(
     return into(out, _place(argmin_p, input, dim if axis is None else either(dim, axis), keepdim or keepdims))
 
 
-def _place(primitive: Any, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+def _place(primitive: Primitive, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     a, name = input.array, primitive.op.name
     if a.dtype.kind == "b":
         raise RuntimeError(f"{name}(): does not support bool input; convert with .int()")

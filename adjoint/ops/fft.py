@@ -6,7 +6,7 @@ along one. Each has the others as its gradient, with weights where half a spectr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..core import device as devices
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, of
-from ..core.recorders import parametric
+from ..core.recorders import Primitive, parametric
 from .arguments import dim_in, dtype_of, either, require_tensor
 from .create import finish, into
 from .measure import conjugate
@@ -36,7 +36,7 @@ def _c2c(x: Any, axes: Any, inverse: Any, norm: Any) -> Any:
     return (fft.ifftn if inverse else fft.fftn)(x, axes=axes, norm=norm).astype(x.dtype)
 
 
-c2c_p: Any = parametric(
+c2c_p: Primitive = parametric(
     _c2c,
     x=lambda g, axes, inverse, norm: c2c_p(g, axes, not inverse, _ADJOINT[norm]),
     jvp="linear",
@@ -65,7 +65,7 @@ def _weights(like: Any, axis: int, length: int, inner: float) -> Any:
     return weights.reshape([-1 if i == axis else 1 for i in range(like.ndim)])
 
 
-r2c_p: Any = parametric(
+r2c_p: Primitive = parametric(
     _r2c,
     x=lambda g, x_shape, axis, norm: c2r_p(
         g * _weights(g, axis, x_shape[axis], 0.5), axis, x_shape[axis], _ADJOINT[norm]
@@ -75,7 +75,7 @@ r2c_p: Any = parametric(
     name="fft_r2c",
     node_name="FftR2CBackward0",
 )
-c2r_p: Any = parametric(
+c2r_p: Primitive = parametric(
     _c2r,
     x=lambda g, axis, length, norm: r2c_p(g, axis, _ADJOINT[norm]) * _weights(g, axis, length, 2),
     jvp="linear",
@@ -337,7 +337,7 @@ def ihfftn(
     return into(out, c2c_p(x, axes[:-1], True, mode) if axes[1:] else x)
 
 
-def _two(several: Any, name: str, doc: str) -> Any:
+def _two(several: Callable[..., Tensor], name: str, doc: str) -> Any:
     def transform(
         input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None, axis: Any = None
     ) -> Tensor:

@@ -161,7 +161,7 @@ def ungathered(g: Any, i: Any, x_shape: Any, axis: Any) -> Any:
     return (_ungather if type(g) is ndarray else ungather_p)(g, i, x_shape, axis)
 
 
-def gathering(name: str, kernel: Any = _gather_known) -> Any:
+def gathering(name: str, kernel: Any = _gather_known) -> Primitive:
     """Return a primitive that gathers, under the name that torch gives its node."""
     return nary(
         kernel,
@@ -612,7 +612,7 @@ def _row_batch(x: Any, i: Any, axis: Any) -> Any:
     return expand_p(reshape_p(i, shape), full)
 
 
-index_select_p: Primitive = nary(
+index_select_p: Any = nary(
     _index_select,
     inputs=2,
     x=lambda g, i, x_shape, axis: index_add_p(_zeros(g, x_shape), g, i, axis),
@@ -889,7 +889,7 @@ def _take(x: Any, i: Any) -> Any:
 take_p: Primitive = nary(
     _take,
     inputs=2,
-    x=lambda g, i, x_shape: unindex_p((g, i), (math.prod(x_shape),), (0,)).reshape(x_shape),
+    x=lambda g, i, x_shape: reshape_p(unindex_p((g, i), (math.prod(x_shape),), (0,)), x_shape),
     jvp=lambda tangents, inputs, out, params: take_p(tangents[0], inputs[1]),
     batch=lambda x, i: _take_batch(x, i),
     saved={"i": "index"},

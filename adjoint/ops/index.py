@@ -128,8 +128,8 @@ def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
 
 
 for _op in (slice_p, _ending_in_number_p, _ending_in_none_p):
-    _op.op.explain = _explain_index  # type: ignore[attr-defined]
-select_p.op.explain = _explain_number  # type: ignore[attr-defined]
+    _op.op.explain = _explain_index
+select_p.op.explain = _explain_number
 
 
 # --- Copies by tensors of indices -------------------------------------------------------------------
@@ -769,7 +769,7 @@ def _set_indexed(input: Tensor, basic: Any, indexes: tuple[Any, ...], spec: tupl
     elif isinstance(input.array, Payload):
         part = _view(input, basic)
         value = _put_value(part, indexes, spec, value)
-        write(set_slice_p.op, input, (index_put_p((part, value, *indexes), spec, False),), (basic,))  # type: ignore[attr-defined]
+        write(set_slice_p.op, input, (index_put_p((part, value, *indexes), spec, False),), (basic,))
     else:
         _put(_view(input, basic), indexes, spec, value, False)
 
@@ -815,7 +815,7 @@ def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     if not isinstance(value, TensorBase):
         value = wrap(place_array(np.array(value, input.array.dtype), device_of(input.array)))
     if isinstance(input.array, Payload) or (isinstance(value.array, Payload) and input.lineage is None):
-        write(set_slice_p.op, input, (value,), (items,))  # type: ignore[attr-defined]
+        write(set_slice_p.op, input, (value,), (items,))
         return
     whole = all(i is Ellipsis or (type(i) is slice and i == _ALL) for i in items)
     part = input if whole else _view(input, items)
@@ -866,7 +866,8 @@ def _setitem_error(error: Exception, x: Tensor, items: tuple[Any, ...], raw: Any
 def _put(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor, accumulate: bool) -> Tensor:
     """Write values at index tensors, in place."""
     op = index_put_p.of_arity(len(indexes) + 2)  # type: ignore[attr-defined]
-    return write(op, x, (_put_value(x, indexes, spec, value), *indexes), (spec, accumulate))
+    written: Tensor = write(op, x, (_put_value(x, indexes, spec, value), *indexes), (spec, accumulate))
+    return written
 
 
 def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value: Tensor) -> Tensor:

@@ -533,7 +533,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     return tuple(grids)
 
 
-def cartesian_prod(*tensors: Any) -> Tensor:
+def cartesian_prod(*tensors: Tensor) -> Tensor:
     """Return all tuples of one element of each vector, one per row.
 
     Examples

@@ -18,7 +18,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.observation import note_read
 from ..core.payload import Payload
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..errors import LinAlgError
 from .arguments import dim_in, dtype_of, either, require_tensor
@@ -291,7 +291,7 @@ def aligned(a: Any, b: Any) -> tuple[Any, Any]:
     return with_rank(a, rank), with_rank(b, rank)
 
 
-solve_p: Any = nary(
+solve_p: Primitive = nary(
     _solve,
     inputs=2,
     joint=_solve_back,
@@ -407,7 +407,7 @@ def _tri_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return solve_triangular_p(a, push, upper, unit)
 
 
-solve_triangular_p: Any = nary(
+solve_triangular_p: Primitive = nary(
     tri_solve,
     inputs=2,
     joint=_tri_back,
@@ -513,7 +513,7 @@ def _slogdet_x(g: Any, x: Any, out: Any) -> Any:
     return _spread_over(weight) * mH(inv_p(x, True))
 
 
-slogdet_p = parametric(
+slogdet_p: Any = parametric(
     _slogdet, x=_slogdet_x, outputs=True, batch="same", name="slogdet", node_name="LinalgSlogdetBackward0"
 )
 

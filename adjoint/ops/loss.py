@@ -17,7 +17,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import of
 from ..core.promotion import result_type
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..kernels import fused, pairs, reductions
@@ -74,7 +74,7 @@ def elementwise_loss(
     node_name: str | None = None,
     summed: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
-) -> Callable[..., Any]:
+) -> Primitive:
     """Declare a loss of two tensors of one shape: ``loss_p(x, y, reduction, option)``.
 
     `value` takes arrays and gives the loss of each element; the slopes are rules for its derivatives. Where

@@ -37,7 +37,8 @@ def logdet(input: Tensor) -> Tensor:
     check_square(input, "linalg.slogdet")
     sign, size = linalg.slogdet_p(input)
     if input.array.dtype.kind == "c":
-        return sign.log() + size
+        logarithm: Tensor = sign.log() + size
+        return logarithm
     return where_p(sign == -1, float("nan"), size)
 
 

@@ -11,7 +11,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, either, missing, require_tensor
 from .create import finish, into
 from .elementwise import sub_p
@@ -97,7 +97,7 @@ def real_product(x: Any, t: Any) -> Any:
     return real_part(conjugate(x) * t)
 
 
-vector_norm_p: Any = parametric(
+vector_norm_p: Primitive = parametric(
     _vector_norm,
     x=_direction,
     jvp=_vector_norm_tangent,
@@ -304,7 +304,7 @@ def _euclid_back(g: Any, x: Any, y: Any, out: Any, needs: tuple[bool, bool]) -> 
     return gx, gy
 
 
-euclid_p: Any = nary(
+euclid_p: Primitive = nary(
     _euclid,
     inputs=2,
     joint=_euclid_back,
@@ -502,4 +502,5 @@ def corrcoef(input: Tensor) -> Tensor:
         from .elementwise import complex as joined
 
         return joined(c.real.clip(-1, 1), c.imag.clip(-1, 1))
-    return c.clip(-1, 1)
+    clipped: Tensor = c.clip(-1, 1)
+    return clipped

@@ -130,7 +130,8 @@ class UntypedStorage:
 
     def tolist(self) -> list[int]:
         """Return the bytes as Python integers."""
-        return self._bytes.tolist()
+        numbers: list[int] = self._bytes.tolist()
+        return numbers
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -256,7 +257,8 @@ class TypedStorage:
 
     def tolist(self) -> list[Any]:
         """Return the elements as Python numbers."""
-        return self._elements.tolist()
+        numbers: list[Any] = self._elements.tolist()
+        return numbers
 
     def type(self) -> str:
         """Return the name of the older class of such storages."""

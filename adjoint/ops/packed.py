@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import module_of
-from ..core.recorders import Primitive, parametric
+from ..core.recorders import parametric
 
 __all__: list[str] = []  # for other rooms: `nn.utils.rnn` is the public side
 
@@ -23,14 +23,14 @@ def _put_rows(x: Any, rows: Any, count: int, filler: float) -> Any:
 
 
 # Each row is named at most once, so that nothing has to be added up: the two are each other's transpose.
-take_rows_p: Primitive = parametric(
+take_rows_p: Any = parametric(
     _take_rows,
     x=lambda g, rows, x_shape: put_rows_p(g, rows, x_shape[0], 0.0),
     node_name="PackPaddedSequenceBackward0",
     jvp="linear",
     batch=lambda x, rows: take_rows_p(x.swapaxes(0, 1), rows).swapaxes(0, 1),
 )
-put_rows_p: Primitive = parametric(
+put_rows_p: Any = parametric(
     _put_rows,
     x=lambda g, rows: take_rows_p(g, rows),
     jvp=lambda tangents, inputs, out, params: put_rows_p(tangents[0], params[0], params[1], 0.0),

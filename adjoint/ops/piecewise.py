@@ -15,7 +15,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
-from ..core.recorders import binary, nary, parametric, public, unary
+from ..core.recorders import Primitive, binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import selection
 from .arguments import dtype_of, require_pair, require_tensor
@@ -45,7 +45,7 @@ def stopped(condition: Any, g: Any) -> Any:
     return selection.where(condition, 0, g) if type(g) is ndarray else where_p(condition, 0, g)
 
 
-where_p: Callable[..., Any] = nary(
+where_p: Primitive = nary(
     selection.where,
     inputs=3,
     x=lambda g, condition: passed(condition, g),
@@ -84,7 +84,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
 
 def where_method(input: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
     """Take `input` where `condition` holds and `other` elsewhere."""
-    return where(condition, input, other)
+    chosen: Tensor = where(condition, input, other)
+    return chosen
 
 
 def _masked_fill(x: Any, mask: Any, value: Any) -> Any:
@@ -178,7 +179,7 @@ def _share_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return zeros_p(out) if tangents[0] is None else share_p(tangents[0], *inputs[1:])
 
 
-share_p: Callable[..., Any] = nary(
+share_p: Primitive = nary(
     _share,
     inputs=3,
     g=lambda g, winner, loser: share_p(g, winner, loser),
@@ -403,7 +404,7 @@ def sign_of(x: Any) -> Any:
 
 abs_p = unary(_abs, x=lambda g, x: g * sign_of(x), name="abs", holomorphic=False, jvp=_abs_jvp)
 sign_p = unary(_sign, x=lambda g: zeros_p(g), name="sign", holomorphic=False)
-sgn_p: Callable[..., Any] = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
+sgn_p: Primitive = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
 _abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
 

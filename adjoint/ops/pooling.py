@@ -19,7 +19,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
 from ..core.nodes import wrap
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from ..kernels.taps import Taps, largest, mix, put_back, where_largest
 from . import random
 from .activation import relu
@@ -39,7 +39,7 @@ Plans = tuple[Taps, ...]
 # --- The primitives ---------------------------------------------------------------------------------
 
 
-def mixing(name: str, node_name: str) -> Callable[..., Any]:
+def mixing(name: str, node_name: str) -> Primitive:
     """Return the primitive of weighted sums along the last dimensions, under the name torch gives its node."""
     mix_p = parametric(
         mix,
@@ -273,7 +273,8 @@ def avg_pool3d(
 def _lp(rank: int, input: Tensor, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Tensor:
     kernel = _per_dimension(kernel_size, rank, "kernel_size", f"lp_pool{rank}d")
     mean = _average(rank, input**norm_type, kernel, stride, 0, ceil_mode, True)
-    return (sign(mean) * relu(abs(mean)) * math.prod(kernel)) ** (1.0 / norm_type)
+    norm: Tensor = (sign(mean) * relu(abs(mean)) * math.prod(kernel)) ** (1.0 / norm_type)
+    return norm
 
 
 def lp_pool1d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
@@ -354,7 +355,8 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Take the maximum of windows of the last dimension, and where it is."""
-    return _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    found: tuple[Tensor, Tensor] = _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return found
 
 
 def max_pool2d_with_indices(
@@ -362,7 +364,8 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Take the maximum of windows of the last two dimensions, and where it is."""
-    return _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    found: tuple[Tensor, Tensor] = _maximum(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return found
 
 
 def max_pool3d_with_indices(
@@ -370,7 +373,8 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Take the maximum of windows of the last three dimensions, and where it is."""
-    return _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    found: tuple[Tensor, Tensor] = _maximum(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return found
 
 
 # --- A result of a given size -----------------------------------------------------------------------
@@ -463,21 +467,24 @@ def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Take the maxima of `output_size` windows that share the last dimension, and where they are."""
-    return _adaptive_maximum(1, input, output_size, True)
+    found: tuple[Tensor, Tensor] = _adaptive_maximum(1, input, output_size, True)
+    return found
 
 
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Take the maxima of windows that share the last two dimensions, and where they are."""
-    return _adaptive_maximum(2, input, output_size, True)
+    found: tuple[Tensor, Tensor] = _adaptive_maximum(2, input, output_size, True)
+    return found
 
 
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Take the maxima of windows that share the last three dimensions, and where they are."""
-    return _adaptive_maximum(3, input, output_size, True)
+    found: tuple[Tensor, Tensor] = _adaptive_maximum(3, input, output_size, True)
+    return found
 
 
 # --- Windows at random ------------------------------------------------------------------------------

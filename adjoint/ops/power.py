@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..core.inplace import inplace
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
-from ..core.recorders import binary, parametric, public, unary
+from ..core.recorders import Primitive, binary, parametric, public, unary
 from ..core.tensor import TensorBase
 from .arguments import dtype_of, require_any
 from .compare import zeros_p
@@ -50,7 +49,7 @@ def _nonnegative(y: Any) -> Any:
     return (y == real) & (real >= 0)
 
 
-pow_p: Callable[..., Any] = binary(
+pow_p: Primitive = binary(
     _power,
     x=lambda g, x, y: where_p(y == 0, 0, g * (y * pow_p(x, y - 1))),
     y=_power_y,
@@ -88,7 +87,7 @@ def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
     return g * (exponent * power_p(x, exponent - 1))
 
 
-power_p: Callable[..., Any] = parametric(
+power_p: Primitive = parametric(
     _power_of, x=_power_of_x, holomorphic=True, jvp="elementwise", batch="same", name="power",
     node_name="PowBackward0",
 )  # fmt: skip
@@ -144,7 +143,7 @@ def power(input: Tensor, exponent: Any) -> Tensor:
     return power_p(input if input.array.dtype == dtype else cast_p(input, dtype), exponent)
 
 
-def rpow(input: Any, other: Number) -> Tensor:
+def rpow(input: Any, other: Number) -> Any:
     """Answer ``other**input``."""
     if isinstance(other, TensorBase):
         return pow_p(other, input)

@@ -18,7 +18,7 @@ from ..core.inplace import write
 from ..core.layout import check_layout, empty_ordered
 from ..core.observation import note_read, opaque
 from ..core.payload import Payload, inside, top_payload
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels.random import Stream
 from .arguments import require_tensor, shape_from
@@ -356,7 +356,7 @@ def _zero_if(g: Any, needs: tuple[bool, ...]) -> tuple[Any, ...]:
     return tuple(zeros_p(g) if need else None for need in needs)
 
 
-def _sampler(name: str, title: str, inputs: int) -> Any:
+def _sampler(name: str, title: str, inputs: int) -> Primitive:
     """Declare the op of a draw: its value was drawn before, and its inputs get zero gradients."""
     kernels = {1: lambda x, sample: sample, 2: lambda x, y, sample: sample}
     batches = {
@@ -518,8 +518,10 @@ for _number, _name in enumerate(("random_between", "random_below", "random")):
 def _fill(x: Any, kind: str, sample: Any) -> Tensor:
     """Overwrite a tensor with fresh numbers; what it was computed from no longer matters."""
     if isinstance(sample, Payload):  # a batch of numbers is an operand like any other, not a parameter
-        return x.copy_(finish(sample))
-    return write(_WRITES[kind].op, x, (), (devices.place_array(sample, devices.of(x.array)),))
+        written: Tensor = x.copy_(finish(sample))
+        return written
+    written = write(_WRITES[kind].op, x, (), (devices.place_array(sample, devices.of(x.array)),))
+    return written
 
 
 def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:

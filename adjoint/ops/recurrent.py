@@ -69,7 +69,8 @@ def _check_cell(input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Tensor) -> No
 
 def _cell(step: Step, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any) -> Tensor:
     _check_cell(input, hx, w_ih, w_hh)
-    return step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), hx)
+    state: Tensor = step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), hx)
+    return state
 
 
 def rnn_tanh_cell(

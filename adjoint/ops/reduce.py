@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
-from ..core.recorders import parametric
+from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import reductions
 from ..kernels import softmax as kernels
@@ -121,7 +121,7 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
     return x.sum(axis=axes, dtype=_int64 if d.kind in "biu" else None, keepdims=keepdims)
 
 
-sum_p: Any = parametric(
+sum_p: Primitive = parametric(
     _sum,
     x=lambda g, x_shape, axes: spread(g, x_shape, axes),
     jvp="linear",
@@ -201,7 +201,7 @@ def _nansum(x: Any, axes: Any, keepdims: Any) -> Any:
     return _sum(module_of(x).where(x == x, x, x.dtype.type(0)), axes, keepdims)
 
 
-nansum_p: Any = parametric(
+nansum_p: Primitive = parametric(
     _nansum,
     x=lambda g, x, axes, keepdims: kept(g, x.ndim, axes, keepdims) * (x == x),
     jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * (inputs[0] == inputs[0]), *params),
@@ -237,7 +237,7 @@ def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
     return total / d.type(n) if n else total * d.type(math.nan)
 
 
-mean_p: Any = parametric(
+mean_p: Primitive = parametric(
     _mean,
     x=lambda g, x_shape, axes: spread(g / max(count_of(x_shape, axes), 1), x_shape, axes),
     jvp="linear",
@@ -370,12 +370,12 @@ def others(x: Any, axes: tuple[int, ...]) -> Any:
     return permute_p(reshape_p(rest, (*lead, *(shape[i] for i in axes))), inverse)
 
 
-def part(x: Any, axis: int, start: int, length: int) -> Any:
+def part(x: Any, axis: int, start: int, length: int) -> Tensor:
     """Return a part of an axis, of a value of any kind."""
     return slice_p(x, (_ALL,) * axis + (slice(start, start + length),))
 
 
-def widened(x: Any, axis: int, before: int, after: int, fill: Any = 0) -> Any:
+def widened(x: Any, axis: int, before: int, after: int, fill: Any = 0) -> Tensor:
     """Return a value of any kind with an axis made longer."""
     return pad_p(x, tuple([(before, after) if i == axis else (0, 0) for i in range(x.ndim)]), fill)
 
@@ -398,7 +398,7 @@ def _joined(first: Any, second: Any, length: int) -> Any:
     return widened(first, axis, 0, length - half) + widened(second, axis, half, 0)
 
 
-prod_p: Any = parametric(
+prod_p: Primitive = parametric(
     _prod,
     x=_prod_x,
     jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * others(inputs[0], params[0]), *params),
@@ -472,7 +472,7 @@ def _is_complex(x: Any) -> bool:
     return bool(dtype_of(x).kind == "c")
 
 
-var_p: Any = parametric(
+var_p: Primitive = parametric(
     _var,
     x=lambda g, x, axes, correction, keepdims: kept(g, x.ndim, axes, keepdims) * _away(x, axes, correction),
     jvp=_var_tangent,
@@ -493,7 +493,7 @@ def _half_inverse(out: Any) -> Any:
     return (1 - zero) / (2 * out + zero)
 
 
-std_p: Any = parametric(
+std_p: Primitive = parametric(
     _std,
     x=lambda g, x, out, axes, correction, keepdims: (
         kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
@@ -583,7 +583,7 @@ def _weights(x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     return np.exp(x - whole)
 
 
-logsumexp_p: Any = parametric(
+logsumexp_p: Primitive = parametric(
     _logsumexp,
     x=lambda g, x, out, axes, keepdims: kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims),
     jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * _weights(inputs[0], out, *params), *params),
@@ -648,7 +648,7 @@ def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
     return product - out * product.sum(axis=axis, keepdims=True)
 
 
-softmax_p: Any = parametric(
+softmax_p: Primitive = parametric(
     _softmax,
     x=_softmax_x,
     jvp=lambda tangents, inputs, out, params: _softmax_x(tangents[0], out, *params),
@@ -686,7 +686,7 @@ def _log_softmax_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> A
     return t - (np.exp(out) * t).sum(axis=params[0], keepdims=True)
 
 
-log_softmax_p: Any = parametric(
+log_softmax_p: Primitive = parametric(
     _log_softmax,
     x=_log_softmax_x,
     jvp=_log_softmax_tangent,
@@ -750,9 +750,9 @@ def _count(x: Any, axes: Any, keepdims: Any) -> Any:
     return (x != 0).sum(axis=axes, keepdims=keepdims)
 
 
-all_p: Any = parametric(_all, batch=lambda x, axes, keepdims: all_p(x, shifted(axes), keepdims))
-any_p: Any = parametric(_any, batch=lambda x, axes, keepdims: any_p(x, shifted(axes), keepdims))
-count_nonzero_p: Any = parametric(
+all_p: Primitive = parametric(_all, batch=lambda x, axes, keepdims: all_p(x, shifted(axes), keepdims))
+any_p: Primitive = parametric(_any, batch=lambda x, axes, keepdims: any_p(x, shifted(axes), keepdims))
+count_nonzero_p: Primitive = parametric(
     _count, name="count_nonzero", batch=lambda x, axes, keepdims: count_nonzero_p(x, shifted(axes), keepdims)
 )
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core.recorders import Primitive
 from ..kernels.taps import Taps
 from .arguments import require_tensor
 from .arrange import constant_pad_nd
@@ -107,7 +108,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
 # --- Interpolation ----------------------------------------------------------------------------------
 
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
-_RESIZERS: dict[tuple[str, int], Any] = {}
+_RESIZERS: dict[tuple[str, int], Primitive] = {}
 for _n in (1, 2, 3):
     _RESIZERS["nearest", _n] = mixing(f"upsample_nearest{_n}d", f"UpsampleNearest{_n}DBackward0")
     _RESIZERS["nearest-exact", _n] = mixing(f"upsample_nearest_exact{_n}d", f"UpsampleNearestExact{_n}DBackward0")

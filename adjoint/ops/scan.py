@@ -14,7 +14,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.observation import note_read
-from ..core.recorders import nary, parametric
+from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels import reductions
 from .arguments import dim_in, either, require_tensor
@@ -53,7 +53,7 @@ def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
     return x[back].cumsum(axis=axis, dtype=wide)[back]
 
 
-cumsum_p: Any = parametric(
+cumsum_p: Primitive = parametric(
     _cumsum,
     x=lambda g, axis, reverse: cumsum_p(g, axis, not reverse),
     jvp="linear",
@@ -114,7 +114,7 @@ def _recur_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return recur_p(a, push, axis)
 
 
-recur_p: Any = nary(
+recur_p: Primitive = nary(
     _recur,
     inputs=2,
     joint=_recur_back,
@@ -149,7 +149,7 @@ def _cumprod_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return _forward(inputs[0], tangents[0] * _before(out, axis, 1), axis)
 
 
-cumprod_p: Any = parametric(
+cumprod_p: Primitive = parametric(
     _cumprod,
     x=_cumprod_x,
     jvp=_cumprod_tangent,
@@ -196,7 +196,7 @@ def _logcumsumexp_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> 
     return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
 
 
-logcumsumexp_p: Any = parametric(
+logcumsumexp_p: Primitive = parametric(
     _logcumsumexp,
     x=lambda g, x, out, axis: _part(x, out) * recur_p(_fall(out, axis), g, axis),
     jvp=_logcumsumexp_tangent,
@@ -206,7 +206,7 @@ logcumsumexp_p: Any = parametric(
 )
 
 
-def _scanned(primitive: Any, input: Tensor, dim: int | None, *params: Any) -> Tensor:
+def _scanned(primitive: Primitive, input: Tensor, dim: int | None, *params: Any) -> Tensor:
     """Return a scan along `dim`; a scalar is an axis of one."""
     rank = input.array.ndim
     axis = dim_in(dim, rank)
@@ -290,7 +290,7 @@ def _running_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return gather_p(tangents[0], out[1], *params), None
 
 
-cummax_p: Any = parametric(
+cummax_p: Primitive = parametric(
     _cummax,
     x=_running_x,
     outputs=True,
@@ -298,7 +298,7 @@ cummax_p: Any = parametric(
     jvp=_running_tangent,
     batch=lambda x, axis: cummax_p(x, axis + 1),
 )
-cummin_p: Any = parametric(
+cummin_p: Primitive = parametric(
     _cummin,
     x=_running_x,
     outputs=True,
@@ -424,7 +424,8 @@ def _slopes(x: Tensor, axis: int, step: Any, order: int) -> Tensor:
         return step if gaps is None else part(gaps, axis, start, count)
 
     def ends(first: int, second: int, distance: int) -> Tensor:
-        return (at(second, 1) - at(first, 1)) / gap(distance, 1)
+        slope: Tensor = (at(second, 1) - at(first, 1)) / gap(distance, 1)
+        return slope
 
     inner = []
     if n > 2 and gaps is None:
@@ -452,7 +453,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1,
     if y.array.shape[axis] == 0:
         return y.sum(axis) * 1.0
     pieces, width = _trapezoids(y, x, dx, axis, "trapezoid")
-    return (pieces * width).sum(axis) / 2.0 if x is not None else pieces.sum(axis) * (dx / 2.0)
+    area: Tensor = (pieces * width).sum(axis) / 2.0 if x is not None else pieces.sum(axis) * (dx / 2.0)
+    return area
 
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1, axis: int | None = None) -> Tensor:
@@ -470,7 +472,8 @@ def cumulative_trapezoid(
     pieces, width = _trapezoids(y, x, dx, axis, "cumulative_trapezoid")
     if x is not None:
         return cumsum(pieces * width / 2.0, axis)
-    return cumsum(pieces, axis) * (dx / 2.0)
+    areas: Tensor = cumsum(pieces, axis) * (dx / 2.0)
+    return areas
 
 
 def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> tuple[Tensor, Any]:

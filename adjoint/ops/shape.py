@@ -232,7 +232,7 @@ def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:
     return None
 
 
-reshape_p.op.explain = _explain_reshape  # type: ignore[attr-defined]
+reshape_p.op.explain = _explain_reshape
 
 
 def _resolved(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -182,7 +182,15 @@ def kaiser(
     return _window("kaiser", M, sym, dtype, layout, device, requires_grad, shape)
 
 
-def _old(name: str, make: Any, length: int, periodic: bool, dtype: Any, options: dict[str, Any], **more: Any) -> Tensor:
+def _old(
+    name: str,
+    make: Callable[..., Tensor],
+    length: int,
+    periodic: bool,
+    dtype: Any,
+    options: dict[str, Any],
+    **more: Any,
+) -> Tensor:
     """Return a window under the name and with the errors that torch's own namespace gives it."""
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
@@ -261,7 +269,8 @@ def _padded(x: Tensor, width: int, mode: str) -> Tensor:
             f"({width}, {width}) at dimension {last} of input {list(x.array.shape)}"
         )
     at = np.pad(np.arange(n), width, mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
-    return index_select_p(x, finish(module_of(x.array).asarray(at)), last)
+    found: Tensor = index_select_p(x, finish(module_of(x.array).asarray(at)), last)
+    return found
 
 
 def _wide_window(x: Tensor, window: Tensor | None, n_fft: int, win_length: int) -> Tensor:

@@ -385,4 +385,5 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any =
 @looped
 def argwhere(input: Tensor) -> Tensor:
     """Return the index of every element that is not zero, one row each."""
-    return nonzero(input)
+    places: Tensor = nonzero(input)
+    return places

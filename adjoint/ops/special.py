@@ -16,7 +16,7 @@ from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
-from ..core.recorders import binary, nary, parametric, public, unary
+from ..core.recorders import Primitive, binary, nary, parametric, public, unary
 from ..kernels import fused, pairs
 from ..kernels import special as special_kernels
 from ..kernels.special import in_single, special
@@ -60,7 +60,7 @@ erfinv_p = unary(
     floating=True,
     holomorphic=False,
 )
-erfcx_p = unary(
+erfcx_p: Any = unary(
     special("erfcx"),
     x=lambda g, x, out: g * (2 * x * out - 2 / _SQRT_PI),
     floating=True,
@@ -158,13 +158,13 @@ def _lgamma(x: Any) -> Any:
 
 
 lgamma_p = unary(_lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False)
-digamma_p: Callable[..., Any] = unary(
+digamma_p: Primitive = unary(
     _digamma, x=lambda g, x: g * polygamma_p(x, 1), floating=True, name="digamma", holomorphic=False
 )
-polygamma_p: Callable[..., Any] = parametric(
+polygamma_p: Primitive = parametric(
     _polygamma, x=lambda g, x, n: g * polygamma_p(x, n + 1), floating=True, jvp="elementwise", batch="same"
 )
-zeta_p: Callable[..., Any] = binary(
+zeta_p: Primitive = binary(
     _zeta,
     x=lambda g: _no_gradient("zeta"),
     y=lambda g, x, y: g * (-x * zeta_p(x + 1, y)),
@@ -287,53 +287,51 @@ def _i1e_x(g: Any, x: Any, out: Any) -> Any:
     return g * (i0e_p(x) - out * np.sign(x) - _ratio(out, x, 0.5))
 
 
-i0_p: Callable[..., Any] = unary(special("i0"), x=lambda g, x: g * i1_p(x), floating=True, name="i0", holomorphic=False)
-i0e_p: Callable[..., Any] = unary(
+i0_p: Primitive = unary(special("i0"), x=lambda g, x: g * i1_p(x), floating=True, name="i0", holomorphic=False)
+i0e_p: Primitive = unary(
     special("i0e"), x=lambda g, x, out: g * (i1e_p(x) - np.sign(x) * out), floating=True, holomorphic=False,
     node_name="SpecialI0EBackward0",
 )  # fmt: skip
-i1_p: Callable[..., Any] = unary(
+i1_p: Primitive = unary(
     special("i1"), x=lambda g, x, out: g * (i0_p(x) - _ratio(out, x, 0.5)), floating=True, holomorphic=False,
     node_name="SpecialI1Backward0",
 )  # fmt: skip
-i1e_p: Callable[..., Any] = unary(
-    special("i1e"), x=_i1e_x, floating=True, holomorphic=False, node_name="SpecialI1EBackward0"
-)
+i1e_p: Primitive = unary(special("i1e"), x=_i1e_x, floating=True, holomorphic=False, node_name="SpecialI1EBackward0")
 i0_ = inplace(i0_p)
 
-bessel_j0_p: Callable[..., Any] = unary(
+bessel_j0_p: Primitive = unary(
     special("j0"), x=lambda g, x: -g * bessel_j1_p(x), floating=True, name="bessel_j0", holomorphic=False
 )
-bessel_j1_p: Callable[..., Any] = unary(
+bessel_j1_p: Primitive = unary(
     special("j1"), x=lambda g, x, out: g * (bessel_j0_p(x) - _ratio(out, x, 0.5)), floating=True,
     name="bessel_j1", holomorphic=False,
 )  # fmt: skip
-bessel_y0_p: Callable[..., Any] = unary(
+bessel_y0_p: Primitive = unary(
     special("y0"), x=lambda g, x: -g * bessel_y1_p(x), floating=True, name="bessel_y0", holomorphic=False
 )
-bessel_y1_p: Callable[..., Any] = unary(
+bessel_y1_p: Primitive = unary(
     special("y1"), x=lambda g, x, out: g * (bessel_y0_p(x) - out / x), floating=True, name="bessel_y1",
     holomorphic=False,
 )  # fmt: skip
-bessel_k0_p: Callable[..., Any] = unary(
+bessel_k0_p: Primitive = unary(
     special("k0"),
     x=lambda g, x: -g * bessel_k1_p(x),
     floating=True,
     name="modified_bessel_k0",
     holomorphic=False,
 )
-bessel_k1_p: Callable[..., Any] = unary(
+bessel_k1_p: Primitive = unary(
     special("k1"),
     x=lambda g, x, out: -g * (bessel_k0_p(x) + out / x),
     floating=True,
     name="modified_bessel_k1",
     holomorphic=False,
 )
-bessel_k0e_p: Callable[..., Any] = unary(
+bessel_k0e_p: Primitive = unary(
     special("k0e"), x=lambda g, x, out: g * (out - bessel_k1e_p(x)), floating=True,
     name="scaled_modified_bessel_k0", holomorphic=False,
 )  # fmt: skip
-bessel_k1e_p: Callable[..., Any] = unary(
+bessel_k1e_p: Primitive = unary(
     special("k1e"), x=lambda g, x, out: g * (out - bessel_k0e_p(x) - out / x), floating=True,
     name="scaled_modified_bessel_k1", holomorphic=False,
 )  # fmt: skip
@@ -409,10 +407,10 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, bessel_k1e_p(input))
 
 
-airy_ai_p: Callable[..., Any] = unary(
+airy_ai_p: Primitive = unary(
     special("airy", 0), x=lambda g, x: g * airy_slope_p(x), floating=True, name="airy_ai", holomorphic=False
 )
-airy_slope_p: Callable[..., Any] = unary(
+airy_slope_p: Primitive = unary(
     special("airy", 1),
     x=lambda g, x: g * (x * airy_ai_p(x)),
     floating=True,
