@@ -368,6 +368,8 @@ def _normed(
 ) -> Tensor:  # fmt: skip
     """Normalize `input`; halves are computed in float32."""
     d = input.array.dtype
+    if d is f32 and weight is None is bias:
+        return primitive(input, None, None, axes, shape, eps, centered, moments or Moments())
     if of(d).category != 2:
         raise NotImplementedError(
             f"\"{primitive.op.name}\" not implemented for '{title_of(d)}': normalization takes floating-point values"
@@ -384,25 +386,26 @@ def _normed(
 def _check_last(
     input: Tensor, normalized_shape: Any, weight: Any, bias: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(int(n) for n in normalized_shape)
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(int, normalized_shape))
     a = input.array
+    start = a.ndim - len(shape)
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
             "normalized_shape = []"
         )
     for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and tuple(value.array.shape) != shape:
+        if value is not None and value.array.shape != shape:
             raise RuntimeError(
                 f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
                 f"{list(value.array.shape)} and normalized_shape = {list(shape)}"
             )
-    if a.ndim < len(shape) or tuple(a.shape[a.ndim - len(shape) :]) != shape:
+    if start < 0 or a.shape[start:] != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, "
             f"{', '.join(str(n) for n in shape)}], but got input of size{list(a.shape)}"
         )
-    return shape, tuple(range(a.ndim - len(shape), a.ndim))
+    return shape, tuple(range(start, a.ndim))
 
 
 def layer_norm(
