@@ -369,7 +369,8 @@ def _normed(
     """Normalize `input`; halves are computed in float32."""
     d = input.array.dtype
     if d is f32 and weight is None is bias:
-        return primitive(input, None, None, axes, shape, eps, centered, moments or Moments())
+        plain: Tensor = primitive(input, None, None, axes, shape, eps, centered, moments or Moments())
+        return plain
     if of(d).category != 2:
         raise NotImplementedError(
             f"\"{primitive.op.name}\" not implemented for '{title_of(d)}': normalization takes floating-point values"
@@ -553,6 +554,10 @@ def batch_norm(
     """
     if training:
         _check_more_than_one(input.array.shape)
+    if training and eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
 
 
