@@ -131,10 +131,16 @@ def answered(name: str, args: tuple[Any, ...]) -> Any:
 
     Nobody looks for such operands before an op has failed on them: plain programs pay nothing.
     """
-    if modes.local.subclasses_off or not has_handler(args):
+    return NotImplemented if modes.local.subclasses_off or not has_handler(args) else asked(name, args)
+
+
+def asked(name: str, args: tuple[Any, ...]) -> Any:
+    """Let the classes of operands answer a method of Tensor; NotImplemented where there is none of that name."""
+    method = getattr(tensor, name, None)
+    if method is None:
         return NotImplemented
     notice()
-    return ask(getattr(tensor, name), overloaded(args), args, {})
+    return ask(method, overloaded(args), args, {})
 
 
 def convert(result: Any, kind: Any) -> Any:

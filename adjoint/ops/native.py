@@ -29,10 +29,10 @@ from .shape import cast_p, reshape_p
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "batch_norm", "bilinear", "binary_cross_entropy_with_logits",
     "cosine_embedding_loss", "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding_bag",
-    "embedding_renorm_", "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "group_norm",
-    "hinge_embedding_loss", "instance_norm", "kl_div", "layer_norm", "margin_ranking_loss", "native_batch_norm",
-    "native_dropout", "native_group_norm", "native_layer_norm", "pairwise_distance", "pdist", "poisson_nll_loss",
-    "rms_norm", "triplet_margin_loss",
+    "embedding_renorm_", "feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout", "feature_dropout_",
+    "group_norm", "hinge_embedding_loss", "instance_norm", "kl_div", "layer_norm", "margin_ranking_loss",
+    "native_batch_norm", "native_dropout", "native_group_norm", "native_layer_norm", "pairwise_distance", "pdist",
+    "poisson_nll_loss", "rms_norm", "triplet_margin_loss",
 ]  # fmt: skip
 
 # --- Dropout ----------------------------------------------------------------------------------------
