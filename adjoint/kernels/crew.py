@@ -1,12 +1,13 @@
-"""NumPy's own elementwise loops, shared by a crew of native threads: for large arrays, with Numba installed.
+"""NumPy's own elementwise loops, shared by OpenMP's threads: for large arrays, with Numba and oneDNN installed.
 
 NumPy computes a ufunc by one call of an inner loop over all elements, without the interpreter's lock. `hire` puts a
 loop of ours before each of those for floats: short arrays go straight on (4 ns), long ones are cut into pieces, which
-the caller and the crew take in turn. Everything between is machine code, so that a piece waits for no lock of Python's;
-a thread without work looks for some for `_PATIENCE` µs, as OpenMP's do, and then sleeps. Results are the same bits, and
-floating-point flags (NumPy's warnings) arrive where they would.
+the caller and the threads of oneDNN (see team.py) take in turn. Everything between is machine code, so that a piece
+waits for no lock of Python's. Results are the same bits, and floating-point flags (NumPy's warnings) arrive where they
+would.
 
-This changes NumPy for the whole process, so it is done only where asked for (``ADJOINT_CREW=1``), and on Linux.
+This stands before NumPy's loops for the whole process, once a program has worked on many large arrays;
+``ADJOINT_CREW=0`` keeps it from that.
 
 Only imported where Numba is installed and an array is large.
 """
@@ -15,18 +16,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
-import threading
-import time
 from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped, unused-ignore]
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy._core import umath
+
+from . import team
 
 # --- What machine code can do and Numba has no word for ---------------------------------------------
 
@@ -71,21 +70,20 @@ def _exchange(operation: str) -> Any:
 
 
 add, swap, union = _exchange("add"), _exchange("xchg"), _exchange("or")
-_MACHINE = os.uname().machine if hasattr(os, "uname") else ""
-# LLVM's name for an instruction that lets a processor rest while it looks again and again, and its argument.
-_PAUSE: Any = {"x86_64": ("llvm.x86.sse2.pause",), "aarch64": ("llvm.aarch64.hint", 1)}.get(_MACHINE)
 
 
 @intrinsic
-def _pause(context: Any) -> Any:
+def _parallel(context: Any, function: Any, part: Any, given: Any, threads: Any) -> Any:
+    """Call OpenMP's function by its address: it calls `part` in so many threads, and returns when all are done."""
+
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        name, *given = _PAUSE
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)] * len(given))
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        builder.call(function, [ir.Constant(ir.IntType(32), v) for v in given])
+        kind = ir.FunctionType(ir.VoidType(), [_word, _word, ir.IntType(32), ir.IntType(32)])
+        threads = builder.trunc(args[3], ir.IntType(32))
+        callee = builder.inttoptr(args[0], kind.as_pointer())
+        builder.call(callee, [args[1], args[2], threads, ir.Constant(ir.IntType(32), 0)])
         return context.get_dummy_value()
 
-    return types.void(), generate
+    return types.void(intp, intp, intp, intp), generate
 
 
 @intrinsic
@@ -122,19 +120,19 @@ def _foreign(name: str, *kinds: Any) -> Any:
     return types.ExternalFunction(name, types.int32(*kinds))
 
 
-_sem_wait, _sem_post, _sched_yield = _foreign("sem_wait", intp), _foreign("sem_post", intp), _foreign("sched_yield")
 _clear_flags, _flags, _raise_flags = (_foreign(f"fe{n}except", types.int32) for n in ("clear", "test", "raise"))
-_EVERY_FLAG = 0x3D if _MACHINE == "x86_64" else 0x1F
+_EVERY_FLAG = 0x3D if hasattr(os, "uname") and os.uname().machine == "x86_64" else 0x1F
 
 # --- The crew and its work ----------------------------------------------------------------------------
 
 # Words of the shared state, apart so that threads do not tug at one line of the cache.
-_LOCK, _OPEN, _NEXT, _ACTIVE, _ASLEEP, _LIMIT, _FLAGS, _JOB, _HELD = (64 * i for i in range(9))
-_SEMAPHORE, _SCRATCH = 64 * 10, 64 * 16
+_LOCK, _NEXT, _MEMBERS, _LIMIT, _FLAGS, _JOB, _HELD, _TEAM = (64 * i for i in range(8))
+_SCRATCH = 64 * 8
 _MOST = 64  # threads
+# Words of the team: whether its threads are there (its address), OpenMP's function, and ours for it to call.
+_THERE, _RUN, _PART = (8 * i for i in range(3))
 # Words of the job: the loop, where its arguments are, and how it is cut.
 _FUNCTION, _ARRAYS, _STEPS, _DATA, _COUNT, _TOTAL, _PIECE = (8 * i for i in range(7))
-_PATIENCE = 200  # µs
 _SMALLEST = 4096  # elements of a piece
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -156,30 +154,12 @@ def _take(state: Any, scratch: Any) -> None:
         _call(function, scratch, scratch + 64, steps, data)
 
 
-@compiled
-def _serve(state: Any, number: Any, patience: Any) -> None:
-    """Be the worker of that number, for ever."""
-    scratch = state + _SCRATCH + 128 * number
-    idle = 0
-    while True:
-        if (
-            load(state + _OPEN) != 0
-            and number <= load(state + _LIMIT)
-            and load(state + _NEXT) < load(state + _JOB + _TOTAL)
-        ):
-            add(state + _ACTIVE, 1)
-            if load(state + _OPEN) != 0:  # still: now it stays until we are done
-                _clear_flags(_EVERY_FLAG)
-                _take(state, scratch)
-                union(state + _FLAGS, np.intp(_flags(_EVERY_FLAG)))
-            add(state + _ACTIVE, -1)
-            idle = 0
-        _pause()
-        idle += 1
-        if idle > patience:
-            add(state + _ASLEEP, 1)
-            _sem_wait(state + _SEMAPHORE)
-            idle = 0
+def _take_part(state: Any) -> None:
+    """Be one of the threads: compute pieces, and leave the flags that were raised."""
+    number = add(state + _MEMBERS, 1)
+    _clear_flags(_EVERY_FLAG)
+    _take(state, state + _SCRATCH + 128 * number)
+    union(state + _FLAGS, np.intp(_flags(_EVERY_FLAG)))
 
 
 @compiled
@@ -200,44 +180,28 @@ def _apart(arrays: Any, steps: Any, count: Any, n: Any) -> Any:
 def _shared(arrays: Any, counts: Any, steps: Any, data: Any, entry: Any) -> None:
     """Stand before an inner loop: `entry` holds its address, the length from which it is shared, and the state."""
     n, function, state = load(counts), load(entry), load(entry + 16)
-    operands = load(entry + 24)
-    alone = n < load(entry + 8) or load(state + _LIMIT) <= 0 or load(state + _HELD) != 0
+    operands, team = load(entry + 24), state + _TEAM
+    alone = n < load(entry + 8) or load(state + _LIMIT) <= 0 or load(state + _HELD) != 0 or load(load(team)) == 0
     # Or another thread has the crew.
     if alone or not _apart(arrays, steps, operands, n) or swap(state + _LOCK, 1) != 0:
         _call(function, arrays, counts, steps, data)
         return
-    job = state + _JOB
+    job, threads = state + _JOB, load(state + _LIMIT) + 1
     store(job, function)
     store(job + _ARRAYS, arrays)
     store(job + _STEPS, steps)
     store(job + _DATA, data)
     store(job + _COUNT, operands)
     store(job + _TOTAL, n)
-    piece = n // (4 * (load(state + _LIMIT) + 1))
-    store(job + _PIECE, max(_SMALLEST, piece // 1024 * 1024))
+    store(job + _PIECE, max(_SMALLEST, n // (2 * threads) // 1024 * 1024))
     store(state + _NEXT, 0)
-    store(state + _FLAGS, 0)
-    store(state + _OPEN, 1)
-    for _ in range(swap(state + _ASLEEP, 0) if load(state + _ASLEEP) > 0 else 0):
-        _sem_post(state + _SEMAPHORE)
-    _take(state, state + _SCRATCH)
-    store(state + _OPEN, 0)
-    waited = 0
-    while load(state + _ACTIVE) != 0:
-        _pause()
-        waited += 1
-        if waited & 1023 == 0:
-            _sched_yield()
+    store(state + _MEMBERS, 0)
+    store(state + _FLAGS, np.intp(_flags(_EVERY_FLAG)))
+    _parallel(load(team + _RUN), load(team + _PART), state, threads)
     flags = load(state + _FLAGS)
     store(state + _LOCK, 0)
     if flags != 0:
         _raise_flags(np.int32(flags))
-
-
-@compiled
-def _pauses(count: Any) -> None:
-    for _ in range(count):
-        _pause()
 
 
 # --- Putting it before NumPy's loops ------------------------------------------------------------------
@@ -268,46 +232,24 @@ _forever: list[Any] = []
 class Crew:
     """The state in memory, and what must live as long as it."""
 
-    def __init__(self) -> None:
+    def __init__(self, there: int, parallel: int) -> None:
         self.memory = np.zeros(_SCRATCH // 8 + 16 * (_MOST + 1) + 8, np.int64)
         self.state = (self.memory.ctypes.data + 63) // 64 * 64
         self.held = ctypes.c_int64.from_address(self.state + _HELD)  # 1: Python's threads have the processors
         kind = types.void(intp, intp, intp, intp, intp)
         self.shared = numba.cfunc(kind, cache=True, error_model="numpy")(_shared)
+        self.part = numba.cfunc(types.void(intp), cache=True, error_model="numpy")(_take_part)
+        (ctypes.c_int64 * 3).from_address(self.state + _TEAM)[:] = [there, parallel, self.part.address]
         self.kept: list[Any] = []
-        self.started = 0
-        self.patience = _calibrated()
-        _initialize(self.state + _SEMAPHORE)
 
     def limit(self, workers: int) -> None:
-        """Set how many workers may take pieces, and start those that are missing."""
-        workers = min(workers, _MOST - 1)
-        while self.started < workers:
-            self.started += 1
-            args = (self.state, self.started, self.patience)
-            threading.Thread(target=_serve, args=args, name=f"adjoint-crew-{self.started}", daemon=True).start()
-        ctypes.c_int64.from_address(self.state + _LIMIT).value = max(workers, 0)
+        """Set how many threads may take pieces beside the one that calls."""
+        ctypes.c_int64.from_address(self.state + _LIMIT).value = max(min(workers, _MOST - 1), 0)
 
     def forget(self) -> None:
-        """Be without workers, as a forked child is; they start anew when asked for."""
-        self.memory[:] = 0
-        self.started = 0
-        _initialize(self.state + _SEMAPHORE)
-
-
-def _initialize(address: int) -> None:
-    ctypes.CDLL(None).sem_init(ctypes.c_void_p(address), 0, 0)
-
-
-def _calibrated() -> int:
-    """Return how many pauses take as long as a worker is patient."""
-    _pauses(1)
-    least = 1.0
-    for _ in range(5):
-        start = time.perf_counter()
-        _pauses(2000)
-        least = min(least, time.perf_counter() - start)
-    return int(2000 * _PATIENCE * 1e-6 / least)
+        """Be without workers, as a forked child is."""
+        for word in (_LOCK, _LIMIT, _HELD):
+            ctypes.c_int64.from_address(self.state + word).value = 0
 
 
 def _wanted() -> list[tuple[Any, str, int]]:
@@ -397,8 +339,9 @@ def ufunc(name: str, loop: Any, inputs: int, dtype: Any, crew: Crew | None) -> A
 
 def hire() -> Crew | None:
     """Put the crew before NumPy's loops; return it, or None where that cannot be."""
-    if not sys.platform.startswith("linux") or not _PAUSE or ctypes.sizeof(ctypes.c_void_p) != 8:
+    words = team.words()
+    if words is None or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    crew = Crew()
+    crew = Crew(*words[:2])
     _stand_before(crew)
     return crew

@@ -147,6 +147,8 @@ def find(name: str, x: Any) -> Any:
         return None
     if dtype is not _f32 and (dtype is not _f64 or any(f in FORMULAS[name][3] for f in _SINGLE_ONLY)):
         return None
+    if provider.note_large(x.size):
+        _found.clear()  # from now on the crew shares them
     if (name, dtype) not in _found:
         _found[name, dtype] = _made(name, dtype) if provider.compiles() else None
     return _found[name, dtype]
@@ -163,7 +165,6 @@ def apply(name: str, *operands: Any) -> Any:
 
 def _made(name: str, dtype: Any) -> Any:
     """Return the ufunc of a formula, compiled or read from the disk."""
-    provider.note_large(provider.HIRING + 1)
     from . import crew
 
     loop = _loops.load(_source(name, dtype))

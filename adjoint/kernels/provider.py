@@ -42,7 +42,7 @@ NUMBA = {
 }
 
 
-HIRING = 1 << 25  # elements of large arrays after which the half second that a crew of threads costs once is worth it
+HIRING = 1 << 27  # elements of large arrays after which the half second that a crew of threads costs once is worth it
 
 
 class _Choice:
@@ -50,7 +50,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self.allowed = os.environ.get("ADJOINT_PROVIDER", "fast") != "numpy"
-        self.crew = os.environ.get("ADJOINT_CREW") == "1"  # it stands before NumPy's loops for the whole process
+        self.crew = os.environ.get("ADJOINT_CREW") != "0"  # it stands before NumPy's loops for the whole process
         self.seen = 0
         self.onednn: Any = None
         self.loops: Any = None
@@ -94,10 +94,10 @@ class _Plainly:
 plainly = _Plainly()
 
 
-def note_large(size: int) -> None:
-    """Note that an array is large: where there are many, NumPy's loops over them are shared by a crew of threads."""
+def note_large(size: int) -> bool:
+    """Note that an array is large: after many, NumPy's loops over them are shared by a crew; say if it is there now."""
     if not choice.crew or choice.seen > HIRING or not choice.allowed:
-        return
+        return False
     choice.seen += size
     if choice.seen > HIRING and compiles():
         with _hiring:
@@ -105,6 +105,7 @@ def note_large(size: int) -> None:
 
             threads.crew = threads.crew or crew.hire()
             threads.set_count(threads.count)
+    return choice.seen > HIRING
 
 
 def onednn(op: str, x: Any, size: int | None = None) -> Any:
