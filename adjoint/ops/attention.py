@@ -207,15 +207,14 @@ def _canonical_mask(
 
 
 def _in_projection(
-    query: Tensor, key: Tensor, value: Tensor, packed: Any, separate: tuple[Any, Any, Any], bias: Any
+    query: Tensor, key: Tensor, value: Tensor, packed: Any, separate: tuple[Any, Any, Any] | None, bias: Any
 ) -> tuple[Tensor, ...]:
     width = query.array.shape[-1]
-    if packed is not None:
-        weights: Any = packed.chunk(3) if packed.array.shape[0] == 3 * width else packed.split(width)
-    else:
-        weights = separate
+    weights: Any = separate
+    if separate is None:
+        weights = packed.chunk(3) if packed.array.shape[0] == 3 * width else packed.split(width)
     biases = (None, None, None) if bias is None else bias.chunk(3)
-    if packed is not None and query is key and key is value:
+    if separate is None and query is key and key is value:
         return tuple(linear(query, packed, bias).chunk(3, -1))
     return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
 
@@ -284,31 +283,10 @@ def multi_head_attention_forward(
         attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", kind, False)
         if key_padding_mask is not None:
             is_causal = False
-    if width != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
-    head = width // num_heads
-    if head * num_heads != width:
-        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
-    if use_separate_proj_weight:
-        if tuple(key.array.shape[:2]) != tuple(value.array.shape[:2]):
-            raise AssertionError(
-                f"key's sequence and batch dims {tuple(key.array.shape[:2])} do not match value's "
-                f"{tuple(value.array.shape[:2])}"
-            )
-    elif tuple(key.array.shape) != tuple(value.array.shape):
-        raise AssertionError(
-            f"key shape {tuple(key.array.shape)} does not match value shape {tuple(value.array.shape)}"
-        )
-    separate = (q_proj_weight, k_proj_weight, v_proj_weight)
-    if use_separate_proj_weight:
-        for w, name in zip(separate, "qkv", strict=True):
-            if w is None:
-                raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
-    elif in_proj_weight is None:
-        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
-    q, k, v = _in_projection(
-        query, key, value, None if use_separate_proj_weight else in_proj_weight, separate, in_proj_bias
-    )
+    head = _head_width(width, embed_dim_to_check, num_heads)
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    _check_projected(key, value, in_proj_weight, separate)
+    q, k, v = _in_projection(query, key, value, in_proj_weight, separate, in_proj_bias)
     attn_mask = _fitted_mask(attn_mask, length, source, count * num_heads)
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
@@ -325,44 +303,84 @@ def multi_head_attention_forward(
         k, v = cat([k, zero], 1), cat([v, zero], 1)
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
     source = k.array.shape[1]
-    if key_padding_mask is not None:
-        if tuple(key_padding_mask.array.shape) != (count, source):
-            raise AssertionError(
-                f"expecting key_padding_mask shape of {(count, source)}, but got {tuple(key_padding_mask.array.shape)}"
-            )
-        padding = key_padding_mask.view(count, 1, 1, source).expand(-1, num_heads, -1, -1)
-        padding = padding.reshape(count * num_heads, 1, source)
-        attn_mask = padding if attn_mask is None else add_p(attn_mask, padding)
+    attn_mask = _with_padding(attn_mask, key_padding_mask, count, num_heads, source)
     if not training:
         dropout_p = 0.0
+    weights = None
     if need_weights:
         if is_causal and attn_mask is None:
             raise AssertionError("FIXME: is_causal not implemented for need_weights")
-        weights = matmul(mul_p(q, math.sqrt(1.0 / head)), transpose_p(k, 1, 2))
-        if attn_mask is not None:
-            weights = add_p(weights, attn_mask)
-        weights = softmax_p(weights, 2)
-        if dropout_p > 0:
-            weights = dropout(weights, dropout_p)
+        weights = _head_weights(q, k, attn_mask, dropout_p)
         out = matmul(weights, v)
     else:
-        if attn_mask is not None:
-            if attn_mask.array.shape[0] == 1 and attn_mask.array.ndim == 3:
-                attn_mask = attn_mask.unsqueeze(0)
-            else:
-                attn_mask = attn_mask.view(count, num_heads, -1, source)
-        out = scaled_dot_product_attention(
-            q.view(count, num_heads, length, head), k.view(count, num_heads, source, head),
-            v.view(count, num_heads, source, head), attn_mask, dropout_p, is_causal,
-        ).reshape(count * num_heads, length, head)  # fmt: skip
+        out = _attended(q, k, v, count, attn_mask, dropout_p, is_causal)
     out = linear(transpose_p(out, 0, 1).reshape(length * count, width), out_proj_weight, out_proj_bias)
     out = out.view(length, count, out.array.shape[1])
     shown = None
-    if need_weights:
+    if weights is not None:
         shown = weights.view(count, num_heads, length, source)
         shown = shown.mean(dim=1) if average_attn_weights else shown
         shown = shown if batched else shown.squeeze(0)
     return (out if batched else out.squeeze(1)), shown
+
+
+def _head_width(width: int, expected: int, heads: int) -> int:
+    if width != expected:
+        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
+    if width % heads:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {heads}")
+    return width // heads
+
+
+def _check_projected(key: Tensor, value: Tensor, packed: Any, separate: tuple[Any, Any, Any] | None) -> None:
+    """Raise where keys and values do not go together, or weights to project them with are missing."""
+    of_key, of_value = tuple(key.array.shape), tuple(value.array.shape)
+    if separate is None:
+        if of_key != of_value:
+            raise AssertionError(f"key shape {of_key} does not match value shape {of_value}")
+        if packed is None:
+            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+        return
+    if of_key[:2] != of_value[:2]:
+        raise AssertionError(f"key's sequence and batch dims {of_key[:2]} do not match value's {of_value[:2]}")
+    for weight, name in zip(separate, "qkv", strict=True):
+        if weight is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
+
+
+def _with_padding(mask: Any, padding: Any, count: int, heads: int, source: int) -> Any:
+    """Return a mask of (count * heads, L or 1, source) that leaves out padded keys as well."""
+    if padding is None:
+        return mask
+    if tuple(padding.array.shape) != (count, source):
+        raise AssertionError(
+            f"expecting key_padding_mask shape of {(count, source)}, but got {tuple(padding.array.shape)}"
+        )
+    padding = padding.view(count, 1, 1, source).expand(-1, heads, -1, -1).reshape(count * heads, 1, source)
+    return padding if mask is None else add_p(mask, padding)
+
+
+def _head_weights(q: Tensor, k: Tensor, mask: Any, dropout_p: float) -> Tensor:
+    """Return the weights of every head, for a caller who wants to see them."""
+    weights = matmul(mul_p(q, math.sqrt(1.0 / q.array.shape[-1])), transpose_p(k, 1, 2))
+    if mask is not None:
+        weights = add_p(weights, mask)
+    weights = softmax_p(weights, 2)
+    return dropout(weights, dropout_p) if dropout_p > 0 else weights
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, count: int, mask: Any, dropout_p: float, is_causal: bool) -> Tensor:
+    """Attend in all heads at once, without keeping their weights."""
+    (rows, length, head), source = q.array.shape, k.array.shape[1]
+    heads = rows // count
+    if mask is not None:
+        shared = mask.array.shape[0] == 1 and mask.array.ndim == 3
+        mask = mask.unsqueeze(0) if shared else mask.view(count, heads, -1, source)
+    out = scaled_dot_product_attention(
+        q.view(count, heads, length, head), k.view(count, heads, source, head), v.view(count, heads, source, head),
+        mask, dropout_p, is_causal,
+    )  # fmt: skip
+    return out.reshape(rows, length, head)
 
 
 def _fitted_mask(mask: Any, length: int, source: int, heads: int) -> Any:
