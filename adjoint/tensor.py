@@ -17,9 +17,9 @@ from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import Payload
+from .core.payload import Payload, history_below
 from .core.size import Size
-from .core.tensor import STALE, InferenceStorage, TensorBase, caller, retaining, storage_of
+from .core.tensor import STALE, InferenceStorage, TensorBase, caller, ledger_of, retaining, storage_of
 from .core.views import edge_of, show_views
 from .hooks import RemovableHandle
 from .ops import (
@@ -64,6 +64,10 @@ from .ops.literals import depth_outside
 if TYPE_CHECKING:
     from ._typing import method, operator
 
+_ONLY_LEAVES = (
+    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
+    "that doesn't require differentiation use var_no_grad = var.detach()."
+)
 _backward: Any = None  # autograd.backward, once somebody has called it
 
 
@@ -251,12 +255,14 @@ class Tensor(TensorBase):
     @property
     def requires_grad(self) -> bool:
         """Whether what is computed from this tensor is recorded."""
-        return self.node is not None
+        return self.node is not None or (modes.unusual != 0 and history_below(self) is not None)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
+        if not self.is_leaf:
+            raise RuntimeError(_ONLY_LEAVES)
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -273,10 +279,7 @@ class Tensor(TensorBase):
             if node is nodes.hidden:  # as its base does
                 return self
             if not is_leaf_node(node):
-                raise RuntimeError(
-                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
-                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
-                )
+                raise RuntimeError(_ONLY_LEAVES)
             if self.node.watched:
                 self.__dict__[RESTING] = self.node
             self.node = None
@@ -296,12 +299,17 @@ class Tensor(TensorBase):
     def is_leaf(self) -> bool:
         """Whether no recorded op made this tensor."""
         node = self.node
-        return node is None or is_leaf_node(edge_of(self) if node is STALE else node)
+        if node is None:
+            return not modes.unusual or history_below(self) is None
+        return is_leaf_node(edge_of(self) if node is STALE else node)
 
     @property
     def grad_fn(self) -> Any:
         """The node that recorded this tensor; None for a leaf."""
         node = self.node
+        if node is None and modes.unusual:
+            below = history_below(self)
+            return None if below is None else below.grad_fn
         if node is None or is_leaf_node(node):
             return None
         return shown(edge_of(self))
@@ -425,7 +433,10 @@ class Tensor(TensorBase):
 
     def detach(self) -> Tensor:
         """Return a tensor that shares this one's memory but not its history."""
-        out = wrap(self.array, None, storage_of(self))
+        array = self.array
+        if modes.unusual and isinstance(array, Payload):
+            array = array.detached()
+        out = wrap(array, None, storage_of(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, "detach()")
         return out
@@ -452,7 +463,10 @@ class Tensor(TensorBase):
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self.array = value.array
+        version = 0 if self.memory is None or self.memory.ledger is None else self.memory.ledger.version
         self.memory = None
+        if version:
+            ledger_of(storage_of(self)).version = version
         if type(self.node) is AccumulateGrad:
             self.node.follow(self)
 

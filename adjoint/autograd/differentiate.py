@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -11,8 +12,9 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
-from ..core.nodes import MultipleNode, output_node, wrap
+from ..core.nodes import MultipleNode, hidden, output_index, output_node, shown, wrap
 from ..core.observation import lifting, observer
+from ..core.payload import history_below
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -37,6 +39,29 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def _seen(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return tensors as they are to be differentiated: of a dual one, whose primal has a history, the primal."""
+    if not modes.unusual:
+        return values
+    return tuple(_with_history(v) if isinstance(v, TensorBase) and v.node is None else v for v in values)
+
+
+def _with_history(x: TensorBase) -> Any:
+    below = history_below(x)
+    return x if below is None else below
+
+
+# What a pass starts from at outputs of a single element that `gradient_edge` was asked about.
+_ones: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def gradient_edge(x: Any, node: Any) -> GradientEdge:
+    """Return the edge of a tensor and its node."""
+    if x.array.size == 1 and x.array.dtype.kind != "c":
+        _ones[node] = start_gradient(x)
+    return GradientEdge(shown(node), output_index(node), node)
+
+
 def _node_of_edge(edge: GradientEdge) -> Any:
     if edge.ownership_token is not None:  # the very place in the graph, as get_gradient_edge noted it
         return edge.ownership_token
@@ -48,8 +73,10 @@ def _root_of(value: Any, index: int) -> Any:
     """Return the node of an output that a gradient may start from."""
     if isinstance(value, GradientEdge):
         return _node_of_edge(value)
+    if not isinstance(value, TensorBase):
+        raise TypeError(f"element {index} of tensors must be a Tensor or a GradientEdge, not {type(value).__name__}")
     node = edge_of(value)
-    if node is None:
+    if node is None or node is hidden:
         raise RuntimeError(
             f"element {index} of tensors does not require grad and does not have a grad_fn: nothing that it was "
             "computed from requires grad, or recording was off (no_grad, detach()) when it was"
@@ -61,9 +88,12 @@ def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
     """Return the gradient to start a root from: the caller's, checked, or one."""
     if isinstance(root, GradientEdge):
         if g is None:
-            raise RuntimeError(
-                "grad can be implicitly created only for scalar outputs: a GradientEdge needs grad_outputs"
-            )
+            one = _ones.get(_node_of_edge(root))
+            if one is None:
+                raise RuntimeError(
+                    "grad can be implicitly created only for scalar outputs: a GradientEdge of another needs a gradient"
+                )
+            g = wrap(one.copy())
         return g if lift else g.array
     if g is None:
         if root.array.size != 1:
@@ -85,7 +115,7 @@ def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
 
 
 def _check_gradient(root: Any, g: Any, index: int, batched: bool = False) -> None:
-    if root.array.dtype.kind == "c" and g.array.dtype.kind != "c":
+    if (root.array.dtype.kind == "c") != (g.array.dtype.kind == "c"):
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
             f"dtype: grad_output[{index}] has a dtype of {dtypes.of(g.array.dtype)} and output[{index}] has a dtype "
@@ -152,9 +182,11 @@ def backward(
         if start is not None:
             engine.backward((edge_of(tensors),), (start,), bool(retain_graph), False)
             return
-    roots = _tuple(tensors)
+    if tensors is None:
+        raise TypeError("backward() takes a tensor, or several, to start from, not None")
+    roots = _seen(_tuple(tensors))
     if inputs is not None:
-        inputs = _tuple(inputs)
+        inputs = _seen(_tuple(inputs))
         if not inputs:
             raise RuntimeError("inputs argument to backward() cannot be empty.")
     if grad_tensors is None:
@@ -249,7 +281,7 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     allow = materialize_grads if allow_unused is None else allow_unused
-    outs, ins = _tuple(outputs), _tuple(inputs)
+    outs, ins = _seen(_tuple(outputs)), _seen(_tuple(inputs))
     if not ins:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if not only_inputs:
@@ -260,7 +292,7 @@ def grad(
         )
     gs = _tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outs)
     if len(gs) != len(outs):
-        raise RuntimeError(f"got {len(outs)} outputs and {len(gs)} grad_outputs")
+        raise RuntimeError(f"got {len(outs)} tensors and {len(gs)} gradients: one for each of the outputs, or None")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         from .batched import grad_batched

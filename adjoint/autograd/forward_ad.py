@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..core import modes
+from ..core.dtypes import of
 from ..core.nodes import wrap
 from ..core.payload import Level
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
-from ..payloads.dual import Dual
+from ..ops.shape import view
+from ..payloads.dual import Dual, forget_tangents, holders
 
 __all__ = [
     "UnpackedDualTensor",
@@ -36,6 +38,7 @@ def enter_dual_level() -> int:
         raise RuntimeError("Nested forward mode AD is not supported at the moment; use adjoint.func.jvp to nest")
     level = Level()
     _levels.append((level, level.__enter__()))
+    holders[_levels[-1][1]] = []
     return 0
 
 
@@ -45,8 +48,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError("Trying to exit a forward AD level that was not entered")
     if level not in (None, 0):
         raise RuntimeError(f"Trying to exit level {level}, but the last one entered is 0")
-    entered, _ = _levels.pop()
+    entered, number = _levels.pop()
     entered.__exit__(None, None, None)
+    forget_tangents(number)
 
 
 class dual_level:
@@ -77,14 +81,19 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     if not isinstance(tensor, TensorBase) or not isinstance(tangent, TensorBase):
         raise ValueError("make_dual takes a tensor and its tangent, both Tensors")
     if tensor.array.dtype.kind not in "fc" and tensor.array.dtype.name != "bfloat16":
-        raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.array.dtype}")
+        raise ValueError(f"Expected primal to be floating point or complex, but got: {of(tensor.array.dtype)}")
     if tuple(tensor.array.shape) != tuple(tangent.array.shape):
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
             f"supported. Tensor is of size {list(tensor.array.shape)} while the given forward gradient is of size "
             f"{list(tangent.array.shape)}."
         )
-    return wrap(Dual(tensor, tangent, _levels[-1][1]))
+    if tangent.array.dtype.kind not in "fc" and tangent.array.dtype.name != "bfloat16":
+        raise ValueError(f"Expected tangent to be floating point or complex, but got: {of(tangent.array.dtype)}")
+    value = Dual(view(cast(Any, tensor), tensor.array.shape), tangent, _levels[-1][1])
+    dual = wrap(value)
+    value.note_holder(dual)
+    return dual
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:

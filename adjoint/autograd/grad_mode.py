@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -51,7 +52,13 @@ class _Context:
     def __call__(self, function: F) -> F:
         """Wrap a function."""
         if isinstance(function, type):
-            raise TypeError(f"{type(self).__name__} decorates functions, not classes; decorate its methods")
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+                "the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         if _has_flag(function, _GENERATOR):
             return _wrapped_generator(self.clone, function)
         if _has_flag(function, _COROUTINE):
@@ -185,6 +192,10 @@ class set_grad_enabled(_Context):
     """
 
     def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, int):
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self.before = modes.local.grad
         self.mode = bool(mode)
         modes.set_grad(self.mode)

@@ -300,12 +300,12 @@ def _check_slow(
     for k, out in enumerate(outputs):
         for part in _parts(out):
             analytical, apart = _analytical(out, subject.checked, part, check_dtypes)
+            if apart > nondet_tol:
+                raise GradcheckError(_NOT_REENTRANT.format(nondet_tol))
             for i, a in enumerate(analytical):
                 n = _joined(*numerical[i][k], part)
                 if not _close(a, n, rtol, atol):
                     raise GradcheckError(_mismatch(a, n, k, i, part, len(_parts(out)) > 1))
-            if apart > nondet_tol:
-                raise GradcheckError(_NOT_REENTRANT.format(nondet_tol))
 
 
 # --- Fast mode: one random combination of each Jacobian ---------------------------------------------
@@ -351,14 +351,14 @@ def _check_fast(
     for k, out in enumerate(outputs):
         for part in _parts(out):
             start = _place(vs[k] * (1.0 if part == "real" else 1j), out)
-            passes = [_backward(out, subject.checked, start) for _ in range(2)]
-            apart = 0.0
-            for i, x in enumerate(subject.checked):
-                one, two = (_checked_gradient(g[i], x, check_dtypes) for g in passes)
-                apart = max(apart, _distance(one, two))
-                compare(float(np.real(np.conj(one) * us[i]).sum()), i, k, part, "")
-            if apart > nondet_tol:
+            first, second = (
+                [_checked_gradient(g, x, check_dtypes) for g, x in zip(found, subject.checked, strict=True)]
+                for found in (_backward(out, subject.checked, start) for _ in range(2))
+            )
+            if max(map(_distance, first, second)) > nondet_tol:
                 raise GradcheckError(_NOT_REENTRANT.format(nondet_tol))
+            for i, one in enumerate(first):
+                compare(float(np.real(np.conj(one) * us[i]).sum()), i, k, part, "")
 
 
 def _slow_story(
@@ -385,11 +385,14 @@ def _slow_story(
 # --- What else must hold ----------------------------------------------------------------------------
 
 
+_NOTHING_REQUIRES = (
+    "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+)
+
+
 def _check_inputs(subject: _Subject) -> None:
     if not subject.checked:
-        raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
-        )
+        raise ValueError(_NOTHING_REQUIRES)
     for i, x in enumerate(subject.checked):
         if x.dtype.to_real().name != "float64":
             warnings.warn(
@@ -671,6 +674,8 @@ def gradgradcheck(
         "Setting check_batched_grad=True requires check_rev_over_rev to be True"
     )
     arguments = _as_tuple(inputs)
+    if not any(x.requires_grad for x in _tensors(arguments)):
+        raise ValueError(_NOTHING_REQUIRES)
     if grad_outputs is None:
         random = np.random.default_rng(5)
         outs = [o for o in _as_tuple(func(*arguments)) if isinstance(o, TensorBase)]

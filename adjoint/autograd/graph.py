@@ -9,11 +9,11 @@ from typing import Any
 
 from ..core import device, modes
 from ..core.engine import running
-from ..core.nodes import Node, output_index, shown, wrap
+from ..core.nodes import Node, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..hooks import RemovableHandle
-from .differentiate import GradientEdge
+from .differentiate import GradientEdge, gradient_edge
 from .holdings import saved
 
 __all__ = [
@@ -42,7 +42,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     edge = edge_of(tensor)
     if edge is None:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(shown(edge), output_index(edge), edge)
+    return gradient_edge(tensor, edge)
 
 
 def increment_version(tensor: Any) -> None:

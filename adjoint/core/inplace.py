@@ -18,7 +18,7 @@ from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
 from .nodes import Node, Special, differentiable, extra_of, hidden, registry, verify_kept, wrap
-from .overrides import answered, plain
+from .overrides import answered, asked, plain
 from .payload import Payload, top_payload
 from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan
 from .promotion import convert, float32_constants, float64_constants, result_type
@@ -37,6 +37,10 @@ from .tensor import (
 )
 from .views import edge_of, refused_view, replayed
 
+_OVERLAPPING = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+    "clone() the tensor before performing the operation."
+)
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
 
@@ -105,20 +109,28 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     if len(inputs) != len(op.inputs):
         raise TypeError(f"{op.name}_() missing {len(op.inputs) - len(inputs)} required positional arguments")
     owned = tuple(v if isinstance(v, TensorBase) else None for v in inputs)
-    edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
-    if x.node is not None and edges[0] is None:
-        edges = (edge_of(x), *edges[1:])
-    recording = (not modes.off or modes.local.grad) and any(e is not None for e in edges)
+    edges: tuple[Any, ...] = (None,) * len(owned)  # unrecorded, nobody asks for the history of a stale view
+    if not modes.off or modes.local.grad:
+        edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
+        if x.node is not None and edges[0] is None:
+            edges = (edge_of(x), *edges[1:])
+    recording = any(e is not None for e in edges)
     check_writable(x, recording)
     if modes.unusual and top_payload(inputs) is not None:
         return _write_payload(op, x, rest, params)
+    name = "floor_divide_" if op.name == "div_floor" else f"{op.name}_"
     for other in rest:
-        if isinstance(other, TensorBase) and other.memory is x.memory and x.memory is not None:
-            check_partial_overlap(x.array, other.array)
+        if isinstance(other, TensorBase):
+            if type(other) not in plain and not params and not modes.local.subclasses_off:
+                result = asked(name, inputs)
+                if result is not NotImplemented:
+                    return result
+            if other.memory is x.memory and x.memory is not None:
+                check_partial_overlap(x.array, other.array)
     try:
         values = _operands(op, inputs)
     except TypeError:
-        result = answered("floor_divide_" if op.name == "div_floor" else f"{op.name}_", inputs)
+        result = answered(name, inputs)
         if result is NotImplemented:
             raise
         return result
@@ -262,12 +274,14 @@ def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[A
         if not can_cast(source, target):
             raise _uncastable(op, source, target)
         result = registry["cast"].call(result, x.array.dtype)
+    result.array.note_holder(x)
     if x.lineage is None:
         x.array, x.node = result.array, result.node if modes.local.grad else x.node
     else:
         base: Any = x.lineage.base
         whole = _with_part(base, x.lineage.replay, result)
-        base.array, base.node = whole.array, whole.node
+        base.array, base.node = whole.array, whole.node if modes.local.grad else base.node
+        whole.array.note_holder(base)
         x.array, x.node = result.array, STALE
     ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
     mark_stale(x, ledger_of(storage_of(x)), transformed=True)
@@ -286,6 +300,8 @@ def _with_part(base: Any, replay: tuple[Any, ...], part: Any) -> Any:
     places = np.arange(math.prod(shape)).reshape(shape)
     for op, params in replay:
         places = replayed(op, places, params)
+    if np.unique(places).size < places.size:
+        raise RuntimeError(_OVERLAPPING)
     reshape, count = registry["reshape"].call, math.prod(part.shape)
     flat = reshape(base, (math.prod(shape),))
     return reshape(registry["index_copy"].call(flat, reshape(part, (count,)), places.reshape(-1), 0), shape)
@@ -307,10 +323,7 @@ def check_writable(x: TensorBase, recording: bool) -> None:
     if type(array) is np.ndarray:
         flags = array.flags
         if not flags.c_contiguous and overlaps_itself(array):
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single "
-                "memory location. Please clone() the tensor before performing the operation."
-            )
+            raise RuntimeError(_OVERLAPPING)
         if not flags.writeable:
             raise RuntimeError(
                 "the tensor's memory is read-only (it came from a NumPy array or file that may not be "

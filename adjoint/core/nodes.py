@@ -143,7 +143,6 @@ class Node:
             extra.metadata = {}
         return extra.metadata
 
-    @property
     def _sequence_nr(self) -> int:
         return self.stamp
 

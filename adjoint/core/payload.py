@@ -51,6 +51,17 @@ class Payload:
         """Return the value one level down."""
         raise NotImplementedError
 
+    def detached(self) -> Any:
+        """Return the value as `Tensor.detach` gives it."""
+        return self
+
+    def history(self) -> Any:
+        """Return the tensor one level down whose history the value has, where programs see it; else None."""
+        return None
+
+    def note_holder(self, tensor: TensorBase) -> None:
+        """Hear of a tensor that was made to hold the value."""
+
 
 _levels = itertools.count(1).__next__
 
@@ -136,3 +147,8 @@ def broadcasting(rule: Any) -> Any:
     """Mark a batching rule as one that takes operands whose batch axis has size 1, for all of the batch."""
     rule.broadcasts = True
     return rule
+
+
+def history_below(x: TensorBase) -> Any:
+    """Return the tensor one level down whose history a tensor has, where programs see it (`forward_ad`); else None."""
+    return x.array.history() if isinstance(x.array, Payload) else None

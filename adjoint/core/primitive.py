@@ -581,8 +581,10 @@ def _values_at(inputs: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
 
 def _record_outputs(op: Op, inputs: tuple[Any, ...], mine: tuple[bool, ...], values: Any, params: Any, c: Any) -> Any:
     owned = inputs if all(mine) else tuple([x if own else None for x, own in zip(inputs, mine, strict=True)])
-    edges = tuple([edge_of(x) if x is not None and r else None for x, r in zip(owned, op.rules, strict=True)])
-    recording = any(e is not None for e in edges) and modes.is_grad_enabled()
+    edges: tuple[Any, ...] = (None,) * len(owned)  # nobody asks for them, nor for the history of a stale view
+    if modes.is_grad_enabled() and not modes.local.inference:
+        edges = tuple([edge_of(x) if x is not None and r else None for x, r in zip(owned, op.rules, strict=True)])
+    recording = any(e is not None for e in edges)
     if op.outputs:
         return _record_several(op, owned, edges, recording, values, params, c)
     out = _outcome(op, owned, params, c, _kind(View.NORMAL))
@@ -616,6 +618,8 @@ def _kind(usual: int) -> int:
 def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> Any:
     """Return the tensor of a result, as a view of the first input where the op makes views."""
     out = wrap(c)
+    if isinstance(out.array, Payload):
+        out.array.note_holder(out)
     if op.view and owned[0] is not None and shares(out.array, owned[0].array):
         note_view(out, owned[0], op, params, kind)
         if kind in (View.NO_GRAD, View.INFERENCE) and owned[0].node is not None and op.rules[0] is not None:

@@ -69,7 +69,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) in plain:
             out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
             if requires_grad:
-                create.require_grad(out)
+                out.requires_grad_() if out.is_inference() else create.require_grad(out)
             return out
         out = data.detach().requires_grad_(requires_grad)
         if type(out) is not type(data):

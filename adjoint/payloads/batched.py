@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.nodes import wrap
+from ..core.payload import Payload
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p, reshape_p
@@ -48,6 +49,13 @@ class Batched(Speaking):
     def flags(self) -> Any:
         """Memory flags of the value behind."""
         return (self.value.array if isinstance(self.value, TensorBase) else self.value).flags
+
+    def detached(self) -> Batched:
+        """Return the batch of what is left of its values."""
+        value = self.value
+        if isinstance(value, TensorBase):
+            return Batched(value.detach(), self.level)  # type: ignore[attr-defined]
+        return Batched(value.detached(), self.level) if isinstance(value, Payload) else self
 
     @classmethod
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:

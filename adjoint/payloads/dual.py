@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 
+from ..core import modes
 from ..core.nodes import differentiable
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
+from ..core.views import edge_of
 from ..ops.shape import expand_p
 from .speech import Speaking
+
+# The tensors that hold dual values of a level that the program has entered (`autograd.forward_ad`); at its end they
+# become their primals.
+holders: dict[int, list[weakref.ref[TensorBase]]] = {}
+
+
+def forget_tangents(level: int) -> None:
+    """Make every tensor of a level that ends its primal."""
+    for ref in holders.pop(level):
+        tensor = ref()
+        if tensor is not None and isinstance(tensor.array, Dual) and tensor.array.level == level:
+            primal = tensor.array.primal
+            tensor.array = _array(primal)
+            if isinstance(primal, TensorBase):
+                tensor.node, tensor.memory, tensor.lineage = edge_of(primal), primal.memory, None
 
 
 class Dual(Speaking):
@@ -43,11 +61,12 @@ class Dual(Speaking):
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` on the primals, and its tangent rule on the tangents."""
         primals, tangents, still = [], [], True
+        moving = modes.local.forward_grad
         for v in values:
             if isinstance(v, Dual) and v.level == level:
                 primals.append(v.primal)
                 tangents.append(v.tangent)
-                still = still and v.tangent is None
+                still = still and (v.tangent is None or not moving)
             else:
                 primals.append(v)
                 tangents.append(None)
@@ -70,6 +89,22 @@ class Dual(Speaking):
     def below(self) -> Any:
         """Return the primal."""
         return self.primal
+
+    def detached(self) -> Dual:
+        """Return the primal without history and tangent."""
+        primal = self.primal
+        return Dual(primal.detach() if isinstance(primal, TensorBase) else primal, None, self.level)  # type: ignore[attr-defined]
+
+    def history(self) -> Any:
+        """Return the primal if it has a history, and the program itself has made the value dual."""
+        primal = self.primal
+        return primal if self.level in holders and isinstance(primal, TensorBase) and primal.node is not None else None
+
+    def note_holder(self, tensor: TensorBase) -> None:
+        """Remember the tensor until the level ends."""
+        found = holders.get(self.level)
+        if found is not None:
+            found.append(weakref.ref(tensor))
 
     def concrete(self, what: str) -> Any:
         """Return the primal."""
@@ -130,7 +165,6 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
     """Get a tangent from reverse mode alone: the gradient is linear in what comes in; transpose that."""
     from ..core.engine import backward
     from ..core.nodes import wrap
-    from ..core.views import edge_of
     from ..ops import create
 
     leaves = [_leaf(p) if t is not None else p for t, p in zip(tangents, primals, strict=True)]

@@ -134,10 +134,16 @@ def _with_tangents(out: Any, changes: Any, level: int) -> Any:
                 f"{list(t.array.shape)}."
             )
     results = tuple(
-        wrap(Dual(_value(o), _value(t), level)) if isinstance(o, TensorBase) and t is not None else o
+        _held(Dual(_value(o), _value(t), level)) if isinstance(o, TensorBase) and t is not None else o
         for o, t in zip(outs, moves, strict=True)
     )
     return results if several else results[0]
+
+
+def _held(value: Dual) -> Any:
+    out = wrap(value)
+    value.note_holder(out)
+    return out
 
 
 # --- Batches ----------------------------------------------------------------------------------------

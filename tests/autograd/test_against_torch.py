@@ -1382,6 +1382,59 @@ def a_written_input_that_is_not_returned(T):
     return [refusal(lambda x=x: custom(T, write).apply(x)) for x in (leaf(T) * 1, T.ones(3))]
 
 
+# --- Forward mode and reverse mode together; edges --------------------------------------------------------
+
+
+@program
+def a_dual_tensor_has_the_history_of_its_primal(T):
+    from importlib import import_module
+
+    fwd = import_module(f"{T.__name__}.autograd.forward_ad")
+    x = leaf(T)
+    with fwd.dual_level():
+        d = fwd.make_dual(x, T.ones(3, dtype=T.float64))
+        y = (d * d).sum()
+        seen = [d.requires_grad, d.is_leaf, d.grad_fn.name(), y.grad_fn.name(), y.requires_grad]
+        y.backward()
+        cut = fwd.unpack_dual(d.detach()).tangent
+        with fwd._set_fwd_grad_enabled(False):
+            still = fwd.unpack_dual(d * 2).tangent
+        z = d * 3
+    return seen, x.grad, cut, still, z + 1, z.grad_fn.name(), T.func.jvp(lambda x: x.detach() * 2, (x,), (x,))
+
+
+@program
+def an_unrecorded_write_inside_a_transform(T):
+    def f(x):
+        y = x * 1
+        with T.no_grad():
+            y[0].mul_(2)
+        return (y * y).sum()
+
+    x = T.tensor([1.0, 2.0, 3.0], dtype=T.float64)
+    return T.func.grad(f)(x), T.func.vmap(T.func.grad(f))(T.stack([x, x * 2])), T.func.hessian(f)(x)
+
+
+@program
+def a_pass_from_the_edge_of_a_scalar(T):
+    x = leaf(T)
+    y = (x * x).sum()
+    edge = T.autograd.graph.get_gradient_edge(y)
+    (g,) = T.autograd.grad(edge, x, retain_graph=True)
+    T.autograd.backward(edge)
+    other = T.autograd.graph.get_gradient_edge(x * 2)
+    return g, x.grad, refusal(lambda: T.autograd.grad(other, x))[0]
+
+
+@program
+def recording_inside_inference_mode(T):
+    with T.inference_mode(), T.enable_grad():
+        y = T.ones(3, requires_grad=True) * 2
+    with T.inference_mode():
+        z = T.ones(3)
+    return y.requires_grad, y.is_inference(), refusal(lambda: T.nn.Parameter(z))[0]
+
+
 @needs_torch
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_program_does_what_it_does_on_torch(function: Callable[[Any], Any]) -> None:
