@@ -12,10 +12,11 @@ from .core.overrides import EverythingOff, SubclassesOff, disabled_torch_functio
 from .core.payload import inside
 from .core.size import Size
 from .core.tensor import TensorBase
+from .errors import LinAlgError
 from .ops.random import Generator
 
 DisableTorchFunctionSubclass, DisableTorchFunction = SubclassesOff, EverythingOff
-_TensorBase = TensorBase
+_TensorBase, _LinAlgError = TensorBase, LinAlgError
 _disabled_torch_function_impl = disabled_torch_function
 
 

@@ -109,7 +109,10 @@ def multi_margin_loss(
     rows = reshape_p(input, (1, -1)) if single else input
     count, classes = rows.array.shape
     if t.ndim > 1 or t.size != count:
-        raise RuntimeError(f"inconsistent target size, expected {count} but got {list(t.shape)}")
+        raise RuntimeError(
+            f"target tensor should be 1-D with size equal to the batch's. Expected target size [{count}], but got "
+            f"{list(t.shape)} (inconsistent target size)"
+        )
     if weight is not None and weight.array.size != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.array.shape)}")
     _check_margin_labels(target, "multi_margin_loss")

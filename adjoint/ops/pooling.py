@@ -179,9 +179,9 @@ def _sizes(op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, di
     shape, rank = input.array.shape, len(kernel)
     if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
         raise RuntimeError(
-            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
-            f"got: {list(shape)}; Expected input's non-batch dimensions to have positive length ({op} takes "
-            f"non-empty {rank + 1}D or {rank + 2}D tensors)"
+            f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input: Expected {rank + 1}D or "
+            f"{rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(shape)}; "
+            f"Expected input's non-batch dimensions to have positive length in {op}"
         )
     if min(kernel) <= 0:
         raise RuntimeError(f"kernel_size must be greater than zero: {op} got kernel_size={list(kernel)}")

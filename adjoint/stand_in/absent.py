@@ -12,6 +12,8 @@ __all__ = ["Absent", "AbsentModule"]
 class Absent:
     """A name that is not offered: calling it raises; as a type it has no instances, as a base class no effect."""
 
+    __all__: tuple[str, ...] = ()  # as a module, nothing is in it
+
     def __init__(self, name: str) -> None:
         self.__name__ = self.__qualname__ = name.rpartition(".")[2]
         self.__module__ = name.rpartition(".")[0]
@@ -78,6 +80,7 @@ class AbsentModule(types.ModuleType):
         super().__init__(name, f"What programs import of {name}, which adjoint does not offer.")
         self.__path__: list[str] = []  # so that it may have modules in it
         self.__dict__.update(offered)
+        self.__all__ = [word for word in offered if not word.startswith("_")]
         self._inside = inside
 
     def __getattr__(self, name: str) -> Any:

@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _C, printing, return_types, serialization, subclasses, version
+from .. import _C, _ops, printing, return_types, serialization, subclasses, version
 from ..core import dtypes
 from ..core.layout import layout, memory_format
 from ..core.size import Size
@@ -172,6 +172,7 @@ def install() -> None:
         home.__dict__.update(save=files.save, load=files.load)
     sys.meta_path.append(_LastFinder())
     subclasses.exchange_now()
+    _ops.namespace("mkldnn").__dict__["_is_mkldnn_acl_supported"] = lambda: False
     _answer_absent(adjoint, "")
     for package in ("utils", "backends", "distributed", "nn"):
         _answer_absent(importlib.import_module(f"adjoint.{package}"), package)
@@ -201,11 +202,8 @@ def _answer_absent(module: types.ModuleType, rest: str) -> None:
         private = bool(rest) and name.startswith("_")
         if name.startswith("__") or not (lenient or private):
             raise AttributeError(f"module '{shown}' has no attribute '{name}'")
-        if private:
-            try:
-                return importlib.import_module(f"torch.{inside}")
-            except ModuleNotFoundError:
-                pass
+        if private and importlib.util.find_spec(f"adjoint.{inside}") is not None:
+            return importlib.import_module(f"torch.{inside}")
         return Absent(f"{shown}.{name}")
 
     found._answers_absent = True  # type: ignore[attr-defined]

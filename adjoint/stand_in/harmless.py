@@ -170,11 +170,15 @@ def _reduction_number(reduction: str) -> int:
 
 _REDUCTION = {"get_enum": _reduction_number}
 
+
 # A kernel given as text: it is made, and says when it is called that there is no such thing here.
-_JITERATOR = {
-    "_create_jit_fn": answer(Absent("torch.cuda.jiterator")),
-    "_create_multi_output_jit_fn": answer(Absent("torch.cuda.jiterator")),
-}
+def _jitted(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        "torch.cuda.jiterator is not offered by adjoint, which runs this program in torch's place"
+    )
+
+
+_JITERATOR = {"_create_jit_fn": answer(_jitted), "_create_multi_output_jit_fn": answer(_jitted)}
 
 _PROFILER_UTIL = {
     "EventList": events.EventList, "FunctionEvent": events.FunctionEvent, "Interval": events.Interval,
@@ -195,12 +199,14 @@ MODULES: dict[str, dict[str, Any]] = {
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
     "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
     "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
-    **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {}, "_export.wrappers": {"mark_subclass_constructor_exportable_experimental": same},
+    **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
+    "_export.wrappers": {"mark_subclass_constructor_exportable_experimental": same},
     "_library": {}, "_utils_internal": {"get_writable_path": same, "log_export_usage": nothing},
     "_prims": {}, "_prims_common": PRIMS, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
     "_linalg_utils": {}, "_lobpcg": {}, "_VF": {}, "_classes": {}, "_custom_op": {}, "_appdirs": {}, "_environment": {},
     "_compile": {"_disable_dynamo": decorator}, "numa": {}, "_tensor_docs": {}, "_torch_docs": {}, "_storage_docs": {},
-    "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
+    "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {},
+    "_logging.scribe": {"open_source_signpost": nothing}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
     "_jit_internal": {
         "Final": Any, "boolean_dispatch": nothing, "_overload": decorator, "_overload_method": decorator,
         "ignore": decorator, "export": decorator, "unused": decorator, "is_scripting": no,
@@ -254,7 +260,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils._import_utils": {"_check_module_exists": _is_installed, "dill_available": answer(_is_installed("dill"))},
     "utils._dtype_abbrs": {}, "utils._exposed_in": {}, "utils._inspect": {}, "utils._thunk": {}, "utils._filelock": {},
     "utils._content_store": {}, "utils._functools": {}, "utils.mkldnn": {}, "utils._runtime_estimation": {},
-    "utils._config_module": {}, "utils._mode_utils": {}, "utils._cxx_pytree": {},
+    "utils._config_module": {}, "utils._mode_utils": {"no_dispatch": context}, "utils._cxx_pytree": {},
     "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
     "utils.collect_env": {}, "utils.cpp_extension": {"CUDA_HOME": None, "ROCM_HOME": None},
     "utils.deterministic": {"fill_uninitialized_memory": True}, "utils.file_baton": {}, "utils.flop_counter": {},
@@ -274,7 +280,7 @@ ADDED: dict[str, dict[str, Any]] = {
             "ClassType ListType DictType OptionalType TupleType IntType FloatType BoolType StringType Type "
             "StreamObjType DeviceObjType PyTorchFileReader PyTorchFileWriter",
         ),
-        "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
+        "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context, "_DisableFuncTorch": context, "_DisableAutocast": context,
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
@@ -296,7 +302,8 @@ ADDED: dict[str, dict[str, Any]] = {
             "torch", "ScriptObject parse_schema vulkan _native_batch_norm_legit _scaled_mm _scaled_mm_v2 _chunk_cat "
             "_unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce",
         ),
-        "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "_disable_dynamo": decorator, "cond": _cond, "is_vulkan_available": no,
+        "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "_disable_dynamo": decorator,
+        "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
         "TensorType": _Symbolic, "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
     },

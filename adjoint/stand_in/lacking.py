@@ -152,7 +152,10 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     },
     "storage": {"HAS_NUMPY": True},
     "amp.autocast_mode": {"HAS_NUMPY": True},
-    "cpu": {"get_capabilities": _always({}), "is_initialized": _always(True)},
+    "cpu": {
+        "get_capabilities": _always({}), "is_initialized": _always(True), "_is_avx2_supported": _no,
+        "_is_avx512_supported": _no, "_is_vnni_supported": _no, "_is_amx_tile_supported": _no,
+    },
     "version": {"rocm": None},
     "sparse": {"as_sparse_gradcheck": _same},
     "types": {"py_sym_types": ()},

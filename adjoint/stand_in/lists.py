@@ -13,7 +13,7 @@ _BOTH = [
     "minimum", "mul", "neg", "pow", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub",
     "tan", "tanh", "trunc",
 ]  # fmt: skip
-FOREACH = [*_BOTH, *(f"{name}_" for name in _BOTH), "clone", "copy_", "max", "norm", "zero_"]
+FOREACH = [*_BOTH, *(f"{name}_" for name in _BOTH), "clone", "copy_", "max", "mm", "norm", "zero_"]
 _METHODS = {
     "clamp_max": ("clamp", "max"), "clamp_min": ("clamp", "min"), "maximum_": ("clamp_", "min"),
     "minimum_": ("clamp_", "max"), "clamp_max_": ("clamp_", "max"), "clamp_min_": ("clamp_", "min"),

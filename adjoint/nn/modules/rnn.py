@@ -65,6 +65,9 @@ class RNNBase(Module):
     ) -> None:
         super().__init__()
         _check_sizes(mode, hidden_size, num_layers, dropout, proj_size)
+        _check_kinds(bias=(bias, bool), batch_first=(batch_first, bool), input_size=(input_size, int))
+        if input_size <= 0:
+            raise ValueError("input_size must be greater than zero")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
@@ -210,6 +213,12 @@ class RNNBase(Module):
         self.check_forward_args(input, hx, batch_sizes)
         out, state = self._run(input, hx, batch_sizes)
         return PackedSequence(out, batch_sizes, order, back), self.permute_hidden(state, back)
+
+
+def _check_kinds(**given: tuple[Any, type]) -> None:
+    for name, (value, kind) in given.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
 
 
 def _check_sizes(mode: str, hidden_size: Any, num_layers: int, dropout: Any, proj_size: int) -> None:
