@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core import modes
 from ..core.dtypes import finfo, of
 from ..core.nodes import wrap
 from ..core.observation import observer
@@ -664,5 +665,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *
 def _length(x: Tensor, dim: int, eps: float) -> Tensor:
     """Return lengths of at least `eps`; as in torch, gradients pass by the bound."""
     length = vector_norm(x, 2, dim, keepdim=True)
+    if not modes.unusual and type(length.array) is ndarray and length.array.size and length.array.min() >= eps:
+        return length
     free = length.detach()
     return add_p(length, sub_p(clamp_min(free, eps), free))
