@@ -285,6 +285,8 @@ class Tracer(Observer):
         elif memory.origin is not None and id(v) in self.before and id(v) not in self.given:
             if memory.origin.kind == "argument":
                 self.unable = self.unable or "one of its arguments is a tensor that it also finds by itself"
+        if memory.owner is array:
+            return memory.current
         return self._region(memory, layout_of(array), array)
 
     def _adopt(self, array: Any, v: Any) -> Memory:
@@ -330,14 +332,14 @@ class Tracer(Observer):
         for result in results:
             array = result.array if isinstance(result, TensorBase) else np.asarray(result)
             memory = self.memories.find(array)
-            layout = layout_of(array)
+            layout = None if memory is None else layout_of(array)
             if memory is not None and layout == memory.home:
                 outputs.append(self.graph.value(array))  # the very input: a name that nobody uses
                 continue
             aliases = False
             value = self.graph.value(array)
             outputs.append(value)
-            if memory is None:
+            if memory is None or layout is None:
                 self.memories.add(array, value)
             else:
                 memory.remember(layout, value, array, *self._derivation(op, inputs, params, memory))

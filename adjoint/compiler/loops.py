@@ -342,3 +342,13 @@ def copying_text(rank: int, threaded: bool) -> str:
         lines.append("    " * (axis + 1) + f"for i{axis} in range({bounds}):")
     index = ", ".join(f"i{axis}" for axis in range(rank)) or "()"
     return "\n".join([*lines, "    " * (rank + 1) + f"x1[{index}] = x0[{index}]", ""])
+
+
+# Adds the rows of x0 to those of x2 that the numbers x1 name.
+SCATTERING = """def kernel(x0, x1, x2):
+    x2[...] = 0.0
+    for i0 in range(x0.shape[0]):
+        l0 = x1[i0]
+        for i1 in range(x0.shape[1]):
+            x2[l0, i1] = x2[l0, i1] + x0[i0, i1]
+"""

@@ -227,7 +227,7 @@ class Writer:
 
     def _index(self, node: Any, scope: _Scope) -> list[Any]:
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        return [_typed(self.value(part, scope)) for part in parts]
+        return [self.cast(_typed(self.value(part, scope)), _word) for part in parts]
 
     def _subscript(self, node: ast.Subscript, scope: _Scope) -> Any:
         holder = self.value(node.value, scope)

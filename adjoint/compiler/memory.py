@@ -58,15 +58,19 @@ class View(NamedTuple):
 class Memory:
     """A stretch of memory as a program knows it: `current` is its value, in the layout `home`."""
 
-    __slots__ = ("constant", "current", "home", "origin", "owner", "span", "version", "views", "written")
+    __slots__ = ("constant", "current", "home", "origin", "owner", "version", "views", "written")
 
     def __init__(self, array: Any, value: Value, origin: Value | None) -> None:
         self.owner, self.home = array, layout_of(array)  # held: while it lives, no other array has its address
-        self.span = _span(self.home)
         self.current, self.origin = value, origin
         self.constant = value.kind == "constant"
         self.version, self.written = 0, False
         self.views: dict[Layout, View] = {}
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first address and the one after the last."""
+        return _span(self.home)
 
     def remember(
         self, layout: Layout, value: Value, array: Any, op: Any = None, params: Any = (), parent: Any = None,
@@ -98,6 +102,9 @@ class Memories:
         found = self.by_owner.get(id(owner_of(array)))
         if found is None:
             return None
+        for memory in found:
+            if memory.owner is array:
+                return memory
         start, stop = _span(layout_of(array))
         return next((m for m in found if m.span[0] <= start and stop <= m.span[1]), None)
 

@@ -18,12 +18,13 @@ from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import threads
 from ..kernels.products import LARGE, dot_into
+from ..ops.gather import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose
-from .expressions import name_of
+from .expressions import FLOATS, name_of
 from .fusion import Fusion, Phases, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
-from .loops import Kind, Nest, combining_text, copying_text, function_text
+from .loops import SCATTERING, Kind, Nest, combining_text, copying_text, function_text
 from .memory import shared_blocks
 from .replay import answer_of
 from .simplification import simplify
@@ -356,6 +357,8 @@ class Program:
         if line.op.name == "assemble" and not self.gpu and out.dtype == line.operands[0].dtype:
             self._emit_assembly(line, operands)
             return
+        if line.op.name == "unembedding" and self._emit_scatter(line):
+            return
         if isinstance(line.op, Step):
             call = self._object(line.op.function, line.op.name.replace(".", "_"))
         else:
@@ -378,6 +381,26 @@ class Program:
             into.append(f"{made[0]} = np.asarray({text}, order='C'){note}")
         else:
             into.append(f"{made[0]} = asarray({text}){note}")
+
+    def _emit_scatter(self, line: Line) -> bool:
+        """Write a loop that adds rows to those of a table that numbers name; return whether it does."""
+        (g, numbers), out, (rows, padding, by_frequency) = line.operands, line.outputs[0], line.params
+        if self.kernels is None or self.gpu or padding >= 0 or by_frequency or not isinstance(numbers, Value):
+            return False
+        if g.dtype not in FLOATS or g.dtype != out.dtype or numbers.dtype.name not in ("int32", "int64") or not g.size:
+            return False
+        samples = [self._sample(v) for v in (g, numbers)]
+        shapes: list[tuple[int, ...]] = [(numbers.size, g.size // numbers.size), (numbers.size,)]
+        shapes.append((rows, shapes[0][1]))
+        if not all(np.may_share_memory(a, a.reshape(shape)) for a, shape in zip(samples, shapes)):
+            return False
+        self._buffer(out)
+        self.body.append(f"{self._object(check_rows, 'check_rows')}({self.names[numbers]}, {rows})")
+        given = list(zip((g, numbers, out), shapes, strict=True))
+        operands = [(self._shaped(v, shape), v in self.fixed) for v, shape in given]
+        kernel = self._object(self.kernels.loop(SCATTERING, self._kinds(given)), "scatter")
+        self._append_native(_Native(kernel, operands), "run", True)
+        return True
 
     def _emit_product(self, line: Line) -> bool:
         """Write a product of small matrices as a call of BLAS; return whether it is one."""

@@ -356,3 +356,38 @@ def test_a_turned_result_is_copied_after_it_is_computed() -> None:
         x = torch.randn(2, 3)
         for found, expected in zip(compiled(x), function(x), strict=True):
             torch.testing.assert_close(found, expected)
+
+
+def test_rows_of_a_table_are_added_up_and_checked() -> None:
+    table = torch.randn(7, 5, requires_grad=True)
+
+    def step(numbers: Any) -> Any:
+        table.grad = None
+        (torch.nn.functional.embedding(numbers, table) ** 2).sum().backward()
+        return table.grad.clone()
+
+    compiled = torch.compile(step)
+    for _ in range(3):
+        numbers = torch.randint(0, 7, (3, 4))
+        torch.testing.assert_close(compiled(numbers), step(numbers))
+    with pytest.raises(IndexError, match="index out of range in self"):
+        compiled(torch.full((3, 4), 7))
+    assert "scatter" in compiled.code()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_loops_are_shared_by_as_many_threads_as_there_may_be(count: int) -> None:
+    def function(x: Any) -> Any:
+        y = (x * 2 + 1).tanh()
+        return y.sum(0), y.t().contiguous().view(-1) * 3, y.amax(1)
+
+    compiled, x = torch.compile(function), torch.randn(300, 257)
+    before = torch.get_num_threads()
+    try:
+        for number in (before, count, before):
+            torch.set_num_threads(number)
+            for found, expected in zip(compiled(x), function(x), strict=True):
+                torch.testing.assert_close(found, expected)
+            x = x + 1
+    finally:
+        torch.set_num_threads(before)
