@@ -6,6 +6,8 @@ exception list below, and what stands there must be missing: a name that arrives
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import types
 from pathlib import Path
 from typing import Any
@@ -72,3 +74,18 @@ def test_all_public_names(path: str) -> None:
     names -= {n for n in names if isinstance(getattr(theirs, n, None), types.ModuleType)}
     missing = {n for n in names if not hasattr(room(adjoint, path), n)}
     assert missing <= set(LEFT_OUT[path].split())
+
+
+# Modules of torch that programs import classes from; here one file may hold a family, and the paths lead to it.
+SPECTRAL = {"SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook"}  # for files of torch 1.0
+
+
+@needs_torch
+@pytest.mark.parametrize("room", ["distributions", "optim", "nn.modules", "nn.utils"])
+def test_module_paths_lead_to_what_torch_has_there(room: str) -> None:
+    for module in pkgutil.iter_modules(importlib.import_module(f"torch.{room}").__path__):
+        if not module.name.startswith("_"):
+            theirs = importlib.import_module(f"torch.{room}.{module.name}")
+            mine = importlib.import_module(f"adjoint.{room}.{module.name}")
+            missing = {n for n in getattr(theirs, "__all__", ()) if not hasattr(mine, n)} - SPECTRAL
+            assert not missing, module.name

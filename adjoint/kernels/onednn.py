@@ -26,8 +26,7 @@ Ints = tuple[int, ...]
 
 # --- The C interface --------------------------------------------------------------------------------
 
-_TRAINING, _BACKWARD, _BACKWARD_DATA = 64, 128, 160
-_SCALE, _SHIFT = 2, 4
+_TRAINING = 64
 _CONVOLUTION_DIRECT, _POOLING_MAX = 1, 0x1FF
 ELTWISE = {"gelu tanh": 0x2B, "silu": 0x2C, "gelu": 0x31, "mish": 0x33}
 _DTYPES = {"float32": 3}
@@ -36,8 +35,8 @@ _FORMAT_ANY = 1
 
 # Arguments of primitives.
 SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
-MEAN, VARIANCE, SCALE, SHIFT, WORKSPACE, SCRATCHPAD = 49, 50, 51, 52, 64, 80
-DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS, DIFF_SCALE, DIFF_SHIFT = 129, 145, 161, 169, 255, 256
+WORKSPACE, SCRATCHPAD = 64, 80
+DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
 
 _LETTERS = {"p": c_void_p, "i": c_int, "f": c_float, "u": c_uint}
 _FUNCTIONS = {  # the types of arguments
@@ -65,10 +64,6 @@ _FUNCTIONS = {  # the types of arguments
     "pooling_backward_primitive_desc_create": "ppippppppppp",
     "eltwise_forward_primitive_desc_create": "ppiippffp",
     "eltwise_backward_primitive_desc_create": "ppipppffpp",
-    "layer_normalization_forward_primitive_desc_create": "ppipppfup",
-    "layer_normalization_backward_primitive_desc_create": "ppippppfupp",
-    "batch_normalization_forward_primitive_desc_create": "ppippfup",
-    "batch_normalization_backward_primitive_desc_create": "ppipppfupp",
 }
 
 

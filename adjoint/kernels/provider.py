@@ -22,10 +22,8 @@ from .memory import keep_freed
 
 ndarray, f32 = np.ndarray, np.dtype("float32")
 
-NEVER = 1 << 62
 # Elements from which on a kernel wins over NumPy, forward and backward together; see benchmarks/ops.py.
 ONEDNN = {
-    "layer_norm": 1 << 15,
     "eltwise": 1 << 14,
     "convolution": 1 << 12,
     "pooling": 1 << 12,

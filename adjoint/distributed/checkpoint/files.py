@@ -20,7 +20,6 @@ from ...core import dtypes
 from ...core.tensor import TensorBase, note_write
 from ...futures import Future
 from ...ops.convert import concrete
-from ...ops.create import finish
 from ...serialization import load as load_file
 from ...serialization import save as save_file
 from ...serialization.safetensors import NAMES, array_of, parsed_json, read_header, write
@@ -376,15 +375,3 @@ def _fill(leaf: Leaf, said: dict[str, Any], files: _Files) -> None:
         raise FileFormatError(f"{leaf.name}: the checkpoint has {filled} of the {array.size} elements wanted here")
     tensor.array[...] = devices.place_array(array.reshape(tensor.array.shape), devices.of(tensor.array))
     note_write(tensor, "load")
-
-
-def whole_tensors(checkpoint_id: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and whole tensors of a checkpoint, one after the other."""
-    folder = os.fspath(checkpoint_id)
-    manifest = _read_manifest(folder)
-    with _Files(folder) as files:
-        for name, said in manifest["tensors"].items():
-            pieces = sorted(said["pieces"], key=lambda piece: piece["start"])
-            arrays = [files.tensor(piece["file"], name) for piece in pieces]
-            if arrays:
-                yield name, finish(np.concatenate(arrays).reshape(said["shape"]))

@@ -57,7 +57,7 @@ lead_to(
         "activation": "dropout",
         "arrangement": "channelshuffle flatten fold padding pixelshuffle upsampling",
         "linear": "sparse",
-        "loss": "distance linear_cross_entropy_options",
+        "loss": "distance linear_cross_entropy linear_cross_entropy_options",
         "normalization": "batchnorm instancenorm",
     },
 )
