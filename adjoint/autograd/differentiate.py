@@ -95,6 +95,9 @@ def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
                 )
             g = wrap(one.copy())
         return g if lift else g.array
+    start = _usual_start(root, g)
+    if start is not None:
+        return start if not lift else wrap(start) if g is None else g
     if g is None:
         if root.array.size != 1:
             raise RuntimeError(
@@ -303,18 +306,19 @@ def grad(
         lift = lifting(create_graph) if modes.unusual else create_graph
         starts = [_starting_gradient(t, g, lift, i) for i, (t, g) in enumerate(zip(outs, gs, strict=True))]
         wanted = [_input_node(x, i) for i, x in enumerate(ins)]
-        found = _observed(nodes, lambda: engine.backward(nodes, starts, keep, lift, wanted, accumulating=False))
-        results = [None if g is None else _returned(g, lift) for g in found]
-    return tuple(_settled(g, x, i, allow, materialize_grads) for i, (g, x) in enumerate(zip(results, ins, strict=True)))
+        if modes.unusual:
+            found = _observed(nodes, lambda: engine.backward(nodes, starts, keep, lift, wanted, accumulating=False))
+        else:
+            found = engine.backward(nodes, starts, keep, lift, wanted, accumulating=False)
+        results = list(found) if lift else [None if g is None else wrap(g) for g in found]
+    for i, g in enumerate(results):
+        if g is None:
+            results[i] = _unused(ins[i], i, allow, materialize_grads)
+    return tuple(results)
 
 
-def _returned(g: Any, lift: bool) -> Any:
-    return g if lift else wrap(g)
-
-
-def _settled(g: Any, x: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
-    if g is not None:
-        return g
+def _unused(x: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
+    """Return what stands for the gradient of an input that the outputs do not depend on, or raise."""
     if not allow_unused:
         raise RuntimeError(
             f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "

@@ -92,7 +92,7 @@ _accumulate = Special("AccumulateGrad", _run_leaf)
 class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
-    __slots__ = ("callbacks", "captured", "keep", "lift", "needed", "place", "roots", "wanted")
+    __slots__ = ("callbacks", "captured", "keep", "lift", "needed", "place", "roots", "start", "wanted")
 
     def __init__(self, keep: bool, lift: bool) -> None:
         self.keep = keep
@@ -102,7 +102,8 @@ class Task:
         self.captured: dict[Any, Any] | None = None
         self.callbacks: list[Callable[[], Any]] = []
         self.roots: Sequence[Any] = ()
-        self.place: tuple[Any, int] | None = None  # where the program started it, once somebody has asked
+        self.start: tuple[Any, int] | None = None  # where the program started it, if it is recorded
+        self.place: tuple[Any, int] | None = None  # the same while a rule runs, which has no line of the program's own
 
     def will_reach(self, node: Any) -> bool:
         """Return whether the pass gives a gradient to `node`."""
@@ -195,12 +196,17 @@ def _backward(
     running.tasks = (*before, task)
     if was is not grad:
         modes.set_grad(grad)
+    if grad:
+        task.start = caller(3)  # past this, `backward` and who called that
+        recorders.recorded_passes.append(None)
     try:
         _execute(roots, gradients, task)
         for callback in task.callbacks:
             callback()
     finally:
         running.tasks = before
+        if grad:
+            recorders.recorded_passes.pop()
         if modes.local.grad is not was:
             modes.set_grad(was)
     if task.captured is None or inputs is None:
@@ -374,15 +380,13 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
         raise
 
 
-def _place(frame: Any) -> tuple[Any, int]:
-    """Return where the program started the pass that this thread is in, whose frame of `_execute` is given."""
-    task = running.tasks[-1]
-    if task.place is None:
-        task.place = recorders.outside(frame.f_back)
-    return task.place
+def _place() -> tuple[Any, int] | None:
+    """Return where the program started the recorded pass in one of whose rules this thread is, if it is in one."""
+    tasks = running.tasks
+    return tasks[-1].place if tasks else None
 
 
-recorders.pass_code, recorders.pass_place = _execute.__code__, _place
+recorders.pass_place = _place
 
 
 def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
@@ -408,10 +412,12 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
     if g is None and not op.wants_undefined:
         results: Any = (None,) * len(edges)
     else:
+        task.place = None if op.wants_undefined else task.start  # what a custom function records is on its own lines
         try:
             results = op.run(node, g, edges, saved)
         except RuntimeWarning:
             results = _quietly(op, node, g, edges, saved)
+        task.place = None
     if freed is not None and saved is not None and op.frees:
         node.saved = freed
     if extra is not None and extra.hooks:

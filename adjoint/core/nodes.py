@@ -106,12 +106,20 @@ class Node:
         if type(saved) is not tuple:
             saved = unpacked(self)
         owners = (*self.edges, self) if self.targets is None else ()
+        known = len(owners)
         tensors: list[Any] = []
         for kept, indexes in zip(saved, self.op.keeps):
-            if type(kept) is ndarray and indexes[0] < len(owners):  # as nearly always
+            if type(kept) is ndarray and indexes[0] < known:  # as nearly always
                 tensors.append(wrap(kept, owners[indexes[0]]))
+            elif kept is None or len(indexes) == 1:
+                tensors.append(None if kept is None else _lift_one(self, kept, indexes[0]))
             else:
-                tensors.append(None if kept is None else _lift(self, kept, indexes))
+                tensors.append(
+                    tuple([
+                        wrap(v, owners[i]) if type(v) is ndarray and i < known else _lift_one(self, v, i)
+                        for v, i in zip(kept, indexes)
+                    ])
+                )  # fmt: skip
         return tuple(tensors)
 
     def verify(self) -> None:
@@ -264,12 +272,6 @@ def _overwritten(node: Node, position: int, ledger: Ledger) -> str:
         "(x.clone()) or use the out-of-place op. Hint: adjoint.autograd.set_detect_anomaly(True) shows "
         "the whole forward traceback."
     )
-
-
-def _lift(node: Node, kept: Any, indexes: tuple[int, ...]) -> Any:
-    if len(indexes) == 1:
-        return _lift_one(node, kept, indexes[0])
-    return tuple([_lift_one(node, value, i) for value, i in zip(kept, indexes)])
 
 
 def _lift_one(node: Node, value: Any, index: int) -> Any:

@@ -328,9 +328,10 @@ def _run_joint(op: Op) -> Callable[..., Any]:
         if all(edges):
             results = rule(g, *kept, needs=everything) if asks else rule(g, *kept)
         else:
-            needs = tuple([e is not None for e in edges])
-            results = rule(g, *kept, needs=needs) if asks else rule(g, *kept)
-            results = [None if e is None else r for e, r in zip(edges, results, strict=True)]
+            if asks:
+                results = rule(g, *kept, needs=tuple([e is not None for e in edges]))
+            else:
+                results = [None if e is None else r for e, r in zip(edges, rule(g, *kept), strict=True)]
         return results if self.targets is None else fit_all(results, self.targets)
 
     return run

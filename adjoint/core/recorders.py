@@ -45,9 +45,10 @@ make: Callable[[], Any] = TensorBase
 # The last code object seen to be the program's own: most ops come from the same function as the one before.
 program: Any = None
 
-# The code of the backward pass, and what tells on which line the program started it: the engine sets both.
-pass_code: Any = None
-pass_place: Callable[[Any], tuple[Any, int]] = None  # type: ignore[assignment]
+# One entry for each backward pass that is being recorded, in any thread, and what tells whether the thread is in a rule
+# of one, and on which line the program started it (the engine sets it).
+recorded_passes: list[None] = []
+pass_place: Callable[[], tuple[Any, int] | None] = lambda: None
 
 ndarray, generic, asarray = np.ndarray, np.generic, np.asarray
 f32 = np.dtype("float32")
@@ -64,9 +65,9 @@ def outside(frame: Any) -> tuple[Any, int]:
     """Return the code and instruction of the innermost frame that is the program's own, from `frame` on."""
     global program
     code = frame.f_code
+    if recorded_passes and code.co_filename in ours and (place := pass_place()) is not None:
+        return place
     while code.co_filename in ours:
-        if code is pass_code:
-            return pass_place(frame)
         frame = frame.f_back
         code = frame.f_code
     program = code

@@ -30,6 +30,7 @@ from .optimizer import Closure, Optimizer, note_written, scalar, zeros_like
 ndarray = np.ndarray
 BLOCK = 32_768  # elements: five arrays of them fit a core's second-level cache
 SMALL = 8_192  # elements: what is smaller is packed with others, so that it does not pay for every pass
+FEW = 6  # parameters up to which packing costs what it saves
 
 Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and remembered values
 
@@ -205,7 +206,7 @@ class Pass:
         if len(rows[0]) > 2 and len(rows) > 1 and (type(first) is ndarray or not self.compilable):
             # (With nothing remembered, packing costs what it saves.)
             small = [row for row in rows if row[0].size <= SMALL]
-            if len(small) > 1:
+            if len(small) > FEW:
                 self.pack(small)
                 rows = [row for row in rows if row[0].size > SMALL]
         if usual and not self.maximize and not self.pull:
