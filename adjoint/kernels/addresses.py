@@ -1,14 +1,103 @@
-"""Addresses in compiled loops: read as pointers, called, counted up by threads. Only for where Numba is installed."""
+"""What machine code can do and Numba has no word for: read, write and count at an address, and call one.
+
+Only imported where Numba is installed.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numba
 from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
 from numba import types
 from numba.extending import intrinsic
 
-_word = ir.IntType(64)
+word = ir.IntType(64)
+intp = types.intp
+
+
+def at(builder: Any, address: Any) -> Any:
+    """Return an address as a pointer to a word."""
+    return builder.inttoptr(address, word.as_pointer())
+
+
+@intrinsic
+def load(context: Any, address: Any) -> Any:
+    """Return the word at an address, in order with what other threads see."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(at(builder, args[0]), "seq_cst", 8)
+
+    return intp(intp), generate
+
+
+@intrinsic
+def store(context: Any, address: Any, value: Any) -> Any:
+    """Write a word to an address, in order with what other threads see."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store_atomic(args[1], at(builder, args[0]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(intp, intp), generate
+
+
+def _exchange(operation: str) -> Any:
+    @intrinsic
+    def exchange(context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.atomic_rmw(operation, at(builder, args[0]), args[1], "seq_cst")
+
+        return intp(intp, intp), generate
+
+    return exchange
+
+
+add, swap, union = _exchange("add"), _exchange("xchg"), _exchange("or")
+
+
+@intrinsic
+def parallel(context: Any, function: Any, part: Any, given: Any, threads: Any) -> Any:
+    """Call OpenMP's function by its address: it calls `part` in so many threads, and returns when all are done."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [word, word, ir.IntType(32), ir.IntType(32)])
+        threads = builder.trunc(args[3], ir.IntType(32))
+        callee = builder.inttoptr(args[0], kind.as_pointer())
+        builder.call(callee, [args[1], args[2], threads, ir.Constant(ir.IntType(32), 0)])
+        return context.get_dummy_value()
+
+    return types.void(intp, intp, intp, intp), generate
+
+
+@intrinsic
+def call(context: Any, function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Call a function of four words, such as an inner loop of NumPy's, by its address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [word] * 4)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(intp, intp, intp, intp, intp), generate
+
+
+def _array_of(kind: Any) -> Any:
+    @intrinsic
+    def pointer(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(intp), generate
+
+    @numba.njit(error_model="numpy")
+    def array(address: Any, count: Any) -> Any:
+        return numba.carray(pointer(address), count)
+
+    return array
+
+
+array32, array64 = _array_of(types.float32), _array_of(types.float64)
 
 
 @intrinsic
@@ -18,27 +107,4 @@ def pointer(context: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
 
-    return types.voidptr(types.intp), generate
-
-
-@intrinsic
-def take(context: Any, address: Any) -> Any:
-    """Return the word at an address and add 1 to it, at once for all threads."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = builder.inttoptr(args[0], _word.as_pointer())
-        return builder.atomic_rmw("add", place, ir.Constant(_word, 1), "monotonic")
-
-    return types.intp(types.intp), generate
-
-
-@intrinsic
-def call(context: Any, function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Call the function at an address with four words."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_word] * 4)
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp] * 5), generate
+    return types.voidptr(intp), generate

@@ -22,98 +22,10 @@ import numba
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped, unused-ignore]
 from numba import types
-from numba.extending import intrinsic
 from numpy._core import umath
 
 from . import team
-
-# --- What machine code can do and Numba has no word for ---------------------------------------------
-
-_word, _byte = ir.IntType(64), ir.IntType(8)
-intp = types.intp
-
-
-def _at(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, _word.as_pointer())
-
-
-@intrinsic
-def load(context: Any, address: Any) -> Any:
-    """Return the word at an address, in order with what other threads see."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load_atomic(_at(builder, args[0]), "seq_cst", 8)
-
-    return intp(intp), generate
-
-
-@intrinsic
-def store(context: Any, address: Any, value: Any) -> Any:
-    """Write a word to an address, in order with what other threads see."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store_atomic(args[1], _at(builder, args[0]), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(intp, intp), generate
-
-
-def _exchange(operation: str) -> Any:
-    @intrinsic
-    def exchange(context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.atomic_rmw(operation, _at(builder, args[0]), args[1], "seq_cst")
-
-        return intp(intp, intp), generate
-
-    return exchange
-
-
-add, swap, union = _exchange("add"), _exchange("xchg"), _exchange("or")
-
-
-@intrinsic
-def _parallel(context: Any, function: Any, part: Any, given: Any, threads: Any) -> Any:
-    """Call OpenMP's function by its address: it calls `part` in so many threads, and returns when all are done."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_word, _word, ir.IntType(32), ir.IntType(32)])
-        threads = builder.trunc(args[3], ir.IntType(32))
-        callee = builder.inttoptr(args[0], kind.as_pointer())
-        builder.call(callee, [args[1], args[2], threads, ir.Constant(ir.IntType(32), 0)])
-        return context.get_dummy_value()
-
-    return types.void(intp, intp, intp, intp), generate
-
-
-@intrinsic
-def _call(context: Any, function: Any, arrays: Any, count: Any, steps: Any, data: Any) -> Any:
-    """Call an inner loop of NumPy's by its address."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_word] * 4)
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(intp, intp, intp, intp, intp), generate
-
-
-def _array_of(kind: Any) -> Any:
-    @intrinsic
-    def pointer(context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
-
-        return types.CPointer(kind)(intp), generate
-
-    @numba.njit(error_model="numpy")
-    def array(address: Any, count: Any) -> Any:
-        return numba.carray(pointer(address), count)
-
-    return array
-
-
-array32, array64 = _array_of(types.float32), _array_of(types.float64)
+from .addresses import add, at, call, intp, load, parallel, store, swap, union, word
 
 
 def _foreign(name: str, *kinds: Any) -> Any:
@@ -151,7 +63,7 @@ def _take(state: Any, scratch: Any) -> None:
         for k in range(count):
             store(scratch + 8 * k, load(arrays + 8 * k) + start * load(steps + 8 * k))
         store(scratch + 64, min(piece, total - start))
-        _call(function, scratch, scratch + 64, steps, data)
+        call(function, scratch, scratch + 64, steps, data)
 
 
 def _take_part(state: Any) -> None:
@@ -184,7 +96,7 @@ def _shared(arrays: Any, counts: Any, steps: Any, data: Any, entry: Any) -> None
     alone = n < load(entry + 8) or load(state + _LIMIT) <= 0 or load(state + _HELD) != 0 or load(load(team)) == 0
     # Or another thread has the crew.
     if alone or not _apart(arrays, steps, operands, n) or swap(state + _LOCK, 1) != 0:
-        _call(function, arrays, counts, steps, data)
+        call(function, arrays, counts, steps, data)
         return
     job, threads = state + _JOB, load(state + _LIMIT) + 1
     store(job, function)
@@ -197,7 +109,7 @@ def _shared(arrays: Any, counts: Any, steps: Any, data: Any, entry: Any) -> None
     store(state + _NEXT, 0)
     store(state + _MEMBERS, 0)
     store(state + _FLAGS, np.intp(_flags(_EVERY_FLAG)))
-    _parallel(load(team + _RUN), load(team + _PART), state, threads)
+    parallel(load(team + _RUN), load(team + _PART), state, threads)
     flags = load(state + _FLAGS)
     store(state + _LOCK, 0)
     if flags != 0:
@@ -248,8 +160,8 @@ class Crew:
 
     def forget(self) -> None:
         """Be without workers, as a forked child is."""
-        for word in (_LOCK, _LIMIT, _HELD):
-            ctypes.c_int64.from_address(self.state + word).value = 0
+        for place in (_LOCK, _LIMIT, _HELD):
+            ctypes.c_int64.from_address(self.state + place).value = 0
 
 
 def _wanted() -> list[tuple[Any, str, int]]:
@@ -269,19 +181,19 @@ def _springboards(target: int, entries: list[int]) -> tuple[Any, list[int]]:
     """Return machine code for each entry: it goes straight on with short arrays, else to `target`, with the entry."""
     module = ir.Module()
     module.triple = binding.get_default_triple()
-    kind = ir.FunctionType(ir.VoidType(), [_word] * 4)
-    longer = ir.FunctionType(ir.VoidType(), [_word] * 5)
+    kind = ir.FunctionType(ir.VoidType(), [word] * 4)
+    longer = ir.FunctionType(ir.VoidType(), [word] * 5)
     for i, entry in enumerate(entries):
         function = ir.Function(module, kind, f"loop{i}")
         builder = ir.IRBuilder(function.append_basic_block())
-        entry_of = builder.inttoptr(ir.Constant(_word, entry), _word.as_pointer())
-        least = builder.load(builder.gep(entry_of, [ir.Constant(_word, 1)]))
-        with builder.if_then(builder.icmp_signed("<", builder.load(_at(builder, function.args[1])), least)):
+        entry_of = builder.inttoptr(ir.Constant(word, entry), word.as_pointer())
+        least = builder.load(builder.gep(entry_of, [ir.Constant(word, 1)]))
+        with builder.if_then(builder.icmp_signed("<", builder.load(at(builder, function.args[1])), least)):
             straight = builder.inttoptr(builder.load(entry_of), kind.as_pointer())
             builder.call(straight, function.args, tail=True)
             builder.ret_void()
-        callee = builder.inttoptr(ir.Constant(_word, target), longer.as_pointer())
-        builder.call(callee, [*function.args, ir.Constant(_word, entry)], tail=True)
+        callee = builder.inttoptr(ir.Constant(word, target), longer.as_pointer())
+        builder.call(callee, [*function.args, ir.Constant(word, entry)], tail=True)
         builder.ret_void()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

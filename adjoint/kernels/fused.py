@@ -84,7 +84,7 @@ _HEAD = '''"""A formula that adjoint wrote as a loop of a NumPy ufunc; see adjoi
 import numba
 import numpy as np
 
-from adjoint.kernels.crew import array32, array64, load
+from adjoint.kernels.addresses import array32, array64, load
 from adjoint.kernels.mathematics import double, single
 
 '''

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import provider, threads
+from . import provider, team, threads
 from .sources import Loops
 
 _SHARE = 1 << 15  # elements worth a thread that is awake
@@ -32,9 +32,9 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
     if count == 1:
         loop(*[a[0] if kind == "p" else a for kind, a in zip(kinds, arguments, strict=True)])
         return
-    team = _team()
-    if team is not None:
-        team.run(_part(loop, kinds), kinds, arguments, total, count)
+    native = _team()
+    if native is not None:
+        native.run(_part(loop, kinds), kinds, arguments, total, count)
         return
 
     def some(first: int, last: int) -> None:
@@ -58,11 +58,9 @@ def pieces(rows: Any, least: int = _SHARE, most: int = 0) -> int:
 class _Team:
     """OpenMP's threads, and the code that each of them runs: it takes pieces until there are none."""
 
-    def __init__(self) -> None:
-        openmp = ctypes.CDLL("libgomp.so.1")  # the one that oneDNN has loaded
-        self.parallel = openmp.GOMP_parallel
-        self.parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-        self.parallel.restype = None
+    def __init__(self, parallel: int) -> None:
+        word = ctypes.c_void_p
+        self.parallel = ctypes.CFUNCTYPE(None, word, word, ctypes.c_uint, ctypes.c_uint)(parallel)
         self.serve = _cfuncs().load(_SERVE).address
 
     def run(self, part: int, kinds: str, arguments: Sequence[Any], total: int, count: int) -> None:
@@ -81,16 +79,14 @@ class _Team:
 
 
 @functools.cache
-def _found() -> _Team | None:
-    try:
-        return _Team()
-    except (OSError, AttributeError):
-        return None
+def _found(parallel: int) -> _Team:
+    return _Team(parallel)
 
 
 def _team() -> _Team | None:
     """Return the team; None in a thread that shares already, without oneDNN, and where its threads died in a fork."""
-    return _found() if threads.may_share() and provider.onednn_is_there() else None
+    words = team.words() if threads.may_share() and provider.onednn_is_there() else None
+    return None if words is None else _found(words[1])
 
 
 @functools.cache
@@ -121,7 +117,7 @@ _READ = {
 _HEAD = """import numpy as np
 from numba import carray, cfunc
 
-from adjoint.kernels.addresses import call, pointer, take
+from adjoint.kernels.addresses import add, call, pointer
 from adjoint.kernels.mathematics import _as_float as as_float
 
 """
@@ -138,8 +134,8 @@ _SERVE = """
 @cfunc("void(intp)", cache={cache})
 def kernel(job):
     w = carray(pointer(job), (5,), np.int64)
-    i = take(job)
+    i = add(job, 1)
     while i < w[1]:
         call(w[3], w[4], i, w[2] * i // w[1], w[2] * (i + 1) // w[1])
-        i = take(job)
+        i = add(job, 1)
 """

@@ -12,14 +12,14 @@ import functools
 import os
 import sys
 
-from . import onednn, provider
+from . import provider
 
 _there = ctypes.c_int64(1)
 
 
 @functools.cache
 def _functions() -> tuple[int, ...] | None:
-    if not sys.platform.startswith("linux") or onednn.library() is None:
+    if not sys.platform.startswith("linux") or not provider.onednn_is_there():
         return None
     try:
         library = ctypes.CDLL("libgomp.so.1")
