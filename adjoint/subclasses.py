@@ -16,6 +16,7 @@ from typing import Any
 
 from .core import modes, overrides
 from .core.overrides import ask, disabled_torch_function, overloaded, plain, public_functions, unconverted
+from .core.tensor import TensorBase
 
 # What an operator goes by when ``__torch_function__`` hears of it, where that is not its own name.
 _OPERATORS = {
@@ -37,8 +38,26 @@ UNTOUCHED = {
 }  # fmt: skip
 
 
+class _Twofold:
+    """A name that a subclass gives to an attribute of its own, and adjoint's code to a slot of every tensor."""
+
+    def __init__(self, slot: Any, own: Any) -> None:
+        self.slot, self.own = slot, own
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        ours = instance is not None and sys._getframe(1).f_globals.get("__package__", "").startswith("adjoint")
+        return (self.slot if ours else self.own).__get__(instance, owner)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        ours = sys._getframe(1).f_globals.get("__package__", "").startswith("adjoint")
+        (self.slot if ours else self.own).__set__(instance, value)
+
+
 def prepare(cls: Any, tensor: Any) -> None:
     """Make a new subclass of `tensor` plain, if it wants to be, or let its methods ask it."""
+    for name in vars(cls).keys() & {*TensorBase.__slots__}:
+        if isinstance(vars(cls)[name], property):
+            setattr(cls, name, _Twofold(vars(TensorBase)[name], vars(cls)[name]))
     if cls.__torch_function__ is disabled_torch_function:
         plain.add(cls)
         return

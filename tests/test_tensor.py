@@ -566,3 +566,13 @@ def test_shared_memory_is_seen_by_a_forked_process() -> None:
     process.join()
     assert x.tolist() == [[5.0, 5.0], [0.0, 0.0]]
     assert x.is_shared() and x[1].untyped_storage().is_shared() and not adjoint.zeros(1).is_shared()
+
+
+def test_a_subclass_may_call_a_property_as_we_call_a_slot() -> None:
+    class Image(adjoint.Tensor):
+        @property
+        def array(self) -> Any:
+            return self.numpy()
+
+    image = adjoint.ones(2).as_subclass(Image)
+    assert isinstance(image.array, np.ndarray) and (image * 2).array.tolist() == [2.0, 2.0]

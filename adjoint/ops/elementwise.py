@@ -8,6 +8,7 @@ pieces (where, clamp, round, abs) are in `piecewise`, comparisons in `compare`.
 from __future__ import annotations
 
 import math
+import warnings
 from builtins import complex as Complex
 from collections.abc import Callable
 from typing import Any
@@ -95,7 +96,21 @@ _add_, _sub_ = inplace(add_p), inplace(sub_p)
 mul_, _div_, neg_ = inplace(mul_p), inplace(div_p), inplace(neg_p)
 
 
-def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1, out: Any = None) -> Tensor:
+def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], expected: int) -> tuple[Any, ...]:
+    """Return what was given in PyTorch's older order, a number before the tensors: ``x.add_(2, y)``."""
+    if len(given) != expected + 1 or isinstance(given[0], TensorBase) or not isinstance(given[1], TensorBase):
+        raise TypeError(f"{name}() takes {expected + 1} positional arguments but {len(given) + 1} were given")
+    tensors = ", ".join(f"Tensor {operand}" for operand in operands.split())
+    warnings.warn(
+        f"This overload of {name} is deprecated:\n\t{name}(Number {scalar}, {tensors})\nConsider using one of the "
+        f"following signatures instead:\n\t{name}({tensors}, *, Number {scalar} = 1)",
+        UserWarning,
+        stacklevel=3,
+    )
+    return given
+
+
+def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Any = None) -> Tensor:
     """Add `alpha` times `other`.
 
     Examples
@@ -103,11 +118,15 @@ def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1, out: Any = 
     >>> adjoint.add(adjoint.ones(2), 2, alpha=3)
     tensor([7., 7.])
     """
+    if older:
+        alpha, other = older_order("add", "alpha", "other", (other, *older), 1)
     return into(out, add_p(input, other if alpha == 1 else _scaled(input, other, alpha)))
 
 
-def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def add_(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:
     """Add `alpha` times `other` to `input`, in place."""
+    if older:
+        alpha, other = older_order("add_", "alpha", "other", (other, *older), 1)
     return _add_(input, other if alpha == 1 else _scaled(input, other, alpha))
 
 
@@ -118,13 +137,17 @@ def _scaled(input: Any, other: Any, alpha: Number) -> Any:
     return mul_p(other, alpha) if isinstance(other, TensorBase) else other * alpha
 
 
-def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1, out: Any = None) -> Tensor:
+def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Any = None) -> Tensor:
     """Subtract `alpha` times `other`."""
+    if older:
+        alpha, other = older_order("sub", "alpha", "other", (other, *older), 1)
     return into(out, sub_p(input, other if alpha == 1 else _scaled(input, other, alpha)))
 
 
-def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def sub_(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:
     """Subtract `alpha` times `other` from `input`, in place."""
+    if older:
+        alpha, other = older_order("sub_", "alpha", "other", (other, *older), 1)
     return _sub_(input, other if alpha == 1 else _scaled(input, other, alpha))
 
 
@@ -301,13 +324,19 @@ addcdiv_p = nary(
 _addcmul_, _addcdiv_ = inplace(addcmul_p), inplace(addcdiv_p)
 
 
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None) -> Tensor:
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None
+) -> Tensor:
     """Add ``value * tensor1 * tensor2`` to `input`."""
+    if older:
+        value, tensor1, tensor2 = older_order("addcmul", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     return into(out, addcmul_p(input, tensor1, tensor2, value))
 
 
-def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
     """Add ``value * tensor1 * tensor2`` to `input`, in place."""
+    if older:
+        value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     return _addcmul_(input, tensor1, tensor2, value)
 
 
@@ -319,14 +348,20 @@ def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
         )
 
 
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None) -> Tensor:
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1, out: Any = None
+) -> Tensor:
     """Add ``value * tensor1 / tensor2`` to `input`."""
+    if older:
+        value, tensor1, tensor2 = older_order("addcdiv", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     _refuse_integers(tensor1, tensor2)
     return into(out, addcdiv_p(input, tensor1, tensor2, value))
 
 
-def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Number = 1) -> Tensor:
     """Add ``value * tensor1 / tensor2`` to `input`, in place."""
+    if older:
+        value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     _refuse_integers(tensor1, tensor2)
     return _addcdiv_(input, tensor1, tensor2, value)
 

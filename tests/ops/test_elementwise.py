@@ -584,3 +584,13 @@ def test_nothing_warns() -> None:
     x = adjoint.tensor([0.0, -1.0, float("inf"), 1e38], requires_grad=True)
     (x.log() + x.sqrt() + 1 / x + x / x + x * 1e38 + x - x + x.exp()).sum().backward()
     x.detach().log_()
+
+
+def test_the_older_order_puts_the_number_first() -> None:
+    x, y = adjoint.ones(2), adjoint.full((2,), 2.0)
+    with pytest.warns(UserWarning, match="This overload of add_ is deprecated"):
+        assert x.clone().add_(3, y).tolist() == [7.0, 7.0]
+    with pytest.warns(UserWarning, match="This overload of addcdiv_ is deprecated"):
+        assert x.clone().addcdiv_(-1, y, y).tolist() == [0.0, 0.0]
+    with pytest.raises(TypeError, match="positional arguments"):
+        x.add(y, y)

@@ -16,6 +16,10 @@ REGISTRIES = ("_parameters", "_buffers", "_modules")
 _MISSING = object()
 
 
+def _nobody() -> None:
+    """Stand for a reference to a module that is not there."""
+
+
 class Members(dict[str, Any]):
     """The members of one kind of one module; whatever is written here can be read from the module.
 
@@ -27,7 +31,13 @@ class Members(dict[str, Any]):
 
     __slots__ = ("_owner", "_shown")
 
+    _owner: Callable[[], Any]
+
     def __init__(self, owner: Any, members: Mapping[str, Any] | None = None) -> None:
+        if isinstance(owner, Mapping):  # rebuilt by a program that walks through dicts: nobody's
+            super().__init__(owner)
+            self._owner, self._shown = _nobody, False
+            return
         super().__init__(members or {})
         self._owner = weakref.ref(owner)
         self._shown = owner._shows_members()
