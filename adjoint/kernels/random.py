@@ -713,6 +713,8 @@ def _check_weights(weights: Values, num_samples: int, replacement: bool) -> None
     if not replacement and num_samples > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not np.all((weights >= 0) & np.isfinite(weights)):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        raise RuntimeError(
+            "invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0"
+        )
     if not np.all(np.sum(weights, axis=-1, dtype=np.float64) > 0):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")

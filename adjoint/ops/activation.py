@@ -14,7 +14,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import device as devices
-from ..core.failures import not_implemented
+from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.payload import Payload
@@ -68,7 +68,7 @@ def _relu_x(g: Any, out: Any) -> Any:
     return where_p(out <= 0, 0, g) if found is None else found
 
 
-relu_p = unary(_relu, x=_relu_x, name="relu", holomorphic=False)
+relu_p = unary(_relu, x=_relu_x, name="relu", holomorphic=False, flat=True)
 relu_ = inplace(relu_p)
 
 
@@ -93,6 +93,7 @@ hardtanh_p = parametric(
     x=lambda g, x, min_val, max_val: where_p((x > min_val) & (x < max_val), g, 0),
     jvp="elementwise",
     batch="same",
+    flat=True,
 )
 _hardtanh_ = inplace(hardtanh_p)
 
@@ -141,6 +142,7 @@ leaky_relu_p = parametric(
     x=_leaky_relu_x,
     jvp="elementwise",
     batch="same",
+    flat=True,
 )
 _leaky_relu_ = inplace(leaky_relu_p)
 
@@ -166,6 +168,7 @@ prelu_p = binary(
     name="prelu",
     node_name="PreluKernelBackward0",
     saved={"y": "weight"},
+    flat=True,
 )
 
 
@@ -234,7 +237,7 @@ def _threshold(x: Any, threshold: Any, value: Any) -> Any:
 
 
 threshold_p = parametric(
-    _threshold, x=lambda g, x, threshold: where_p(x <= threshold, 0, g), jvp="elementwise", batch="same"
+    _threshold, x=lambda g, x, threshold: where_p(x <= threshold, 0, g), jvp="elementwise", batch="same", flat=True
 )
 _threshold_ = inplace(threshold_p)
 
@@ -264,12 +267,14 @@ hardshrink_p = parametric(
     x=lambda g, x, lambd: where_p((x > lambd) | (x < -lambd), g, 0),
     jvp="elementwise",
     batch="same",
+    flat=True,
 )
 softshrink_p = parametric(
     _softshrink,
     x=lambda g, x, lambd: where_p((x > lambd) | (x < -lambd), g, 0),
     jvp="elementwise",
     batch="same",
+    flat=True,
 )
 
 
@@ -281,7 +286,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     """Move elements towards zero by `lambd`, and not past it."""
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+        kind = title_of(input.dtype)
+        raise RuntimeError(f"lambda must be in range [0, the greatest number] of input dtype {kind}, but found {lambd}")
     return into(out, softshrink_p(input, lambd))
 
 
@@ -300,7 +306,11 @@ def _hardswish_x(g: Any, x: Any) -> Any:
 
 
 hardsigmoid_p = unary(
-    _hardsigmoid, x=lambda g, x: where_p((x > -3) & (x < 3), g / 6, 0), name="hardsigmoid", holomorphic=False
+    _hardsigmoid,
+    x=lambda g, x: where_p((x > -3) & (x < 3), g / 6, 0),
+    name="hardsigmoid",
+    holomorphic=False,
+    flat=True,
 )
 hardswish_p = unary(_hardswish, x=_hardswish_x, name="hardswish", holomorphic=False)
 _hardsigmoid_, _hardswish_ = inplace(hardsigmoid_p), inplace(hardswish_p)

@@ -422,8 +422,16 @@ def empty_permuted(
     """Make an unset tensor whose dimensions lie in memory in the given order, outermost first."""
     _check_layout(layout)
     shape, order = shape_from((size,)), shape_from((physical_layout,))
-    if sorted(order) != list(range(len(shape))):
-        raise RuntimeError(f"empty_permuted: {list(order)} is not an order of {len(shape)} dimensions")
+    if len(order) != len(shape):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
+            f"{len(shape)} is not equal to len(physical_layout) = {len(order)}"
+        )
+    for d in order:
+        if not 0 <= d < len(shape):
+            raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {d})")
+    if len(set(order)) != len(order):
+        raise RuntimeError(f"Duplicate dim not allowed in {list(order)}")
     return _filled(None, shape, dtype, device, requires_grad, order)
 
 

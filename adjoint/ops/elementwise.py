@@ -86,7 +86,10 @@ def _explain_bool(error: Exception, *arrays: Any) -> Exception | None:
     what = "Negation, the `-` operator, on a bool tensor" if len(arrays) == 1 else (
         "Subtraction, the `-` operator, with two bool tensors"
     )  # fmt: skip
-    return RuntimeError(f"{what} is not supported. To invert a mask use `~` or logical_not(), to compare two `^`.")
+    instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+    if len(arrays) > 1:
+        instead = "Use the `^` or `logical_xor()` operator instead."
+    return RuntimeError(f"{what} is not supported. {instead}")
 
 
 for _op in ("sub", "rsub", "neg"):
@@ -728,6 +731,13 @@ complex_p = binary(
 conj_physical_ = inplace(conj_p)
 
 
+def _check_parts(*parts: Tensor) -> None:
+    kinds = [dtypes.of(part.array.dtype) for part in parts]
+    if not all(kind.name in ("float16", "float32", "float64") for kind in kinds):
+        given = " and ".join(kind.title for kind in kinds)
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {given}")
+
+
 def _joined(x: Any, y: Any) -> Any:
     if x.dtype.kind != "f" or x.dtype.itemsize < 4:
         raise RuntimeError(
@@ -753,6 +763,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     tensor([1.+2.j])
     """
     require_pair(real, imag, "complex")
+    _check_parts(real, imag)
     if real.array.dtype != imag.array.dtype:
         raise RuntimeError(
             f"Expected object of scalar type {title_of(real.dtype)} but got scalar type {title_of(imag.dtype)} "
@@ -770,6 +781,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
     """Make complex numbers of absolute values and angles."""
     require_pair(abs, angle, "polar")
+    _check_parts(abs, angle)
     return complex(mul_p(abs, cos_p(angle)), mul_p(abs, sin_p(angle)), out=out)
 
 

@@ -984,7 +984,8 @@ def _check_bool(mask: Any, op: str) -> None:
     require_tensor(mask, "mask", op)
     if mask.array.dtype != bool:
         raise RuntimeError(
-            f"{op}: expected BoolTensor for mask, got {of(mask.array.dtype).name}; compare or .bool() it"
+            f"{op}: expected BoolTensor for mask, got {of(mask.array.dtype).name}; compare or .bool() it ({op}_ only "
+            "supports boolean masks)"
         )
 
 

@@ -452,9 +452,11 @@ def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> A
     shape = input.array.shape
     if len(shape) < least:
         raise RuntimeError(
-            f"torch.{op} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but "
+            f"torch.{op} requires a tensor with at least {least} dimension, but "
             f"got a tensor with {len(shape)} dimensions!"
         )
+    if isinstance(given, str):
+        raise TypeError(f"{op}() received an invalid combination of arguments. Got a str for sections or indices")
     if (
         hasattr(given, "__index__")
         and not isinstance(given, TensorBase)

@@ -89,8 +89,13 @@ def narrow_copy(
 ) -> Tensor:  # fmt: skip
     """Copy `length` places along `dim`, from `start` on."""
     dim = dim if axis is None else either(dim, axis)
-    if dim is not None and dim >= input.array.ndim:
-        raise RuntimeError(f"Expected dim < {input.array.ndim} to be true: narrow_copy() along dim {dim}")
+    if dim is not None and dim >= input.array.ndim > 0:
+        raise RuntimeError(
+            f"Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false. dim is {dim}"
+        )
+    if isinstance(length, int) and length < 0:
+        size = input.array.shape[dim] if dim is not None and input.array.ndim else 0
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return into(out, narrow(input, dim, start, length).clone())
 
 

@@ -177,6 +177,14 @@ def _sizes(op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, di
     """Return how many windows there are along each dimension; raise for what makes no sense."""
     require_tensor(input, "input", op)
     shape, rank = input.array.shape, len(kernel)
+    for p, k, d in zip(padding, kernel, dilation, strict=True):
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but {op} got pad: {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but {op} got pad={p}, kernel_size={k} and "
+                f"dilation={d}"
+            )
     if len(shape) not in (rank + 1, rank + 2) or 0 in shape[-rank - 1 :]:
         raise RuntimeError(
             f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input: Expected {rank + 1}D or "
@@ -189,14 +197,6 @@ def _sizes(op: str, input: Tensor, kernel: Ints, stride: Ints, padding: Ints, di
         raise RuntimeError(f"stride must be greater than zero, but got {min(stride)} in {op}")
     if min(dilation) <= 0:
         raise RuntimeError(f"dilation must be greater than zero, but got {min(dilation)} in {op}")
-    for p, k, d in zip(padding, kernel, dilation, strict=True):
-        if p < 0:
-            raise RuntimeError(f"pad must be non-negative, but {op} got pad: {p}")
-        if p > ((k - 1) * d + 1) // 2:
-            raise RuntimeError(
-                f"pad should be at most half of effective kernel size, but {op} got pad={p}, kernel_size={k} and "
-                f"dilation={d}"
-            )
     size = tuple(
         _pooled_size(n, k, s, p, d, ceil_mode)
         for n, k, s, p, d in zip(shape[-rank:], kernel, stride, padding, dilation, strict=True)

@@ -145,7 +145,10 @@ def _spaced(start: Any, end: Any, steps: Any, dtype: Any, op: str) -> tuple[Any,
     try:
         count = operator.index(steps)
     except TypeError:
-        raise TypeError(f"{op}(): argument 'steps' must be int, not {type(steps).__name__}") from None
+        kinds = ", ".join(type(x).__name__ for x in (start, end, steps))
+        raise TypeError(
+            f"{op}() received an invalid combination of arguments - got ({kinds}): argument 'steps' must be int"
+        ) from None
     if count < 0:
         raise RuntimeError(f"number of steps must be non-negative, not {count}")
     is_complex = isinstance(first, complex) or isinstance(last, complex)

@@ -388,12 +388,13 @@ def gradient(
     dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     axes = [dim_in(d, rank) for d in dims]
     if len(set(axes)) != len(axes):
-        raise RuntimeError("dim appears multiple times in the list of dims of torch.gradient")
+        twice = next(d for d in axes if axes.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims of torch.gradient")
     spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(axes)
     if len(steps) != len(axes):
         raise RuntimeError(
-            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
+            "torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to "
             f"'self.dim() = {rank}' or to dim, but got a list of length {len(steps)}"
         )
     if edge_order not in (1, 2):

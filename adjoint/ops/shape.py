@@ -798,13 +798,13 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     destinations = (destination,) if hasattr(destination, "__index__") else tuple(destination)
     if len(sources) != len(destinations):
         raise RuntimeError(
-            "movedim: Invalid source or destination dims: source and destination must have the same number "
-            f"of elements, got {len(sources)} and {len(destinations)}"
+            f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the same "
+            f"number of dims as destination ({list(destinations)} dims)"
         )
     start, end = [dim_in(d, rank) for d in sources], [dim_in(d, rank) for d in destinations]
-    for name, dims in (("source", start), ("destination", end)):
+    for name, dims, said in (("source", start, sources), ("destination", end, destinations)):
         if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(said)})")
     if rank == 0:
         return alias_p(input)
     placed = dict(zip(end, start, strict=True))

@@ -280,7 +280,8 @@ ADDED: dict[str, dict[str, Any]] = {
             "ClassType ListType DictType OptionalType TupleType IntType FloatType BoolType StringType Type "
             "StreamObjType DeviceObjType PyTorchFileReader PyTorchFileWriter",
         ),
-        "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context, "_DisableFuncTorch": context, "_DisableAutocast": context,
+        "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
+        "_DisableFuncTorch": context, "_DisableAutocast": context,
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
