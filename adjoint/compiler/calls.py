@@ -93,16 +93,16 @@ def pieces(size: int, least: int) -> int:
 class Loop:
     """The machine code of a loop; calling it with arrays binds it to them."""
 
-    def __init__(self, function: int, openmp: Any) -> None:
-        self.function, self.openmp = function, openmp
+    def __init__(self, function: int) -> None:
+        self.function = function
 
     def __call__(self, *arrays: Any) -> Call:
         """Return a call of the loop."""
         return Call(self.function, arrays)
 
-    def shared(self, size: int, least: int, apart: tuple[int, ...], *arrays: Any) -> Team:
+    def shared(self, openmp: Any, size: int, least: int, apart: tuple[int, ...], *arrays: Any) -> Team:
         """Return a call whose first range threads share."""
-        return Team(self.function, arrays, size, least, apart, self.openmp())
+        return Team(self.function, arrays, size, least, apart, openmp)
 
 
 class Product:

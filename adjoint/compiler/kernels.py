@@ -39,7 +39,7 @@ class Code:
             return Writer(source, kinds, symbol, NAMES).module
 
         function = self._find((source, tuple(kinds)), module)
-        return self.bindable.setdefault(function, calls.Loop(function, self.openmp))
+        return self.bindable.setdefault(function, calls.Loop(function))
 
     def openmp(self) -> tuple[int, ...] | None:
         """Return the code behind a team and what it asks for, None where OpenMP's threads are not oneDNN's too."""

@@ -272,8 +272,8 @@ class Program:
             self._append_native(_Native(kernel, operands), "run", True)
             return
         least = max(1, THREADED // 2 // max(after.size // len(after), 1))
-        call = _Native(f"{kernel}.shared", operands, [str(len(after)), str(least), "()"])
-        self._append_native(call, "share", self.kernels.openmp() is not None)
+        call = _Native(f"{kernel}.shared", operands, ["team", str(len(after)), str(least), "()"])
+        self._append_native(call, "share", self._has_team())
 
     def _touch(self, v: Value) -> None:
         """Note that a value is in use where the body has come to."""
@@ -568,8 +568,8 @@ class Program:
             self.prelude[parts] = f"np.empty((pieces({size}, {least}), {math.prod(shape)}), {kind})"
             self.prelude[f"{parts}_shaped"] = f"{parts}.reshape({(-1, *shape)})"
             operands[i] = f"{parts}_shaped", True
-        numbers = [str(size), str(least), repr(tuple(late))]
-        self._append_native(_Native(f"{kernel}.shared", operands, numbers), "share", self.kernels.openmp() is not None)
+        numbers = ["team", str(size), str(least), repr(tuple(late))]
+        self._append_native(_Native(f"{kernel}.shared", operands, numbers), "share", self._has_team())
         for i in late:
             v, shape = given[i]
             self._combine(v, shape, name_of(nest.region.made[v]))
@@ -581,6 +581,12 @@ class Program:
         loop = self.kernels.loop(combining_text(name, v.dtype), kinds)
         operands = [(f"parts_{v.number}", True), (self._shaped(v, flat), v in self.fixed)]
         self._append_native(_Native(self._object(loop, "combine"), operands), "run", True)
+
+    def _has_team(self) -> bool:
+        """Return whether OpenMP's threads share loops; what they are called with is looked up once."""
+        if "team" not in self.env:
+            self.env["team"] = self.kernels.openmp()
+        return self.env["team"] is not None
 
     def _append_native(self, call: _Native, hint: str, joins: bool) -> None:
         """Write a call of machine code, into a row where it may join others."""

@@ -31,7 +31,7 @@ def _functions() -> tuple[int, ...] | None:
 
 def words() -> tuple[int, ...] | None:
     """Return the address of a word that is 0 where there are no threads, and of OpenMP's functions; None without it."""
-    if not provider.choice.allowed and not provider.plainly.inside:
+    if not (provider.plainly.before if provider.plainly.inside else provider.choice.allowed):
         return None
     functions = _functions()
     return None if functions is None else (ctypes.addressof(_there), *functions)
