@@ -306,7 +306,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "_disable_dynamo": decorator,
         "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
-        "TensorType": _Symbolic, "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
+        "DeviceObjType": type, "TensorType": _Symbolic, "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
     },
     "cuda": {
         **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
@@ -320,6 +320,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
     "profiler": {"kineto_available": no, **absent("torch.profiler", "ProfilerAction tensorboard_trace_handler itt")},
     "utils._pytree": {
+        **dict.fromkeys(("Context", "DumpableContext", "KeyEntry", "KeyPath", "PyTree"), Any),
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,
         "_list_flatten": _list_flatten, "_list_flatten_with_keys": _list_flatten_with_keys,
         "_list_unflatten": _list_unflatten, "is_structseq_instance": no, "is_structseq": no,
