@@ -201,3 +201,19 @@ def test_operators_ask_operands_that_are_no_tensors(torch: Any, name: str) -> No
         assert apply(Wrapper(), tensor)[0] == "answered"
         with pytest.raises(TypeError):
             operator.add(tensor, object())
+
+
+@pytest.mark.parametrize("name", ["add_", "mul_", "copy_", "pow_", "floor_divide_", "eq_"])
+def test_writes_ask_the_class_of_what_is_written(torch: Any, name: str) -> None:
+    log: list[str] = []
+
+    class Logged(torch.Tensor):  # type: ignore[misc, name-defined]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            log.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.full((2,), 3.0)
+    getattr(x, name)(torch.full((2,), 2.0).as_subclass(Logged))
+    plain = getattr(torch.full((2,), 3.0), name)(torch.full((2,), 2.0))
+    assert log == [name] and x.tolist() == plain.tolist()

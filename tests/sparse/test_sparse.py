@@ -32,6 +32,7 @@ OPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "add": lambda t, s, d: s + s,
     "sub": lambda t, s, d: s - 2 * s,
     "dense + sparse": lambda t, s, d: t.ones(2, 3) + s,
+    "dense += sparse": lambda t, s, d: t.ones(2, 3).add_(s, alpha=2).sub_(s),
     "scaled": lambda t, s, d: 3 * s / 2,
     "product": lambda t, s, d: s.coalesce() * s.coalesce(),
     "times dense": lambda t, s, d: s.coalesce() * t.full((2, 3), 2.0),
