@@ -111,8 +111,9 @@ class Tensor(TensorBase):
         """The size of each dimension."""
         return tuple.__new__(Size, self.array.shape)
 
-    def size(self, dim: int | None = None) -> Any:
+    def size(self, dim: int | None = None, axis: int | None = None) -> Any:
         """Return the shape, or the size of one dimension."""
+        dim = dim if axis is None else axis
         if dim is None:
             return self.shape
         shape = self.array.shape
@@ -184,8 +185,9 @@ class Tensor(TensorBase):
         """Bytes of all elements."""
         return self.numel() * self.itemsize
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, axis: int | None = None) -> Any:
         """Return how many elements apart neighbours along each (or one) dimension lie."""
+        dim = dim if axis is None else axis
         strides = layouts.strides_of(self.array)
         return strides if dim is None else strides[dim_in(dim, self.array.ndim)]
 

@@ -25,7 +25,7 @@ from .anomaly import Trail, has_nan
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, wrap
 from .payload import Payload
-from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of
+from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, tick
 
 ndarray = np.ndarray
 _by_stamp = attrgetter("stamp")
@@ -420,9 +420,26 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
         task.place = None
     if freed is not None and saved is not None and op.frees:
         node.saved = freed
+    if lift is True and op.flat:
+        results = [
+            r if r is None or r.node is not None else _constant(r, e) for r, e in zip(results, edges, strict=True)
+        ]
     if extra is not None and extra.hooks:
         results = _call_hooks(node, extra, results, g, lift)
     return g, edges, results
+
+
+def _constant(r: Any, edge: Any) -> Any:
+    """Return a gradient that is the same wherever its input is, as one whose derivative by that input is zero."""
+    node = Node()
+    node.op, node.edges, node.saved, node.targets, node.extra = _zero, (edge,), None, None, None
+    node.stamp, node.code, node.lasti = tick(), None, 0
+    return wrap(r.array, node)
+
+
+_zero = Special("ZeroBackward0", lambda node, g, edges, saved: (g * 0,))
+_zero.node = type("ZeroBackward0", (Node,), {"__slots__": (), "__module__": "adjoint"})
+_zero.flat = True
 
 
 def _quietly(op: Any, node: Any, g: Any, edges: Any, saved: Any) -> Any:

@@ -368,6 +368,7 @@ class Special:
     __slots__ = (
         "derived",
         "direct",
+        "flat",
         "frees",
         "inputs",
         "joint",
@@ -384,7 +385,7 @@ class Special:
     def __init__(self, title: str, run: Callable[..., Any], wants_undefined: bool = False) -> None:
         self.name = self.title = title
         self.run, self.wants_undefined, self.direct = run, wants_undefined, None
-        self.frees, self.shows = True, None
+        self.frees, self.shows, self.flat = True, None, False
         self.inputs: tuple[str, ...] = ()
         self.keeps: tuple[tuple[int, ...], ...] = ()
         self.derived: tuple[Any, ...] = ()

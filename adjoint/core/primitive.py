@@ -71,6 +71,7 @@ class Op:
         "derived",
         "direct",
         "explain",
+        "flat",
         "floating",
         "frees",
         "gpu_twin",
@@ -126,6 +127,7 @@ class Op:
         keeps_outputs: tuple[int, ...] | None = None,
         into: Callable[..., None] | None = None,
         written: str | None = None,
+        flat: bool = False,
     ) -> None:
         # `into` is how an in-place form writes less than everything: it is called with the same
         # arguments as the kernel and changes the first.
@@ -145,6 +147,9 @@ class Op:
         # Which inputs programs see in `next_functions`, where some can never have a gradient; None: all.
         self.shows = None if all(self.rules) else tuple([i for i, rule in enumerate(self.rules) if rule])
         self.title = node_name or _node_name(name)
+        # Whether it is made of straight lines: its gradient does not change with its input, and in a recorded pass has
+        # the derivative zero rather than none.
+        self.flat = flat
         self.written: Any = written  # the title of its nodes where it writes in place, if it is another; then the op
         self.run = _run_joint(self) if joint else _run_for(self.rules, self.keeps)
         # The one rule of an op of one input, where it keeps one value or none: the engine calls it without `run`.

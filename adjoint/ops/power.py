@@ -81,7 +81,8 @@ def _power_of(x: Any, exponent: Any) -> Any:
 
 def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
     if exponent == 2:
-        return g * (2 * x)
+        # As a power, so that its own derivative is one of `x` as well.
+        return g * (2 * (power_p(x, 1) if isinstance(x, TensorBase) else x))
     if exponent == 0:
         return zeros_p(g)
     return g * (exponent * power_p(x, exponent - 1))

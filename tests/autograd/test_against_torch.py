@@ -1435,6 +1435,20 @@ def recording_inside_inference_mode(T):
     return y.requires_grad, y.is_inference(), refusal(lambda: T.nn.Parameter(z))[0]
 
 
+@program
+def derivatives_until_they_are_zero(T):
+    found = []
+    for f in (lambda x: x**3, lambda x: x.square(), T.relu, lambda x: T.relu(x) * x):
+        x = leaf(T, -1.0, 0.5, 2.0)
+        y = f(x)
+        for _ in range(3):
+            (y,) = T.autograd.grad(y.sum(), x, create_graph=True)
+            found.append((y.detach(), y.requires_grad))
+            if not y.requires_grad:
+                break
+    return found
+
+
 @needs_torch
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_program_does_what_it_does_on_torch(function: Callable[[Any], Any]) -> None:
