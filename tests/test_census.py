@@ -30,8 +30,8 @@ def _read(path: Path) -> dict[str, list[str]]:
 
 CENSUS = _read(Path(__file__).with_name("census.txt"))
 
-# `index`, `resize` and `solve` are counted on objects that are no tensors.
-MISSING = {"Tensor": "index resize solve"}
+# `index` is counted on objects that are no tensors.
+MISSING = {"Tensor": "index"}
 
 # Of all public names: sparse, quantized and legacy ones, other devices, and torch's own helpers.
 LEFT_OUT = {
