@@ -462,6 +462,11 @@ def into(out: Any, result: Tensor) -> Tensor:
     if not isinstance(out, TensorBase):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     target = cast("Tensor", out)
+    if isinstance(out.array, np.ndarray) and any(s == 0 and n > 1 for s, n in zip(out.array.strides, out.array.shape)):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refer to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
     if result.node is not None or target.node is not None:
         if modes.is_grad_enabled():
             raise RuntimeError(

@@ -19,6 +19,7 @@ from .choices import DTYPES, QSCHEMES, Tag, qscheme
 from .lacking import LACKING
 from .lists import FOREACH, foreach
 from .private import FUNCTORCH, PRIMS, UTILS
+from .tables import TABLES
 
 __all__ = ["ADDED", "MODULES", "offered"]
 
@@ -268,6 +269,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils.module_tracker": {},
     "utils.show_pickle": {}, "utils.tensorboard": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
     "utils.data.datapipes": {}, "utils.data.graph": {}, "utils.data.graph_settings": {}, "testing._internal": {},
+    **TABLES,
     "windows": {}, "_numpy": {}, "_strobelight": {}, "_vendor": {}, "_streambase": {}, "distributed.tensor": {},
 }  # fmt: skip
 
@@ -306,7 +308,8 @@ ADDED: dict[str, dict[str, Any]] = {
         "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "_disable_dynamo": decorator,
         "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
-        "DeviceObjType": type, "TensorType": _Symbolic, "SymInt": _Symbolic, "SymFloat": _Symbolic, "SymBool": _Symbolic,
+        "DeviceObjType": type, "TensorType": _Symbolic, "SymInt": _Symbolic,
+        "SymFloat": _Symbolic, "SymBool": _Symbolic,
     },
     "cuda": {
         **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
