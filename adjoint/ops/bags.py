@@ -24,8 +24,6 @@ _int64 = np.dtype("int64")
 
 
 def _check_numbers(input: Any, name: str) -> None:
-    if isinstance(input, TensorBase) and input.array.dtype is _int64:
-        return
     if not isinstance(input, TensorBase) or of(input.array.dtype).name not in ("int64", "int32"):
         kind = title_of(input.array.dtype) if isinstance(input, TensorBase) else type(input).__name__
         raise RuntimeError(
@@ -71,7 +69,8 @@ def embedding(
     tensor([[3., 4.],
             [1., 2.]])
     """
-    _check_numbers(input, "embedding")
+    if not isinstance(input, TensorBase) or input.array.dtype is not _int64:
+        _check_numbers(input, "embedding")
     if weight.array.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but it has {weight.array.ndim} dimensions")
     padding = -1 if padding_idx is None else _counted(padding_idx, weight.array.shape[0])

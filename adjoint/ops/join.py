@@ -68,6 +68,9 @@ cat_p: Primitive = variadic(
 )
 
 
+_cat_two = cat_p.of_arity(2).call  # type: ignore[attr-defined]
+
+
 def _stack(xs: Any, axis: Any) -> Any:
     new = (*(_ALL,) * axis, None)
     return _concatenate([x[new] for x in xs], axis)
@@ -118,7 +121,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     if out is None and axis is None and not modes.unusual:
         try:
-            return cat_p(xs, dim_in(dim, xs[0].array.ndim))
+            along = dim_in(dim, xs[0].array.ndim)
+            return _cat_two(xs[0], xs[1], along) if len(xs) == 2 else cat_p(xs, along)
         except Exception:  # the checks below say it better
             pass
     return into(out, _checked_cat(xs, dim if axis is None else either(dim, axis, 0)))

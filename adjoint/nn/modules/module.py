@@ -512,6 +512,8 @@ class Module(Convertible):
         if self._hooked or _everywhere.hooked:
             return self._call_impl(*args, **kwargs)
         try:
+            if len(args) == 1 and not kwargs:  # stars cost as much as the call itself
+                return self.forward(args[0])
             return self.forward(*args, **kwargs)
         except Exception as error:
             say_where(error, self)
