@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..ops.random import randn
 from ..testing._internal.parametrization import _TestParametrizer
 
 __all__ = ["TABLES"]
@@ -58,11 +59,9 @@ class DecorateInfo:
 
 def _mask_not_all_zeros(shape: Any) -> Any:
     """Return a random mask that is True somewhere."""
-    import adjoint  # whose public functions these are
-
     assert len(shape) > 0
     while True:
-        mask = adjoint.randn(shape).gt(0)
+        mask = randn(shape).gt(0)
         if mask.sum() > 0:
             return mask
 
