@@ -256,3 +256,17 @@ def test_hooks() -> None:
     Hooked._backward_hooks = {0: print}
     with pytest.warns(UserWarning, match="will not be serialized"):
         hooks.warn_if_has_hooks(Hooked())
+
+
+def test_file_check() -> None:
+    text = "a = add(x)\nb = mul(a)\nb = mul(b)\nreturn b"
+    adjoint.testing.FileCheck().check("add").check_next("mul").check_same("(a)").check_not("sub").run(text)
+    adjoint.testing.FileCheck().check_count("mul", 2, exactly=True).check_dag("return").run(text)
+    for wrong in (
+        adjoint.testing.FileCheck().check("mul").check("add"),
+        adjoint.testing.FileCheck().check("add").check_not("mul").check("return"),
+        adjoint.testing.FileCheck().check_count("mul", 1, exactly=True),
+        adjoint.testing.FileCheck().check("add").check_next("return"),
+    ):
+        with pytest.raises(RuntimeError, match="Expected to"):
+            wrong.run(text)

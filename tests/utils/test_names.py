@@ -72,3 +72,11 @@ def test_dtypes_that_can_only_be_named() -> None:
     assert (adjoint.complex32.is_complex, adjoint.complex32.itemsize, adjoint.qint8.itemsize) == (True, 4, 1)
     with pytest.raises(NotImplementedError, match="complex32 cannot be made"):
         adjoint.ones(2, dtype=adjoint.complex32)
+
+
+def test_swapped_tensors_take_each_others_place() -> None:
+    a, b = adjoint.ones(2, requires_grad=True), adjoint.nn.Parameter(adjoint.zeros(3))
+    adjoint.utils.swap_tensors(a, b)
+    assert isinstance(a, adjoint.nn.Parameter) and a.shape == (3,) and b.tolist() == [1.0, 1.0]
+    (a * 2).sum().backward()
+    assert a.grad.tolist() == [2.0, 2.0, 2.0] and b.grad is None

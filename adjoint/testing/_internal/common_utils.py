@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
+import sys
 import types
 import unittest
 from typing import Any
@@ -70,8 +72,20 @@ def raise_on_run_directly(file_to_call: str) -> None:
 
 
 def run_tests(argv: list[str] | None = None) -> None:
-    """Run the tests of the program's own module, as ``unittest.main`` does."""
-    unittest.main(argv=argv)
+    """Run the tests of the program's own module, as ``unittest.main`` does; options of torch's runner are dropped."""
+    unittest.main(argv=_plain(sys.argv if argv is None else argv))
+
+
+def _plain(argv: list[str]) -> list[str]:
+    """Return a command line without the options that unittest does not know."""
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("--subprocess", "--accept", "--rerun-disabled-tests", "--use-pytest", "--showlocals"):
+        options.add_argument(name, action="store_true")
+    for name in ("--seed", "--jit-executor", "--repeat", "--log-suffix", "--ge-config", "--ge_config"):
+        options.add_argument(name)
+    for name in ("--save-xml", "--import-slow-tests", "--import-disabled-tests"):
+        options.add_argument(name, nargs="?")
+    return [argv[0], *options.parse_known_args(argv[1:])[1]]
 
 
 def load_tests(loader: Any, tests: Any, pattern: Any) -> Any:
