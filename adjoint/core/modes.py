@@ -18,7 +18,9 @@ unusual: int = 0
 off: list[None] = []
 inferred: bool = False  # whether inference mode was ever on: only then can an inference tensor turn up
 
-_lock = threading.Lock()
+told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
+
+_lock = threading.RLock()  # the collector may run in between, and what it frees count itself out
 
 
 class _Thread(threading.local):
@@ -80,3 +82,5 @@ def note_unusual(change: int) -> None:
     global unusual
     with _lock:
         unusual += change
+        for tell in told:
+            tell()

@@ -42,6 +42,9 @@ from .views import note_view, refresh, shares
 Tensor: type[TensorBase] = TensorBase
 make: Callable[[], Any] = TensorBase
 
+# `Tensor` while nothing unusual is on, else None: one comparison with a value's type asks both questions.
+usual: type[TensorBase] | None = None
+
 # The last code object seen to be the program's own: most ops come from the same function as the one before.
 program: Any = None
 
@@ -59,6 +62,15 @@ Rule = Callable[..., Any]
 
 # A NaN or infinity is a value here, not a warning (see the filter in adjoint/__init__.py). Where the
 # program has turned warnings into errors, the recorders run the kernel again without them (`quietly`).
+
+
+def set_usual() -> None:
+    """Follow `modes.unusual`."""
+    global usual
+    usual = None if modes.unusual else Tensor
+
+
+modes.told.append(set_usual)
 
 
 def outside(frame: Any) -> tuple[Any, int]:
@@ -92,16 +104,12 @@ def unary(
         return _publish(op, lambda input, out=None: _into(out, general(op, (input,), ())))
 
     def call(input: Any, excess: Any = None, out: Any = None) -> Any:  # on `excess` see _written
-        if (
-            modes.unusual
-            or out is not None
-            or excess is not None
-            or (type(input) is not Tensor and type(input) not in plain)
-        ):
-            return _written(op, (input,), excess, out)
+        if type(input) is not usual or out is not None or excess is not None:
+            if modes.unusual or out is not None or excess is not None or type(input) not in plain:
+                return _written(op, (input,), excess, out)
         a = input.array
-        usual = a.dtype is f32 or a.dtype is f64
-        if floating and not usual:
+        d = a.dtype
+        if floating and d is not f32 and d is not f64:
             a = as_floating(a)
         try:
             c = kernel(a)
@@ -111,7 +119,8 @@ def unary(
             raise explained(op, error, (input,)) from None
         if type(c) is not ndarray:
             c = asarray(c) if isinstance(c, generic) else settle(c)
-            usual = usual and type(c) is ndarray
+            if type(c) is not ndarray:
+                d = None  # on a GPU: `variant` decides
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -122,7 +131,7 @@ def unary(
         if e is STALE:
             e = refresh(input)
         out.node = n = Node()
-        n.op = op if usual else op.variant(c)
+        n.op = op if d is f32 or d is f64 else op.variant(c)
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:
@@ -169,13 +178,9 @@ def binary(
         return _publish(op, _named(op))
 
     def call(input: Any, other: Any, excess: Any = None, out: Any = None) -> Any:
-        if (
-            modes.unusual
-            or out is not None
-            or excess is not None
-            or (type(input) is not Tensor and type(input) not in plain)
-        ):
-            return _written(op, (input, other), excess, out)
+        if type(input) is not usual or out is not None or excess is not None:
+            if modes.unusual or out is not None or excess is not None or type(input) not in plain:
+                return _written(op, (input, other), excess, out)
         a = input.array
         d = a.dtype
         t = type(other)
@@ -263,13 +268,9 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
     """Return the function of a primitive of two inputs that has no gradient, such as a comparison."""
 
     def call(input: Any, other: Any, excess: Any = None, out: Any = None) -> Any:
-        if (
-            modes.unusual
-            or out is not None
-            or excess is not None
-            or (type(input) is not Tensor and type(input) not in plain)
-        ):
-            return _written(op, (input, other), excess, out)
+        if type(input) is not usual or out is not None or excess is not None:
+            if modes.unusual or out is not None or excess is not None or type(input) not in plain:
+                return _written(op, (input, other), excess, out)
         a = input.array
         d = a.dtype
         if type(other) is Tensor or type(other) in plain:
