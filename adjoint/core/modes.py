@@ -20,7 +20,7 @@ inferred: bool = False  # whether inference mode was ever on: only then can an i
 
 told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
 
-_lock = threading.RLock()  # the collector may run in between, and what it frees count itself out
+_lock = threading.RLock()  # the collector may run in between, and what it frees counts itself out
 
 
 class _Thread(threading.local):
