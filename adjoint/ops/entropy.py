@@ -237,8 +237,8 @@ def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
     classes = a.shape[1] if a.ndim > 1 else a.shape[0]
     if weight is not None and (weight.array.ndim != 1 or weight.array.shape[0] != classes):
         raise RuntimeError(
-            "weight tensor should be defined either for all or no classes: Expected weight to have shape "
-            f"[{classes}], not {list(weight.array.shape)}"
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+            f"shape: {list(weight.array.shape)}"
         )
     if a.ndim == 1:
         if t.ndim > 1 or (t.ndim == 1 and t.shape[0] != 1):
@@ -316,6 +316,10 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     axis = 1 if a.ndim > 1 else 0
+    if a.shape == t.shape and a.ndim > 1 and of(t.dtype).category < 2:
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {title_of(t.dtype)}"
+        )
     if a.shape == t.shape and of(t.dtype).category >= 2:
         return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)
     _check_classes(input, target, weight)
@@ -346,6 +350,17 @@ def linear_cross_entropy(
     `options`, torch's ways to save memory, change nothing here.
     """
     shape = tuple(linear_weight.array.shape)
+    if input.array.ndim not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.array.ndim}")
+    if len(shape) < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {len(shape)}")
+    if input.array.shape[-1] != shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.array.shape[-1]} and {shape[-1]}, respectively"
+        )
+    if ignore_index is not None and target.array.dtype.kind == "f":
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     if len(shape) > 2 and input.array.ndim == 1:
         raise RuntimeError(
             f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, (N, {shape[-1]}), got "
