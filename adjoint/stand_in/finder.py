@@ -38,8 +38,9 @@ class _Loader(importlib.abc.Loader):
         return self._module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Give the module its own spec back: the import system has just put the one of torch's name there."""
-        module.__spec__ = self._spec
+        """Give the module its own spec back, if it has one, in place of the one of torch's name that is there now."""
+        if self._spec is not None:
+            module.__spec__ = self._spec
 
 
 class Finder(importlib.abc.MetaPathFinder):

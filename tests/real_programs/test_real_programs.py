@@ -20,7 +20,7 @@ ELSEWHERE = os.environ.get("ADJOINT_REAL_PROGRAMS", "")
 PACKAGES = {
     "einops": "einops", "vit_pytorch": "vit-pytorch", "deepxde": "deepxde", "torchmin": "pytorch-minimize",
     "gpytorch": "gpytorch", "pyro": "pyro-ppl", "pytorch_lightning": "pytorch-lightning", "torchdiffeq": "torchdiffeq",
-    "transformers": "transformers",
+    "transformers": "transformers", "torchmetrics": "torchmetrics", "entmax": "entmax", "zuko": "zuko",
 }  # fmt: skip
 
 
