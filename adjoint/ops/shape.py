@@ -74,9 +74,10 @@ cast_p: Primitive = parametric(
 
 def cast(input: Any, dtype: Any) -> Any:
     """Return `input` as a NumPy dtype; whole numbers and truths have no gradient, and so no history."""
-    if input.node is not None and dtypes.of(dtype).category < 2:
-        input = input.detach()
-    return cast_p(input, dtype)
+    out = cast_p(input, dtype)
+    if out.node is not None and dtypes.of(dtype).category < 2:
+        out.node = None
+    return out
 
 
 def _copy_strided(x: Any, strides: Any) -> Any:
