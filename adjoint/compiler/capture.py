@@ -111,7 +111,8 @@ class Tracer(Observer):
         self.made: list[tuple[weakref.ref[Any], str]] = []
         # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
         # (By type: `isinstance` asks strange objects for their class, and some answer with a warning.)
-        tensors = [t for t in gc.get_objects() if issubclass(type(t), TensorBase) and hasattr(t, "_grad")]
+        kinds = _and_subclasses(TensorBase)
+        tensors = [t for t in gc.get_objects() if type(t) in kinds and hasattr(t, "_grad")]
         self.before = {id(t): (t, t._grad) for t in tensors}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
@@ -475,6 +476,10 @@ class Tracer(Observer):
 
 _ONLY_HERE = 2  # references to an array that nobody but a `Memory` holds, the question itself among them
 _running_rule = engine._run_watched.__code__
+
+
+def _and_subclasses(kind: type) -> set[type]:
+    return {kind}.union(*map(_and_subclasses, kind.__subclasses__()))
 
 
 def _settled(value: Any) -> Any:
