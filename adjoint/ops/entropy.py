@@ -228,6 +228,8 @@ def _log_softmax_slope(t: Any, weights: Any) -> Any:
 def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
     a, t = input.array, target.array
     if of(t.dtype).name not in ("int64", "uint8"):
+        if a.ndim > 1 and t.ndim and a.shape[0] != t.shape[0]:
+            raise ValueError(f"Expected input batch_size ({a.shape[0]}) to match target batch_size ({t.shape[0]}).")
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {title_of(t.dtype)}: expected scalar type Long but "
             f"found {title_of(t.dtype)}"
@@ -317,9 +319,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     axis = 1 if a.ndim > 1 else 0
     if a.shape == t.shape and a.ndim > 1 and of(t.dtype).category < 2:
-        raise RuntimeError(
-            f"Expected floating point type for target with class probabilities, got {title_of(t.dtype)}"
-        )
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {title_of(t.dtype)}")
     if a.shape == t.shape and of(t.dtype).category >= 2:
         return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)
     _check_classes(input, target, weight)
