@@ -142,9 +142,9 @@ class SparseTensor(Tensor):
         """``sparse_coo`` or ``sparse_csr``."""
         return self._kind
 
-    def stride(self, dim: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, axis: int | None = None) -> Any:
         """Return zeros: elements do not lie at regular distances."""
-        return 0 if dim is not None else (0,) * self.array.ndim
+        return (0,) * self.array.ndim if dim is None is axis else 0
 
     def is_coalesced(self) -> bool:
         """Return whether every place is named once, in order."""
