@@ -462,7 +462,12 @@ def into(out: Any, result: Tensor) -> Tensor:
     if not isinstance(out, TensorBase):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     target = cast("Tensor", out)
-    if isinstance(out.array, np.ndarray) and any(s == 0 and n > 1 for s, n in zip(out.array.strides, out.array.shape)):
+    memory = out.array
+    if (
+        isinstance(memory, np.ndarray)
+        and memory.size
+        and any(s == 0 and n > 1 for s, n in zip(memory.strides, memory.shape, strict=True))
+    ):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refer to a single memory location. "
             "Please clone() the tensor before performing the operation."
