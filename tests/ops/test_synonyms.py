@@ -78,10 +78,10 @@ CHANGING = """
     cumprod_ cumsum_ index_add_ index_copy_ index_fill_ index_reduce_ renorm_ scatter_ scatter_add_ scatter_reduce_
     squeeze_ unsqueeze_
 """.split()
-# Functions that torch writes in Python, and which therefore know the one word only; and two too quick to know more.
+# Functions that torch writes in Python, and which therefore know the one word only.
 ONE_WORD = {
     "Tensor.norm", "Tensor.split", "Tensor.unique", "Tensor.unique_consecutive", "norm", "split", "unique",
-    "unique_consecutive", "Tensor.size", "Tensor.stride",
+    "unique_consecutive",
 }  # fmt: skip
 
 
