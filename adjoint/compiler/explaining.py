@@ -33,7 +33,7 @@ class Explanation:
             lines.append(f"runs uncompiled: {self.refused}")
         for number, program in enumerate(self.programs):
             before, after = traffic(program)
-            calls = sum(1 for text in program.body if "(" in text)
+            calls = sum(1 for call in program.body if not isinstance(call, str) or "(" in call)
             lines += [
                 f"program {number}: {program.before} primitives became {calls} calls, {len(set(program.sources))} "
                 "different loops among them",
