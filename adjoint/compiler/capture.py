@@ -116,7 +116,7 @@ class Tracer(Observer):
         self.before = {id(t): (t, t._grad) for t in tensors}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
-            key = layout_of(t.array) if hasattr(t.array, "strides") else None
+            key = layout_of(t.array) if hasattr(type(t.array), "strides") else None
             if key is not None and (key not in self.outside or t.node is not None):
                 self.outside[key] = t
         leaves, self.graph.takes = tree_flatten((args, kwargs))
@@ -444,7 +444,9 @@ class Tracer(Observer):
 
     def _argument_tensors(self) -> list[tuple[Value, Any]]:
         homes = {m.home: m.origin for m in self.memories if m.origin in self.graph.arguments}
-        found = ((homes.get(layout_of(t.array)), t) for t, _ in self.before.values() if hasattr(t.array, "strides"))
+        found = (
+            (homes.get(layout_of(t.array)), t) for t, _ in self.before.values() if hasattr(type(t.array), "strides")
+        )
         return [(v, t) for v, t in found if v is not None]
 
     def _note_state(self, returned: list[Any]) -> None:

@@ -393,3 +393,10 @@ def test_check_finds_a_value_out_of_order() -> None:
     graph.lines.reverse()
     with pytest.raises(ValueError, match="used before it is made"):
         graph.check()
+
+
+def test_parameters_that_have_no_values_yet_do_not_matter() -> None:
+    lazy = adjoint.nn.LazyLinear(3)
+    captured = capture(lambda x: x * 2)(adjoint.ones(2))
+    assert captured(adjoint.ones(2)).tolist() == [2.0, 2.0]
+    assert lazy.has_uninitialized_params()
