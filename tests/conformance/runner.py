@@ -422,7 +422,7 @@ def main(argv: list[str] | None = None) -> int:
     print(f"\n{len(records)} entries, {len(skipped)} not driven, {time.monotonic() - started:.0f} s")
     print("\n".join(totals(records, [*wanted, *map(_in, more)])))
     if args.markdown:
-        page = markdown(records, skipped, wanted, dtypes)
+        page = markdown(records, skipped, wanted, dtypes, more)
         written = args.markdown.read_text() if args.markdown.exists() else ""
         args.markdown.write_text(page + kept_part(written))
     if args.json:
