@@ -3,6 +3,7 @@
     python benchmarks/ops.py                     # the table with whatever providers are installed
     python benchmarks/ops.py --provider numpy    # with NumPy alone
     python benchmarks/ops.py --only softmax --quick
+    python benchmarks/ops.py --device cuda       # arrays of a million elements and more, on a GPU
 
 A row is a name, its bars (NumPy alone, with adjoint[fast]) and a function of `T`, the module under test, that
 prepares a program and returns it: both sides run the very same code. Add rows with `row` or `rows`.
@@ -49,6 +50,8 @@ GROUPS = {  # bars per group of the table
     "extra": (2.5, 1.0),  # not in the table of bars; known to be slow once
 }
 
+LARGE, GPU_BAR = ("10000x1000", "8x1024x768", "2048x2048", "16x64x32x32", "2x12x512x64"), 1.2
+
 
 def row(group: str, name: str, build: Builder) -> None:
     """Add a row to a group, whose bars it takes."""
@@ -60,7 +63,7 @@ def leaf(T: Any, *shape: int, seed: int = 0, scale: float = 1.0, grad: bool = Tr
     import numpy as np
 
     values = np.random.default_rng(seed).standard_normal(shape, np.float32) * np.float32(scale)
-    return T.from_numpy(values).requires_grad_(grad)
+    return T.tensor(values).requires_grad_(grad)
 
 
 def differentiated(function: Callable[..., Any], T: Any, *leaves: Any) -> Program:
@@ -139,7 +142,7 @@ def _cross_entropy(n: int, m: int, k: int) -> Builder:
         import numpy as np
 
         x = leaf(T, n * m, k)
-        labels = T.from_numpy(np.random.default_rng(1).integers(0, k, n * m))
+        labels = T.tensor(np.random.default_rng(1).integers(0, k, n * m))
         return differentiated(lambda x: T.nn.functional.cross_entropy(x, labels), T, x)
 
     return build
@@ -252,10 +255,11 @@ def main() -> int:
     parser.add_argument("--json", help="write the rows there as well")
     parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
     parser.add_argument("--cpu", action="store_true", help="processor time of one thread: for a busy machine")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    global now
     if options.cpu:
-        global now
         now, options.threads = time.process_time, 1
 
     os.environ["ADJOINT_PROVIDER"] = options.provider
@@ -264,9 +268,13 @@ def main() -> int:
     if options.serve:
         module = importlib.import_module(options.serve)
         module.set_num_threads(options.threads)
+        if options.device == "cuda":
+            module.set_default_device("cuda")
+            now = lambda: (module.cuda.synchronize(), time.perf_counter())[1]
         serve(lambda name: next(row for row in ROWS if row.name == name).build(module), now)
         return 0
-    same = ["--provider", options.provider, "--threads", str(options.threads), *(["--cpu"] if options.cpu else [])]
+    same = ["--provider", options.provider, "--threads", str(options.threads), "--device", options.device]
+    same += ["--cpu"] if options.cpu else []
     with sides(*([__file__, "--serve", name, *same] for name in ("adjoint", "torch"))) as started:
         return table(options, started)
 
@@ -280,8 +288,11 @@ def table(options: argparse.Namespace, started: list[Side]) -> int:
     for row in ROWS:
         if options.only not in row.name and options.only != row.group:
             continue
+        if options.device == "cuda" and not any(size in row.name for size in LARGE):
+            continue
         try:
-            found, bar = measured(row, started, options.quick), row.bars[column]
+            found = measured(row, started, options.quick)
+            bar = GPU_BAR if options.device == "cuda" else row.bars[column]
         except Exception as error:  # one broken row must not hide the others
             print(f"{row.name:42} {type(error).__name__}: {str(error)[:80]}")
             missed += 1

@@ -42,7 +42,7 @@ LOOSE = {f"special.bessel_{name}": 1000.0 for name in ("j0", "j1", "y0", "y1")}
 
 def array_of(value: Any) -> np.ndarray:
     """Return an adjoint tensor's values."""
-    return np.asarray(value.detach().numpy())
+    return np.asarray(value.detach().cpu().numpy())
 
 
 def compare_arrays(a: np.ndarray, b: np.ndarray, what: str, loose: float = 1.0) -> None:

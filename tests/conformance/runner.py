@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from . import checks as checking
-from . import entries
+from . import entries, translate
 from .translate import Missing
 
 Record = dict[str, Any]
@@ -385,11 +385,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--reference", action="store_true", help="torch's larger set of samples, where it has one")
     parser.add_argument("--timeout", type=float, default=30, help="processor seconds per operator")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="where adjoint computes: cpu or cuda (torch: on the host)")
     parser.add_argument("--markdown", type=Path, help="write the coverage page here")
     parser.add_argument("--json", type=Path, help="write the records here")
     parser.add_argument("--failing", action="store_true", help="print only operators with a problem")
     parser.add_argument("--quiet", action="store_true", help="print only the totals")
     args = parser.parse_args(argv)
+    translate.place = args.device
     wanted = args.checks.split(",")
     if unknown := set(wanted) - set(checking.CHECKS):
         parser.error(f"no such check: {', '.join(unknown)}; there are {', '.join(checking.CHECKS)}")

@@ -11,6 +11,7 @@ import torch
 
 import adjoint
 
+place = "cpu"  # where adjoint computes; torch always computes on the host
 _ROOTS = ("", "nn.functional", "linalg", "special", "fft", "signal.windows", "Tensor", "nn", "autograd")
 
 
@@ -51,20 +52,20 @@ def to_adjoint(value: Any, memo: dict[int, Any] | None = None) -> Any:
 
 def _translate(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, torch.Tensor):
-        out = adjoint.from_numpy(to_numpy(value))
+        out = adjoint.from_numpy(to_numpy(value)).to(place)
         if value.requires_grad:
             out.requires_grad_()
         return out
     if isinstance(value, torch.dtype):
         return getattr(adjoint, str(value).rpartition(".")[2], None) or _lack(str(value))
     if isinstance(value, torch.device):
-        return adjoint.device(str(value))
+        return adjoint.device(place)
     if isinstance(value, torch.Size):
         return adjoint.Size(value)
     if isinstance(value, torch.memory_format | torch.layout):
         return getattr(adjoint, str(value).rpartition(".")[2], None) or _lack(str(value))
     if isinstance(value, torch.Generator):
-        return adjoint.Generator().manual_seed(value.initial_seed())
+        return adjoint.Generator(place).manual_seed(value.initial_seed())
     if isinstance(value, list):
         return [to_adjoint(v, memo) for v in value]
     if isinstance(value, tuple):
