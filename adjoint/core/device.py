@@ -207,7 +207,7 @@ def _cupy() -> Any:
             "pip install adjoint[cuda]"
         ) from error
     if cupy.ndarray not in _module_of:
-        from ..kernels import cupy as gpu  # imports CuPy, so not before a GPU is asked for
+        from ..kernels.gpu import arrays as gpu  # imports CuPy, so not before a GPU is asked for
 
         global adopt, fused_run
         adopt, fused_run = gpu.adopt, gpu.fused_run
