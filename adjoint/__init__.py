@@ -194,6 +194,8 @@ def __getattr__(name: str) -> _Any:
     if name in _NAMES_LATER:
         value = globals()[name] = getattr(_importlib.import_module(f"adjoint.{_NAMES_LATER[name]}"), name)
         return value
+    if name.startswith("_foreach_"):  # ops on lists of tensors
+        return getattr(_importlib.import_module("adjoint.ops.lists"), name)
     raise AttributeError(f"module 'adjoint' has no attribute '{name}'")
 
 
