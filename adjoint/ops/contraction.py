@@ -17,6 +17,7 @@ from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
+from ..kernels import products as kernels
 from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_tensor
 from .create import into
@@ -39,6 +40,8 @@ _MANY = 1 << 13  # elements from which on a batch may be worth sharing
 
 def multiply(x: Any, y: Any) -> Any:
     """Return the matrix product; leading dims of `x` are folded into rows where `y` is one matrix."""
+    if type(x) is not ndarray and _are_on_gpu(x, y):
+        return _odd_product(x, y) if x.dtype.kind == "b" else kernels.on_gpu.matmul(x, y)
     d = x.dtype
     if d is not f32 and d is not f64 and d.kind != "c":
         return _odd_product(x, y)
@@ -47,6 +50,10 @@ def multiply(x: Any, y: Any) -> Any:
     if x.ndim > 2 and y.ndim == 2:
         return (_times(x.reshape(-1, x.shape[-1]), y)).reshape(*x.shape[:-1], y.shape[1]) if x.size else x @ y
     return _times(x, y)
+
+
+def _are_on_gpu(x: Any, y: Any) -> bool:
+    return kernels.on_gpu is not None and kernels.on_gpu.are_arrays(x, y)
 
 
 def _times(x: Any, y: Any) -> Any:
@@ -531,6 +538,8 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 
 
 def _project(x: Any, weight: Any) -> Any:
+    if type(x) is not ndarray and _are_on_gpu(x, weight):
+        return kernels.on_gpu.project(x, weight)
     if x.ndim <= 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
         return x @ weight.T if type(x) is not ndarray else dot_matrices(x, weight.T) if x.ndim == 2 else x.dot(weight.T)
     return multiply(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
@@ -547,6 +556,8 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
             return out
         if rank and x.size:
             return dot_add(x.reshape(-1, x.shape[-1]), weight.T, bias).reshape(*x.shape[:-1], len(bias))
+    if type(x) is not ndarray and _are_on_gpu(x, weight):
+        return kernels.on_gpu.linear(x, weight, bias)
     out = _project(x, weight)
     if out.ndim == 0:
         return out + bias
@@ -561,6 +572,8 @@ def _linear_x(g: Any, y: Any) -> Any:
 
 
 def _linear_weight(g: Any, x: Any) -> Any:
+    if type(g) is not ndarray and g.ndim == x.ndim and _are_on_gpu(g, x):
+        return kernels.on_gpu.weigh(g, x)
     if g.ndim == 2 == x.ndim:
         return dot_matrices(g.T, x) if type(g) is ndarray is type(x) else g.swapaxes(0, 1) @ x
     if g.ndim == 1 == x.ndim and type(g) is ndarray is type(x):

@@ -15,6 +15,8 @@ from typing import Any
 import cupy
 import numpy as np
 
+from . import products
+
 _TYPES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 _BINARY = {
     np.add: "a + b",
@@ -162,6 +164,9 @@ class Array(cupy.ndarray):  # type: ignore[misc]
     def __neg__(self) -> Any:
         return _run(np.negative, "v", self, (self,)) if _plain(self) else cupy.ndarray.__neg__(self)
 
+    def __matmul__(self, other: Any) -> Any:
+        return products.matmul(self, other)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
             if ufunc in _BINARY:
@@ -170,6 +175,8 @@ class Array(cupy.ndarray):  # type: ignore[misc]
                     return out
             elif ufunc in _UNARY and _plain(self):
                 return _run(ufunc, "v", self, inputs)
+            elif ufunc is np.matmul and isinstance(inputs[0], cupy.ndarray):
+                return products.matmul(*inputs)
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
 
