@@ -7,7 +7,7 @@ from typing import Any
 
 from .core import device as devices
 from .core import dtypes
-from .kernels import threads
+from .kernels import products, threads
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_default_dtype", "get_deterministic_debug_mode",
@@ -119,7 +119,6 @@ class _Promises:
 
     deterministic = False
     warn_only = False
-    precision = "highest"
     warn_always = False
 
 
@@ -158,7 +157,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Say how precise products of float32 matrices must be; here they always are as precise as they can."""
+    """Say how precise products of float32 matrices must be; below "highest" a GPU computes them in TF32."""
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the call has no effect",
@@ -166,12 +165,12 @@ def set_float32_matmul_precision(precision: str) -> None:
             stacklevel=2,
         )
         return
-    _Promises.precision = precision
+    products.precision.set(precision)
 
 
 def get_float32_matmul_precision() -> str:
     """Return what `set_float32_matmul_precision` was given."""
-    return _Promises.precision
+    return products.precision.word
 
 
 def set_flush_denormal(mode: bool, /) -> bool:

@@ -22,9 +22,17 @@ on_gpu: Any = None  # `kernels.gpu.products`, from when on the first array is pu
 
 
 class _Precision:
-    """How precise products of float32 matrices must be; only a GPU can do with less than float32."""
+    """How precise products of float32 matrices must be; only a GPU can do with less than float32.
 
+    `word` is what torch calls it: "highest", or "high" and "medium", which both allow TF32 here.
+    """
+
+    word = "highest"
     tf32 = False
+
+    def set(self, word: str) -> None:
+        """Set it by torch's word."""
+        self.word, self.tf32 = word, word != "highest"
 
 
 precision = _Precision()
