@@ -57,7 +57,7 @@ class Memory:
         if writes:
             check_writable(tensor, False)
         on_host = type(array) is np.ndarray
-        if not on_host and group.backend != "nccl":
+        if not on_host and group.engine_for(array).name != "nccl":
             array = devices.place_array(array, devices.CPU)
         dense = array.flags.c_contiguous
         self.array = array if dense else array.copy(order="C")
@@ -121,12 +121,12 @@ def _checked_op(op: Any) -> ReduceOp:
 
 def averaged(array: Any, op: ReduceOp, size: int) -> None:
     """Make an average of a sum, in place."""
-    if op is not ReduceOp.AVG:
+    if op is not ReduceOp.AVG or size == 1:
         return
     if array.dtype.kind in "iub":
         array //= size
     else:
-        array[...] = array / array.dtype.type(size)
+        array /= size
 
 
 # --- Reductions -------------------------------------------------------------------------------------

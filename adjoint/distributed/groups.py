@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import stat
 import sys
@@ -15,17 +16,18 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
+from .engines.alone import Alone, AloneEngine
 from .engines.mpi import MpiEngine, mpi
 from .watch import Check, Watch, debugging
 from .works import Call, DistBackendError, Work, here
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend",
-    "get_global_rank",
-    "get_group_rank", "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size",
-    "group", "init_process_group", "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "new_group",
-    "new_subgroups", "new_subgroups_by_enumeration", "split_group",
+    "get_backend_config", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count",
+    "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group", "is_available",
+    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available", "new_group", "new_subgroups", "new_subgroups_by_enumeration",
+    "split_group",
 ]  # fmt: skip
 
 default_pg_timeout = timedelta(minutes=30)
@@ -53,9 +55,9 @@ class ProcessGroup:
         self.seconds = timeout.total_seconds()
         self._watch, self._count = watch, -1
         self._rank, self._size = comm.Get_rank(), comm.Get_size()
-        self._engine = MpiEngine(comm)
-        self._nccl: Any = None
-        self._check = Check(comm.Dup()) if debugging() else None
+        self._engine: Any = AloneEngine(comm) if isinstance(comm, Alone) else MpiEngine(comm)
+        self._nccl: dict[int, Any] = {}  # by GPU
+        self._check = Check(comm.Dup()) if debugging() and self._size > 1 else None
 
     def rank(self) -> int:
         """Return this process's number in the group."""
@@ -87,18 +89,31 @@ class ProcessGroup:
     # --- For collectives ----------------------------------------------------------------------------
 
     def engine_for(self, array: Any) -> Any:
-        """Return who carries such an array: NCCL what is on a GPU, where the group asked for it, and MPI the rest."""
-        if type(array) is np.ndarray or self.backend != "nccl" or devices.of(array).type == "cpu":
+        """Return who carries such an array: NCCL what is on a GPU, unless the group said "mpi", and MPI the rest."""
+        if type(array) is np.ndarray or "nccl" not in self.backend:
             return self._engine
-        if self._nccl is None:
+        place = devices.of(array)
+        if place.type != "cuda" or (self.backend != "nccl" and not is_nccl_available()):
+            return self._engine
+        return self._nccl_on(place.index or 0)
+
+    def _nccl_on(self, gpu: int) -> Any:
+        if gpu not in self._nccl:
             from .engines.nccl import NcclEngine
 
-            self._nccl = NcclEngine(self.comm)
-        return self._nccl
+            self._nccl[gpu] = NcclEngine(self.comm, gpu)
+        return self._nccl[gpu]
 
-    def together(self) -> Any:
-        """Return the context in which sends and receives may wait for each other."""
-        return (self._nccl or self._engine).together()
+    def together(self, arrays: Sequence[Any]) -> Any:
+        """Return the context in which sends and receives of such arrays may wait for each other."""
+        stack = contextlib.ExitStack()
+        for engine in dict.fromkeys(self.engine_for(array) for array in arrays):
+            stack.enter_context(engine.together())
+        return stack
+
+    def follow(self, test: Any, call: Call, seconds: float) -> bool:
+        """Have a call that only a stream waits for watched; return False where nobody can."""
+        return self._watch.follow(test, call, seconds, self)
 
     def begin(
         self,
@@ -133,8 +148,11 @@ class ProcessGroup:
             self._check.compare(call, self)
         try:
             test = start()
-        except mpi().Exception as error:
-            raise DistBackendError(f"{call}, called at {call.site}: {error}") from None
+        except Exception as error:
+            if not type(error).__module__.startswith(("mpi4py", "cupy")):
+                raise
+            notes = "; ".join(["", *getattr(error, "__notes__", ())])
+            raise DistBackendError(f"{call}, called at {call.site}: {error}{notes}") from None
         return Work(test, call, self, finish, kept)
 
     def late(self, call: Call, seconds: float, peer: int | None = None) -> DistBackendError:
@@ -150,8 +168,8 @@ class ProcessGroup:
 
     def close(self) -> None:
         """Give everything back."""
-        if self._nccl is not None:
-            self._nccl.close()
+        for engine in self._nccl.values():
+            engine.close()
         if self._check is not None:
             self._check.comm.Free()
         self._engine.close()
@@ -227,11 +245,14 @@ def init_process_group(
     ----------
     backend
         "mpi" carries everything through MPI; "nccl" tensors on GPUs through NCCL, the others through MPI; "gloo" is
-        taken for "mpi". By default "mpi".
+        taken for "mpi". By default "cpu:mpi,cuda:nccl": NCCL where CuPy has it.
     timeout
         How long a collective waits for the others before it raises and says who is missing.
     init_method, store, world_size, rank
-        MPI knows who and how many there are; a `world_size` or `rank` that says otherwise is an error.
+        MPI knows who and how many there are; a `world_size` or `rank` that says otherwise is an error. A process that
+        nothing started together with others is one of one, and needs no MPI.
+    device_id
+        The GPU on which this rank works: NCCL's ranks meet now, and not with the first tensor on it.
 
     Notes
     -----
@@ -240,7 +261,7 @@ def init_process_group(
     if _everyone.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
     backend = _backend(backend)
-    comm = mpi().COMM_WORLD
+    comm = _world(world_size)
     _check_numbers(comm, rank, world_size)
     _everyone.timeout = timeout or default_pg_timeout
     if _everyone.watch is None:
@@ -248,16 +269,30 @@ def init_process_group(
         atexit.register(_leave)
     _everyone.watch = Watch(comm.Dup())
     _everyone.world = _made(comm.Dup(), list(range(comm.Get_size())), "WORLD", backend, _everyone.timeout)
-    if device_id is not None and backend == "nccl":
-        devices.set_current(devices.as_device(device_id))
+    if device_id is not None and "nccl" in backend:
+        _everyone.world._nccl_on(devices.as_device(device_id).index or 0)
 
 
 def _backend(said: Any) -> str:
-    words = {part.partition(":")[2] or part for part in str(said or "mpi").lower().split(",")}
+    parts = str(said or "cpu:mpi,cuda:nccl").lower().split(",")
+    words = {part.partition(":")[2] or part for part in parts}
     unknown = words - set(_BACKENDS)
     if unknown:
         raise ValueError(f"Unknown c10d backend type {sorted(unknown)[0].upper()}: choose mpi, nccl or gloo")
-    return "nccl" if "nccl" in words else "mpi"
+    if "nccl" not in words:
+        return "mpi"
+    return "nccl" if words == {"nccl"} else "cpu:mpi,cuda:nccl"
+
+
+def _world(world_size: int) -> Any:
+    """Return the communicator of all processes."""
+    try:
+        return mpi().COMM_WORLD
+    except ImportError:
+        started = [os.environ.get(name) for name in ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE")]
+        if world_size > 1 or any(said not in (None, "1") for said in started):
+            raise
+        return Alone()
 
 
 def _check_numbers(comm: Any, rank: int, world_size: int) -> None:
@@ -308,7 +343,7 @@ def end_job(code: int) -> None:
     while any(_unread(stream) for stream in (1, 2)) and time.monotonic() < patience:
         time.sleep(0.005)
     time.sleep(0.1)  # from the launcher's proxy on this host to mpiexec
-    mpi().COMM_WORLD.Abort(code)
+    _world(1).Abort(code)
 
 
 def _unread(stream: int) -> int:
@@ -325,13 +360,13 @@ def _unread(stream: int) -> int:
 
 def abort_with_traceback(kind: type[BaseException], error: BaseException, trace: Any) -> None:
     """Print what ended this process, once and with its rank, and end the job: the others would wait forever."""
-    MPI = mpi()
-    alone = MPI.Is_finalized() or MPI.COMM_WORLD.Get_size() == 1
+    world = _world(1)
+    alone = isinstance(world, Alone) or mpi().Is_finalized() or world.Get_size() == 1
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename in _LAUNCHING:
         trace = trace.tb_next
     text = "".join(traceback.format_exception(kind, error.with_traceback(trace), trace))
     sys.stdout.flush()
-    sys.stderr.write(text if alone else f"rank {MPI.COMM_WORLD.Get_rank()} raised, and ends the job:\n{text}")
+    sys.stderr.write(text if alone else f"rank {world.Get_rank()} raised, and ends the job:\n{text}")
     sys.stderr.flush()
     if not alone:
         end_job(1)
@@ -481,7 +516,13 @@ def get_world_size(group: Any = None) -> int:
 
 def get_backend(group: Any = None) -> Backend:
     """Return the name of a group's backend."""
-    return Backend(resolved(group).backend)
+    return Backend("nccl" if resolved(group).backend == "nccl" else "mpi")
+
+
+def get_backend_config(group: Any = None) -> str:
+    """Return which backend carries the tensors of which devices, as in "cpu:mpi,cuda:nccl"."""
+    backend = resolved(group).backend
+    return backend if ":" in backend else f"cpu:mpi,cuda:{backend}"
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:

@@ -13,7 +13,7 @@ from ..errors import describe
 from ..ops.create import finish
 from ..serialization import load, save
 from .collectives import Memory, all_gather_into_tensor, broadcast, gather, root_of, scatter
-from .groups import ProcessGroup, is_member, resolved
+from .groups import is_member, resolved
 from .works import Work
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 def isend(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Work:
     """Begin to send a tensor to rank `dst`; it must not change before ``wait()`` has returned."""
     pg = resolved(group)
-    to = _other(pg, dst, group_dst, "dst")
+    to = root_of(pg, dst, group_dst, "dst")
     memory = Memory(tensor, "tensor", pg, writes=False)
     start = lambda: pg.engine_for(memory.array).send(memory.array, to, tag)
     return pg.begin(f"send to rank {pg.ranks[to]}", describe(memory.array), start, None, memory, pg.ranks[to])
@@ -35,7 +35,7 @@ def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, 
     """Begin to receive a tensor from rank `src`, or from anybody; it is there when ``wait()`` has returned."""
     pg = resolved(group)
     anybody = src is None and group_src is None
-    source = None if anybody else _other(pg, src, group_src, "src")
+    source = None if anybody else root_of(pg, src, group_src, "src")
     memory = Memory(tensor, "tensor", pg)
     start = lambda: pg.engine_for(memory.array).recv(memory.array, source, tag)
     peer = -1 if source is None else pg.ranks[source]
@@ -45,21 +45,27 @@ def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, 
 
 def send(tensor: Any, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
     """Send a tensor to rank `dst`."""
+    _check_other(group, dst, group_dst, "dst", "destination")
     isend(tensor, dst, group, tag, group_dst).wait()
 
 
 def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
     """Receive a tensor from rank `src`, or from anybody; return the sender's rank."""
+    if src is not None or group_src is not None:
+        _check_other(group, src, group_src, "src", "source")
     work = irecv(tensor, src, group, tag, group_src)
     work.wait()
     return work.source_rank()
 
 
-def _other(pg: ProcessGroup, rank: int | None, group_rank: int | None, name: str) -> int:
-    found = root_of(pg, rank, group_rank, name)
-    if found == pg.rank():
-        raise ValueError(f"Invalid {name} rank: a process does not send to or receive from itself")
-    return found
+def _check_other(group: Any, rank: int | None, group_rank: int | None, name: str, side: str) -> None:
+    """Raise where a process would wait for itself."""
+    pg = resolved(group)
+    if root_of(pg, rank, group_rank, name) == pg.rank():
+        raise ValueError(
+            f"Invalid {side} rank: {side} rank should not be the same as the rank of the current process. "
+            "isend and irecv, or batch_isend_irecv, may name it"
+        )
 
 
 class P2POp:
@@ -89,7 +95,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         raise ValueError("p2p_op_list must be a list of P2POp, and not empty")
     pg = resolved(p2p_op_list[0].group)
     side = lambda entry: "group_dst" if entry.op is isend else "group_src"
-    with pg.together():
+    with pg.together([entry.tensor.array for entry in p2p_op_list]):
         return [
             entry.op(entry.tensor, entry.peer, entry.group, entry.tag, **{side(entry): entry.group_peer})
             for entry in p2p_op_list

@@ -25,7 +25,7 @@ class Bucket:
     def __init__(self, index: int, params: list[Any]) -> None:
         self.index, self.params = index, params
         first = params[0].array
-        self.flat = devices.module_of(first).empty(sum(p.array.size for p in params), first.dtype)
+        self.flat = devices.adopt(devices.module_of(first).empty(sum(p.array.size for p in params), first.dtype))
         self.views: list[Any] = []
         at = 0
         for p in params:
@@ -56,8 +56,7 @@ class Bucket:
             if grad.array is not view:
                 view[...] = grad.array
         else:
-            module = devices.module_of(view)
-            module.divide(grad.array, view.dtype.type(divisor), out=view)
+            devices.module_of(view).divide(grad.array, divisor, out=view)
         if as_view and grad.array is not view:
             p._grad = wrap(view)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import device as devices
 from ..nn.parameter import Parameter
 from ..ops.create import finish
 
@@ -37,14 +38,15 @@ class ShardedParameter(Parameter):
 def gathered(part: Any, place: ShardedParameter) -> Any:
     """Return the whole of which every rank has the part that lies as `place` does: of a parameter, or of its state."""
     group = place.group
-    whole = np.zeros(int(np.prod(place.full_shape)), part.array.dtype)
+    arrays = devices.module_of(part.array)
+    whole = devices.adopt(arrays.zeros(int(np.prod(place.full_shape)), part.array.dtype))
     counts = np.zeros(group.size(), np.int64)
     mine = np.array([part.array.size], np.int64)
     start = lambda: group._engine.all_gather(counts, mine)
     group.begin("sizes of parts", "", start, None, mine).wait()
-    sent = np.ascontiguousarray(part.array)
+    sent = arrays.ascontiguousarray(part.array)
     # What each rank has goes to every rank: the parts lie one after the other, in the order of the ranks.
-    given = np.tile(sent.reshape(-1), group.size())
-    start = lambda: group._engine.all_to_all(whole, given, counts.tolist(), [sent.size] * group.size())
+    given = arrays.tile(sent.reshape(-1), group.size())
+    start = lambda: group.engine_for(given).all_to_all(whole, given, counts.tolist(), [sent.size] * group.size())
     group.begin("parts of a parameter", "", start, None, given).wait()
     return finish(whole.reshape(place.full_shape))

@@ -6,10 +6,11 @@ import enum
 import json
 import os
 import secrets
+import sys
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -116,6 +117,16 @@ _PAUSE = 0.2  # seconds between two looks at the letter box
 _PATIENCE = 2.0  # seconds for answers to come
 
 
+class _Followed(NamedTuple):
+    """A call that only a stream waits for."""
+
+    test: Any
+    call: Call
+    deadline: float
+    seconds: float
+    group: ProcessGroup
+
+
 class Watch:
     """Answers other ranks' questions in a thread of its own, and asks for the main thread when it waits in vain."""
 
@@ -126,7 +137,8 @@ class Watch:
         self._stop = threading.Event()
         self._sent: list[Any] = []
         self._thread: threading.Thread | None = None
-        if mpi().Query_thread() == mpi().THREAD_MULTIPLE:
+        self._followed: list[_Followed] = []
+        if comm.Get_size() > 1 and mpi().Query_thread() == mpi().THREAD_MULTIPLE:
             self._thread = threading.Thread(target=self._answer, name="adjoint-watch", daemon=True)
             self._thread.start()
 
@@ -168,6 +180,26 @@ class Watch:
             if rank != self.rank
         ]
 
+    # --- Streams ------------------------------------------------------------------------------------
+
+    def follow(self, test: Any, call: Call, seconds: float, group: ProcessGroup) -> bool:
+        """Keep an eye on a call that only a stream waits for; return False if there is no thread to do it."""
+        if self._thread is None and self.comm.Get_size() > 1:
+            return False
+        # Streams end in order, so that looking at the oldest is enough.
+        while self._followed and self._followed[0].test.event.done:
+            self._followed.pop(0)
+        self._followed.append(_Followed(test, call, time.monotonic() + seconds, seconds, group))
+        return True
+
+    def _end_late(self) -> None:
+        """End the job if a stream waits in vain: the program cannot be told, it may be anywhere."""
+        for held in self._followed[:1]:
+            # An event is only looked at when its time is over: another thread may be capturing a graph.
+            if time.monotonic() > held.deadline and not held.test.event.done:
+                sys.stderr.write(f"{held.group.late(held.call, held.seconds)}\n")
+                held.group.abort()
+
     # --- Questions and answers ----------------------------------------------------------------------
 
     def _ask(self, group: str, others: list[int]) -> dict[int, dict[str, Any]]:
@@ -179,6 +211,8 @@ class Watch:
         while len(answers) < len(others) and time.monotonic() < end:
             found = self._take(_ANSWER)
             if found is None:
+                if threading.current_thread() is self._thread:  # the others may be asking at the same time
+                    self._answer_all()
                 time.sleep(0.005)
             elif found[1].get("token") == token:
                 answers[found[0]] = found[1]
@@ -187,11 +221,15 @@ class Watch:
     def _answer(self) -> None:
         while not self._stop.wait(_PAUSE):
             try:
-                while (found := self._take(_QUESTION)) is not None:
-                    answer = self._state(str(found[1].get("group"))) | {"token": found[1].get("token")}
-                    self._post(answer, found[0], _ANSWER)
+                self._answer_all()
+                self._end_late()
             except Exception:  # the job is going down: nobody is left to tell
                 return
+
+    def _answer_all(self) -> None:
+        while (found := self._take(_QUESTION)) is not None:
+            answer = self._state(str(found[1].get("group"))) | {"token": found[1].get("token")}
+            self._post(answer, found[0], _ANSWER)
 
     def _state(self, group: str) -> dict[str, Any]:
         last = self.last.get(group)

@@ -136,18 +136,23 @@ class Work:
         return self._error
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait for the end.
+        """Wait for the end; where NCCL carries the tensors, let the current stream wait.
 
         Raises
         ------
         DistBackendError
-            After `timeout`, or else the group's; the error says which ranks have not come, and where they are.
+            After `timeout`, or else the group's; the error says which ranks have not come, and where they are. Where
+            only a stream waits, that error is printed, and ends the job.
         """
         if self._error is not None:
             raise self._error
         if self._ended:
             return True
         seconds = self._group.seconds if not timeout else timeout.total_seconds()
+        if hasattr(self._test, "order") and self._group.follow(self._test, self._call, seconds):
+            self._test.order()  # on a GPU the stream waits, and the program goes on
+            self._end()
+            return True
         try:
             arrived = polled(self._test, seconds)
         except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...core import device as devices
 from ...core.tensor import TensorBase, note_write
 from ...ops.create import zeros_like
 from ..shards import ShardedParameter, gathered
@@ -180,5 +181,5 @@ def _put(held: Any, place: Any, given: Any) -> None:
         if held.array.shape == place.array.shape:
             values = values.reshape(-1)[place.start : place.start + place.array.size]
     if values is not held.array:
-        held.array[...] = values
+        held.array[...] = devices.place_array(values, devices.of(held.array))
     note_write(held, "load")

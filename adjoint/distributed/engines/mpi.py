@@ -20,7 +20,7 @@ def mpi() -> Any:
     """Return ``mpi4py.MPI``."""
     try:
         from mpi4py import MPI
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:  # the latter where mpi4py is there, and no MPI
         raise ImportError(
             "adjoint.distributed talks through mpi4py, which is not installed or finds no MPI: "
             "pip install 'adjoint[distributed]' brings both"

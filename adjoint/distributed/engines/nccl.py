@@ -1,7 +1,8 @@
 """NCCL, through CuPy: collectives of arrays on GPUs, on a stream of their own.
 
 Ranks meet through MPI; from then on the GPUs talk to each other. What NCCL has no call for (gather, scatter,
-all-to-all) is a group of sends and receives, which NCCL carries out as one.
+all-to-all) is a group of sends and receives, which NCCL carries out as one. What only copies carries bytes, so that
+any dtype will do; what reduces needs one that NCCL can add up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _WORDS = {
     ReduceOp.SUM: "NCCL_SUM", ReduceOp.AVG: "NCCL_SUM", ReduceOp.PRODUCT: "NCCL_PROD", ReduceOp.MIN: "NCCL_MIN",
     ReduceOp.MAX: "NCCL_MAX",
 }  # fmt: skip
+# Of truth values a sum is "any", a product "all".
+_OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 _DTYPES = {
     "int8": "NCCL_INT8", "uint8": "NCCL_UINT8", "bool": "NCCL_UINT8", "int32": "NCCL_INT32", "uint32": "NCCL_UINT32",
     "int64": "NCCL_INT64", "uint64": "NCCL_UINT64", "float16": "NCCL_FLOAT16", "bfloat16": "NCCL_BFLOAT16",
@@ -28,46 +31,65 @@ _DTYPES = {
 
 
 class NcclEngine:
-    """Collectives on dense arrays of this process's GPU; each returns the function that tells whether it has ended."""
+    """Collectives on dense arrays of one GPU; each returns the function that tells whether it has ended.
+
+    That function's `order` lets the program's stream wait, and the program go on.
+    """
 
     name = "nccl"
 
-    def __init__(self, comm: Any) -> None:
+    def __init__(self, comm: Any, device: int) -> None:
         import cupy
         from cupy.cuda import nccl
 
         self.cupy, self.nccl = cupy, nccl
         self.size, self.rank = comm.Get_size(), comm.Get_rank()
-        self.talk = nccl.NcclCommunicator(self.size, _told(comm, nccl), self.rank)
-        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.device = device
+        with self._here():
+            self.talk = self._met(_told(comm, nccl))
+            self.stream = cupy.cuda.Stream(non_blocking=True)
         self._open: list[_Ended] | None = None
+
+    def _met(self, name: Any) -> Any:
+        try:
+            return self.nccl.NcclCommunicator(self.size, name, self.rank)
+        except Exception as error:
+            error.add_note(
+                f"rank {self.rank} of {self.size} began NCCL on cuda:{self.device}: every rank of a machine needs a "
+                "GPU of its own, and says which by torch.cuda.set_device(local_rank) before it makes tensors"
+            )
+            raise
+
+    def _here(self) -> Any:
+        """Return the context in which the engine's GPU is the current one."""
+        return self.cupy.cuda.Device(self.device)
 
     # --- Collectives --------------------------------------------------------------------------------
 
     def all_reduce(self, x: Any, op: ReduceOp) -> Callable[[], bool]:
         """Reduce into `x` on every rank."""
-        at, count, dtype = self._memory(x)
-        return self._start(lambda s: self.talk.allReduce(at, at, count, dtype, self._op(op), s))
+        at, count, dtype, how = self._reduced(x, op)
+        return self._start(count, lambda s: self.talk.allReduce(at, at, count, dtype, how, s))
 
     def reduce(self, x: Any, op: ReduceOp, root: int) -> Callable[[], bool]:
         """Reduce into the root's `x`."""
-        at, count, dtype = self._memory(x)
-        return self._start(lambda s: self.talk.reduce(at, at, count, dtype, self._op(op), root, s))
-
-    def broadcast(self, x: Any, root: int) -> Callable[[], bool]:
-        """Fill `x` from the root's."""
-        at, count, dtype = self._memory(x)
-        return self._start(lambda s: self.talk.broadcast(at, at, count, dtype, root, s))
-
-    def all_gather(self, out: Any, x: Any) -> Callable[[], bool]:
-        """Fill `out` with every rank's `x`, one after the other."""
-        at, count, dtype = self._memory(x)
-        return self._start(lambda s: self.talk.allGather(at, self._memory(out)[0], count, dtype, s))
+        at, count, dtype, how = self._reduced(x, op)
+        return self._start(count, lambda s: self.talk.reduce(at, at, count, dtype, how, root, s))
 
     def reduce_scatter(self, out: Any, x: Any, op: ReduceOp) -> Callable[[], bool]:
         """Fill `out` with this rank's part of what all `x` reduce to."""
-        into, count, dtype = self._memory(out)
-        return self._start(lambda s: self.talk.reduceScatter(self._memory(x)[0], into, count, dtype, self._op(op), s))
+        into, count, dtype, how = self._reduced(out, op)
+        given = x.data.ptr
+        return self._start(count, lambda s: self.talk.reduceScatter(given, into, count, dtype, how, s))
+
+    def broadcast(self, x: Any, root: int) -> Callable[[], bool]:
+        """Fill `x` from the root's."""
+        at = x.data.ptr
+        return self._start(x.nbytes, lambda s: self.talk.broadcast(at, at, x.nbytes, self._byte, root, s))
+
+    def all_gather(self, out: Any, x: Any) -> Callable[[], bool]:
+        """Fill `out` with every rank's `x`, one after the other."""
+        return self._start(x.nbytes, lambda s: self.talk.allGather(x.data.ptr, out.data.ptr, x.nbytes, self._byte, s))
 
     def gather(self, out: Any, x: Any, root: int) -> Callable[[], bool]:
         """Fill the root's `out` with every rank's `x`."""
@@ -87,16 +109,15 @@ class NcclEngine:
 
     def send(self, x: Any, to: int, tag: int) -> Callable[[], bool]:
         """Send `x`; NCCL knows no tags, messages arrive in the order in which they were sent."""
-        at, count, dtype = self._memory(x)
-        return self._start(lambda s: self.talk.send(at, count, dtype, to, s))
+        return self._start(x.nbytes, lambda s: self.talk.send(x.data.ptr, x.nbytes, self._byte, to, s))
 
     def recv(self, x: Any, source: int | None, tag: int) -> Any:
         """Receive into `x`."""
         if source is None:
             raise RuntimeError("recv of a tensor on a GPU must name the rank that sends: NCCL asks for it")
-        at, count, dtype = self._memory(x)
-        test = self._start(lambda s: self.talk.recv(at, count, dtype, source, s))
-        return _From(test, source)
+        ended = self._start(x.nbytes, lambda s: self.talk.recv(x.data.ptr, x.nbytes, self._byte, source, s))
+        ended.source = source
+        return ended
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -106,7 +127,9 @@ class NcclEngine:
             with self._group():
                 yield
         finally:  # NCCL starts them only now: what says that they have ended comes after
-            event, begun, self._open = self.stream.record(), self._open, None
+            begun, self._open = self._open, None
+            with self._here():
+                event = self._recorded(self.stream)
             for ended in begun:
                 ended.event = event
 
@@ -120,57 +143,73 @@ class NcclEngine:
 
     def close(self) -> None:
         """End the communicator."""
-        self.stream.synchronize()
-        self.talk.destroy()
+        with self._here():
+            self.stream.synchronize()
+            self.talk.destroy()
 
     # --- How ----------------------------------------------------------------------------------------
 
-    def _op(self, op: ReduceOp) -> int:
+    @property
+    def _byte(self) -> int:
+        return int(self.nccl.NCCL_UINT8)
+
+    def _reduced(self, x: Any, op: ReduceOp) -> tuple[int, int, int, int]:
+        """Return where an array lies, how many numbers it is, of which kind, and how they become one."""
         if op not in _WORDS:
-            raise RuntimeError(f"NCCL does not reduce by {op}; move the tensor to the host")
-        return int(getattr(self.nccl, _WORDS[op]))
-
-    def _memory(self, x: Any) -> tuple[int, int, int]:
-        """Return where an array lies, how many numbers it is, and of which kind: complex ones are two each."""
+            raise ValueError(f"Cannot use ReduceOp.{op.name} with NCCL; move the tensor to the host, where MPI does it")
         name, count = x.dtype.name, x.size
-        if x.dtype.kind == "c":
+        if x.dtype.kind == "c":  # two numbers each
+            if op not in (ReduceOp.SUM, ReduceOp.AVG):
+                raise RuntimeError(f"all_reduce does not support {op.name} on complex tensors")
             name, count = ("float32" if name == "complex64" else "float64"), 2 * count
-        if name not in _DTYPES or not hasattr(self.nccl, _DTYPES[name]):
-            raise RuntimeError(f"NCCL does not carry {name}; move the tensor to the host, or convert it")
-        return x.data.ptr, count, int(getattr(self.nccl, _DTYPES[name]))
+        if name == "bool":
+            if op is ReduceOp.AVG:
+                raise TypeError("Cannot use ReduceOp.AVG with Boolean inputs")
+            op = _OF_BOOLS.get(op, op)
+        if name not in _DTYPES:
+            raise TypeError(
+                f"Input tensor data type is not supported for NCCL process group: {name}; convert it, or move it to "
+                "the host"
+            )
+        return x.data.ptr, count, int(getattr(self.nccl, _DTYPES[name])), int(getattr(self.nccl, _WORDS[op]))
 
-    def _start(self, call: Callable[[int], Any]) -> Callable[[], bool]:
-        """Begin after what the program has put on its stream so far, and let its stream go on after the end."""
-        current = self.cupy.cuda.get_current_stream()
-        self.stream.wait_event(current.record())
-        call(self.stream.ptr)
-        ended = _Ended(self.stream.record(), self.cupy.cuda.get_current_stream)
+    def _start(self, count: int, call: Callable[[int], Any]) -> _Ended:
+        """Begin after what the program has put on its stream so far; the program's stream goes on meanwhile."""
+        with self._here():
+            self.stream.wait_event(self._recorded(self.cupy.cuda.get_current_stream()))
+            if count:
+                call(self.stream.ptr)
+            ended = _Ended(self._recorded(self.stream), self)
         if self._open is not None:
             self._open.append(ended)
         return ended
+
+    def _recorded(self, stream: Any) -> Any:
+        event = self.cupy.cuda.Event(disable_timing=True)
+        event.record(stream)
+        return event
 
     def _exchange(self, out: Any, received: list[int], x: Any, sent: list[int], same: bool = False) -> Any:
         """Send each rank its part of `x` (all of it where `same`) and receive into the parts of `out`."""
 
         def call(stream: int) -> None:
             with self._group():
-                at = 0
-                for rank, count in enumerate(sent):
-                    if count:
-                        self._part(self.talk.send, x, 0 if same else at, count, rank, stream)
-                    at += count
-                at = 0
-                for rank, count in enumerate(received):
-                    if count:
-                        self._part(self.talk.recv, out, at, count, rank, stream)
-                    at += count
+                for rank, (at, size) in enumerate(_bytes(x, sent)):
+                    if size:
+                        self.talk.send(x.data.ptr if same else at, size, self._byte, rank, stream)
+                for rank, (at, size) in enumerate(_bytes(out, received)):
+                    if size:
+                        self.talk.recv(at, size, self._byte, rank, stream)
 
-        return self._start(call)
+        return self._start(1, call)
 
-    def _part(self, call: Any, x: Any, start: int, count: int, rank: int, stream: int) -> None:
-        at, whole, dtype = self._memory(x)
-        per = whole // x.size if x.size else 1
-        call(at + start * x.dtype.itemsize, count * per, dtype, rank, stream)
+
+def _bytes(x: Any, counts: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield where the parts of an array lie, and how long they are; `counts` are of elements."""
+    at, width = (0, 0) if x is None else (x.data.ptr, x.dtype.itemsize)
+    for count in counts:
+        yield at, count * width
+        at += count * width
 
 
 def _told(comm: Any, nccl: Any) -> Any:
@@ -183,23 +222,20 @@ def _told(comm: Any, nccl: Any) -> Any:
 
 
 class _Ended:
-    """Tells whether an event on the engine's stream has passed; then the program's stream waits for it too."""
+    """Tells whether an event on the engine's stream has passed."""
 
-    def __init__(self, event: Any, current: Callable[[], Any]) -> None:
-        self.event, self.current = event, current
+    source = -1
+
+    def __init__(self, event: Any, engine: NcclEngine) -> None:
+        self.event, self.engine = event, engine
 
     def __call__(self) -> bool:
         if not self.event.done:
             return False
-        self.current().wait_event(self.event)
+        self.order()
         return True
 
-
-class _From:
-    """A receive, and who sends."""
-
-    def __init__(self, test: Callable[[], bool], source: int) -> None:
-        self.test, self.source = test, source
-
-    def __call__(self) -> bool:
-        return self.test()
+    def order(self) -> None:
+        """Let the program's stream wait for the event; the program itself goes on."""
+        with self.engine._here():
+            self.engine.cupy.cuda.get_current_stream().wait_event(self.event)

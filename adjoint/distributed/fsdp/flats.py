@@ -1,13 +1,13 @@
-"""Parameters of one call laid end to end, each rank holding a part, and the pages of memory of the whole."""
+"""Parameters of one call laid end to end, each rank holding a part."""
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...core import device as devices
 from ...core import dtypes
 from ...core.engine import running
 from ...core.nodes import wrap
@@ -18,27 +18,9 @@ from ...ops.create import finish
 from ..engines import ReduceOp
 from ..groups import ProcessGroup
 from ..shards import ShardedParameter
+from .pages import pages_like
 
-__all__ = ["Entry", "Flat", "Pages"]
-
-
-class Pages:
-    """Memory for a parameter that is gathered: the graph keeps arrays of it, and the system gets the pages back.
-
-    After `release` the arrays read zeros until somebody fills them again. Where the system cannot take pages back,
-    they stay.
-    """
-
-    def __init__(self, count: int, dtype: Any) -> None:
-        size = max(1, count * dtype.itemsize)
-        flags = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
-        self._map = mmap.mmap(-1, size, flags=flags) if flags else mmap.mmap(-1, size)
-        self.array: Any = np.frombuffer(self._map, dtype, count)
-
-    def release(self) -> None:
-        """Give the pages back."""
-        if hasattr(self._map, "madvise") and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+__all__ = ["Entry", "Flat"]
 
 
 _MOST_ON_THEIR_WAY = 2
@@ -74,10 +56,11 @@ class Flat:
         first = self.entries[0].original.array
         total = sum(entry.size for entry in self.entries)
         self.share = -(-total // size)
-        self.local = np.zeros(self.share, first.dtype)
+        self._arrays = devices.module_of(first)
+        self.local = devices.adopt(self._arrays.zeros(self.share, first.dtype))
         self.dtype = np.dtype(_np(policy.param_dtype) or first.dtype)
         self.reduce_dtype = np.dtype(_np(policy.reduce_dtype) or self.dtype)
-        self.pages = Pages(self.share * size, self.dtype)
+        self.pages = pages_like(self.share * size, self.dtype, first)
         self.resident, self.syncs, self.divisor = False, True, size
         self._gathering: Any = None
         self._reducing: list[tuple[Any, Any]] = []
@@ -111,7 +94,8 @@ class Flat:
             return
         self._seen = seen
         sent = self.local if self.local.dtype == self.dtype else self.local.astype(self.dtype)
-        start = lambda: self.group._engine.all_gather(self.pages.array, sent)
+        self.pages.fetch()
+        start = lambda: self.group.engine_for(sent).all_gather(self.pages.array, sent)
         self._gathering = self.group.begin("gather of parameters", describe(sent), start, None, sent)
 
     def ready(self) -> None:
@@ -157,14 +141,15 @@ class Flat:
         """Begin to add the ranks' gradients, and to give each rank its part."""
         if not self.syncs or all(entry.full._grad is None for entry in self.entries):
             return
-        whole = np.zeros(self.share * self.group.size(), self.reduce_dtype)
+        whole = self._arrays.zeros(self.share * self.group.size(), self.reduce_dtype)
         for entry in self.entries:
             if entry.full._grad is not None:
-                into = whole[entry.start : entry.start + entry.size].reshape(entry.shape)
-                np.divide(entry.full._grad.array, self.reduce_dtype.type(self.divisor), out=into, casting="unsafe")
+                whole[entry.start : entry.start + entry.size].reshape(entry.shape)[...] = entry.full._grad.array
                 entry.full._grad = None
-        mine = np.empty(self.share, self.reduce_dtype)
-        start = lambda: self.group._engine.reduce_scatter(mine, whole, ReduceOp.SUM)
+        if self.divisor != 1:
+            whole /= self.divisor
+        mine = self._arrays.empty(self.share, self.reduce_dtype)
+        start = lambda: self.group.engine_for(whole).reduce_scatter(mine, whole, ReduceOp.SUM)
         work = self.group.begin("reduction of gradients", describe(whole), start, None, (mine, whole))
         self._reducing.append((work, mine))
         _on_their_way.append(work)
@@ -182,7 +167,7 @@ class Flat:
             if present[0]:
                 for entry in self.entries:
                     if entry.trained and entry.full._grad is None:
-                        entry.full._grad = wrap(np.zeros(entry.shape, self.dtype))
+                        entry.full._grad = wrap(devices.adopt(self._arrays.zeros(entry.shape, self.dtype)))
                 self._reduce()
         self.release()
         begin = self.group.rank() * self.share
@@ -205,7 +190,7 @@ def _add(part: Any, values: Any) -> None:
     """Add to a part's gradient."""
     held = part._grad
     if held is None:
-        part._grad = wrap(values.astype(part.array.dtype))
+        part._grad = wrap(devices.adopt(values.astype(part.array.dtype)))
     else:
         held.array[...] += values.astype(part.array.dtype)
         note_write(held, "reduce_scatter")

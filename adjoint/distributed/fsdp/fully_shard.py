@@ -192,9 +192,9 @@ class FSDPModule:
         """Scale all gradients so that their norm over all ranks is at most `max_norm`; return what it was."""
         parts = [p for p in self.parameters() if p._grad is not None]  # type: ignore[attr-defined]
         power = float(norm_type)
-        arrays = [np.abs(p._grad.array.astype(np.float64)) for p in parts]
+        arrays = [np.abs(p._grad.array.astype(np.float64)) for p in parts if p._grad.array.size]
         largest = power == np.inf
-        mine = [a.max(initial=0.0) if largest else (a**power).sum() for a in arrays]
+        mine = [float(a.max() if largest else (a**power).sum()) for a in arrays]
         total = np.array([max(mine, default=0.0) if largest else sum(mine)])
         group = self._unit.flats[0].group if self._unit.flats else resolved(None)
         start = lambda: group._engine.all_reduce(total, ReduceOp.MAX if largest else ReduceOp.SUM)
@@ -203,7 +203,8 @@ class FSDPModule:
         scale = min(1.0, max_norm / (norm + 1e-6))
         for p in parts:
             p._grad.mul_(scale)
-        return finish(np.array(norm, np.float32))
+        place = devices.of(parts[0].array) if parts else devices.CPU
+        return finish(devices.adopt(devices.place_array(np.array(norm, np.float32), place)))
 
 
 def _units(module: Any) -> list[Unit]:
@@ -254,19 +255,15 @@ def fully_shard(
         raise ValueError(f"fully_shard has already been applied to {type(module).__name__}")
     group = resolved(mesh.get_group() if mesh is not None else None)
     entries = _entries(module, ignored_params or set())
-    elsewhere = [entry.name for entry in entries if devices.of(entry.original.array).type != "cpu"]
-    if elsewhere:
-        raise NotImplementedError(
-            f"fully_shard shards parameters on the host, and {elsewhere[0]} is on a GPU; use "
-            "DistributedDataParallel there, with ZeroRedundancyOptimizer for the optimizer's state"
-        )
-    by_dtype: dict[Any, list[Entry]] = {}
+    _check_carried(entries, group)
+    by_kind: dict[Any, list[Entry]] = {}
     for entry in entries:
-        alike = by_dtype.setdefault(entry.original.array.dtype, [])
+        array = entry.original.array
+        alike = by_kind.setdefault((array.dtype, devices.of(array)), [])
         entry.start = alike[-1].start + alike[-1].size if alike else 0
         alike.append(entry)
     _equalise([entry.original for entry in entries], group)
-    flats = [Flat(alike, group, mp_policy) for alike in by_dtype.values()]
+    flats = [Flat(alike, group, mp_policy) for alike in by_kind.values()]
     nested = any(isinstance(child, FSDPModule) for child in module.modules())
     reshard = not nested if reshard_after_forward is None else bool(reshard_after_forward)
     kind = type(module)
@@ -295,11 +292,24 @@ def _entries(module: Any, ignored: set[Any]) -> list[Entry]:
     return list(found.values())
 
 
+def _check_carried(entries: list[Entry], group: Any) -> None:
+    """Raise where parameters on a GPU would have to go through the host."""
+    for entry in entries:
+        array = entry.original.array
+        place = devices.of(array).type
+        if place not in ("cpu", "cuda") or (place == "cuda" and group.engine_for(array).name != "nccl"):
+            raise RuntimeError(
+                f"fully_shard: {entry.name} is on {devices.of(array)}, and the group's backend is {group.backend}: "
+                'parameters on a GPU are gathered by NCCL; init_process_group("nccl"), or move the model to the host'
+            )
+
+
 def _equalise(params: list[Any], group: Any) -> None:
     """Start from the parameters of the group's first rank."""
     for param in params:
-        array = np.ascontiguousarray(param.array)
-        start = lambda array=array: group._engine.broadcast(array, 0)
+        array = param.array
+        array = array if array.flags.c_contiguous else array.copy(order="C")
+        start = lambda array=array: group.engine_for(array).broadcast(array, 0)
         group.begin("broadcast of a parameter", "", start, None, array).wait()
         if array is not param.array:
             param.array[...] = array

@@ -100,6 +100,10 @@ def messages(rank: int, size: int) -> None:
     for work in works:
         work.wait()
     same(x, value(left))
+    x = torch.empty(2, 3)  # a message to oneself
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, value(rank), rank), dist.P2POp(dist.irecv, x, rank)]):
+        work.wait()
+    same(x, value(rank))
     if rank == 0:
         dist.send(value(7), 1, tag=3)
     elif rank == 1:

@@ -6,6 +6,7 @@ real one needs a GPU (tests marked gpu).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import types
@@ -81,11 +82,14 @@ class Stream:
     ptr = 0
 
     def __init__(self, non_blocking: bool = False) -> None: ...
-    def record(self) -> Any:
-        return types.SimpleNamespace(done=not pending)  # as of a stream on which nothing runs
-
     def wait_event(self, event: Any) -> None: ...
     def synchronize(self) -> None: ...
+
+
+class Event:
+    def __init__(self, disable_timing: bool = False) -> None: ...
+    def record(self, stream: Any) -> None:
+        self.done = not pending  # as of a stream on which nothing runs
 
 
 def stand_in() -> None:
@@ -102,7 +106,9 @@ def stand_in() -> None:
         groupEnd=end_group,
     )
     cuda = types.ModuleType("cupy.cuda")
-    cuda.__dict__.update(nccl=nccl, Stream=Stream, get_current_stream=Stream)
+    cuda.__dict__.update(
+        nccl=nccl, Stream=Stream, Event=Event, get_current_stream=Stream, Device=lambda number: contextlib.nullcontext()
+    )
     cupy = types.ModuleType("cupy")
     cupy.cuda = cuda  # type: ignore[attr-defined]
     sys.modules.update({"cupy": cupy, "cupy.cuda": cuda, "cupy.cuda.nccl": nccl})
@@ -113,7 +119,7 @@ def main() -> None:
     from adjoint.distributed.engines.nccl import NcclEngine
 
     assert dist.is_nccl_available()
-    engine = NcclEngine(MPI.COMM_WORLD)
+    engine = NcclEngine(MPI.COMM_WORLD, 0)
     rank, size = engine.rank, engine.size
     ranks = np.arange(size)
     x = array([rank, 1])
@@ -149,10 +155,11 @@ def main() -> None:
         receipt = engine.recv(x, (rank - 1) % size, 0)
     assert receipt() and receipt.source == (rank - 1) % size and x.tolist() == [(rank - 1) % size]
     for wrong in (lambda: engine.all_reduce(array([1], np.int16), ReduceOp.SUM), lambda: engine.recv(x, None, 0),
-                  lambda: engine.all_reduce(array([1], np.int64), ReduceOp.BOR)):  # fmt: skip
+                  lambda: engine.all_reduce(array([1], np.int64), ReduceOp.BOR),
+                  lambda: engine.all_reduce(array([1], np.complex64), ReduceOp.PRODUCT)):  # fmt: skip
         try:
             wrong()
-        except RuntimeError:
+        except (RuntimeError, TypeError, ValueError):
             continue
         raise AssertionError("what NCCL cannot do was asked of it")
     engine.close()

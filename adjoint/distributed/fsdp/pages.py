@@ -1,0 +1,193 @@
+"""Memory for parameters that are gathered: the graph keeps arrays of it, and the system gets the pages back."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core import device as devices
+
+__all__ = ["Pages", "pages_like"]
+
+
+def pages_like(count: int, dtype: Any, array: Any) -> Any:
+    """Return memory for `count` elements, where `array` is."""
+    place = devices.of(array)
+    if place.type == "cpu":
+        return Pages(count, dtype)
+    driver = _driver()
+    if driver is None:
+        return _Held(count, dtype, array)
+    return _DevicePages(driver, count, dtype, place.index or 0)
+
+
+class Pages:
+    """Memory on the host. After `release` the arrays read zeros until somebody fills them again.
+
+    Where the system cannot take pages back, they stay.
+    """
+
+    def __init__(self, count: int, dtype: Any) -> None:
+        size = max(1, count * dtype.itemsize)
+        flags = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+        self._map = mmap.mmap(-1, size, flags=flags) if flags else mmap.mmap(-1, size)
+        self.array: Any = np.frombuffer(self._map, dtype, count)
+
+    def fetch(self) -> None:
+        """Do nothing: the system gives pages when they are written."""
+
+    def release(self) -> None:
+        """Give the pages back."""
+        if hasattr(self._map, "madvise") and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+class _Held:
+    """Memory of a GPU whose driver cannot take pages back: it stays."""
+
+    def __init__(self, count: int, dtype: Any, array: Any) -> None:
+        self.array = devices.adopt(devices.module_of(array).empty(count, dtype))
+
+    def fetch(self) -> None:
+        """Do nothing: the memory is there."""
+
+    def release(self) -> None:
+        """Keep the memory."""
+
+
+# --- Pages of a GPU ---------------------------------------------------------------------------------
+
+_MOST_PARTING = 2  # whose memory waits until the GPU is through with it; more, and the process waits
+
+
+class _DevicePages:
+    """Memory of a GPU behind addresses that stay: a driver's allocation is mapped there, and unmapped.
+
+    `release` only notes what the program's stream has to do before; the allocation goes to whoever fetches next.
+    """
+
+    parting: list[tuple[Any, _DevicePages]] = []  # of all, the oldest first
+
+    def __init__(self, driver: _Driver, count: int, dtype: Any, gpu: int) -> None:
+        self._cupy = cupy = devices.array_module(devices.device("cuda", gpu))
+        self._driver, self._gpu = driver, gpu
+        self._size = driver.rounded(max(1, count * dtype.itemsize), gpu)
+        self._at = driver.reserve(self._size)
+        self._handle: int | None = None
+        memory = cupy.cuda.UnownedMemory(self._at, self._size, self, gpu)
+        self.array: Any = devices.adopt(cupy.ndarray((count,), dtype, cupy.cuda.MemoryPointer(memory, 0)))
+
+    def fetch(self) -> None:
+        """Put memory behind the addresses, unless it is there still."""
+        _DevicePages.parting = [(event, other) for event, other in _DevicePages.parting if other is not self]
+        if self._handle is None:
+            self._handle = self._driver.allocation(self._size, self._gpu)
+            self._driver.map(self._at, self._size, self._handle, self._gpu)
+
+    def release(self) -> None:
+        """Give the memory back as soon as the GPU is through with it."""
+        with self._cupy.cuda.Device(self._gpu):
+            event = self._cupy.cuda.Event(disable_timing=True)
+            event.record(self._cupy.cuda.get_current_stream())
+        parting = _DevicePages.parting
+        parting.append((event, self))
+        while len(parting) > _MOST_PARTING or (parting and parting[0][0].done):
+            ended, pages = parting.pop(0)
+            ended.synchronize()
+            pages._part()
+
+    def _part(self) -> None:
+        if self._handle is not None:
+            self._driver.unmap(self._at, self._size)
+            self._driver.free.setdefault((self._size, self._gpu), []).append(self._handle)
+            self._handle = None
+
+
+class _Property(ctypes.Structure):
+    """CUmemAllocationProp: pinned memory of one device."""
+
+    _fields_ = [
+        ("type", ctypes.c_int), ("handles", ctypes.c_int), ("place", ctypes.c_int), ("id", ctypes.c_int),
+        ("metadata", ctypes.c_void_p), ("flags", ctypes.c_ubyte * 8),
+    ]  # fmt: skip
+
+
+class _Access(ctypes.Structure):
+    """CUmemAccessDesc: one device reads and writes."""
+
+    _fields_ = [("place", ctypes.c_int), ("id", ctypes.c_int), ("flags", ctypes.c_int)]
+
+
+_Size, _Address = ctypes.c_size_t, ctypes.c_uint64
+
+
+class _Driver:
+    """The calls of the CUDA driver that part addresses from memory (CuPy has none for them)."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self.free: dict[tuple[int, int], list[int]] = {}  # allocations that nobody uses
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._library, name)(*arguments)
+        if code:
+            raise RuntimeError(f"CUDA error: {name} of the driver returned {code}")
+
+    @staticmethod
+    def _property(gpu: int) -> _Property:
+        return _Property(type=1, handles=0, place=1, id=gpu)
+
+    def rounded(self, size: int, gpu: int) -> int:
+        """Return a size that can be mapped, and is not less."""
+        grain = _Size()
+        self._call(
+            "cuMemGetAllocationGranularity", ctypes.byref(grain), ctypes.byref(self._property(gpu)), ctypes.c_int(0)
+        )
+        return -(-size // grain.value) * grain.value
+
+    def reserve(self, size: int) -> int:
+        """Return addresses without memory."""
+        at = _Address()
+        self._call("cuMemAddressReserve", ctypes.byref(at), _Size(size), _Size(0), _Address(0), _Address(0))
+        return at.value
+
+    def allocation(self, size: int, gpu: int) -> int:
+        """Return memory without addresses."""
+        unused = self.free.get((size, gpu))
+        if unused:
+            return unused.pop()
+        handle = _Address()
+        self._call("cuMemCreate", ctypes.byref(handle), _Size(size), ctypes.byref(self._property(gpu)), _Address(0))
+        return handle.value
+
+    def map(self, at: int, size: int, handle: int, gpu: int) -> None:
+        """Put memory behind addresses."""
+        self._call("cuMemMap", _Address(at), _Size(size), _Size(0), _Address(handle), _Address(0))
+        access = _Access(place=1, id=gpu, flags=3)
+        self._call("cuMemSetAccess", _Address(at), _Size(size), ctypes.byref(access), _Size(1))
+
+    def unmap(self, at: int, size: int) -> None:
+        """Take memory from behind addresses."""
+        self._call("cuMemUnmap", _Address(at), _Size(size))
+
+
+_ATTRIBUTE = 102  # CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+
+
+@functools.cache
+def _driver() -> _Driver | None:
+    """Return the driver, if it can part addresses from memory."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    able = ctypes.c_int()
+    asked: Callable[..., int] = library.cuDeviceGetAttribute
+    if asked(ctypes.byref(able), ctypes.c_int(_ATTRIBUTE), ctypes.c_int(0)) or not able.value:
+        return None
+    return _Driver(library)
