@@ -599,8 +599,13 @@ def _apply(
             ctx.code, ctx.lasti = recorders.outside(frame)
         ctx.stamp = tick()
         raw.node = ctx
-        if ctx.to_save:
-            ctx.saved = _saved(ctx, ctx.to_save)
+        if to_save := ctx.to_save:
+            inferred = modes.inferred
+            for t in to_save:
+                if t is raw or inferred or not isinstance(t, TensorBase):  # else it is no output of this call
+                    to_save = _saved(ctx, to_save)
+                    break
+            ctx.saved = to_save
             ctx.to_save = None
         return raw
     several = isinstance(raw, tuple)
