@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,8 +16,15 @@ hypothesis.settings.load_profile("adjoint")
 
 # Doctest collection imports every module; these need a package that may not be installed.
 collect_ignore = [
-    f"adjoint/kernels/{package}.py" for package in ("cupy", "numba", "triton") if find_spec(package) is None
+    f"adjoint/kernels/{name}"
+    for name, package in {"gpu": "cupy", "numba.py": "numba", "triton.py": "triton"}.items()
+    if find_spec(package) is None
 ]
+# Doctests run on the host; there a simulated GPU would only be in the way (tests/gpu asks for it by this name).
+if os.environ.get("ADJOINT_SIMULATED_GPU") == "1":
+    from tests.gpu import simulated
+
+    simulated.install()
 
 
 @pytest.fixture(scope="session", autouse=True)
