@@ -6,12 +6,14 @@ with operators and NumPy's ufuncs, and changes its arguments by augmented assign
 - on arrays, in place: large parameters block by block, so that a block stays in the cache from the first pass
   to the last, and many small ones packed into one array;
 - on tensors, when the step itself is to be differentiated (``differentiable=True``);
-- on single numbers, compiled by Numba into one loop (``adjoint[fast]``): therefore it also returns what it changed.
+- on single numbers, compiled by Numba into one loop (``adjoint[fast]``): therefore it also returns what it changed;
+- on symbols, which write down what it does as C: on a GPU one kernel updates all parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -187,6 +189,16 @@ def _adjusted(p: Any, g: Any, maximize: bool, pull: Any) -> Any:
     return g + p * pull
 
 
+@cache
+def _adjusting(update: Callable[..., Any], maximize: bool) -> Callable[..., Any]:
+    """Return an update of the gradient as it comes, with what pulls at the parameter as its last number."""
+
+    def whole(p: Any, g: Any, *rest: Any) -> Any:
+        return update(p, _adjusted(p, g, maximize, rest[-1]), *rest[:-1])
+
+    return whole
+
+
 class Pass:
     """One application of an update to the arrays of parameters that take the same numbers."""
 
@@ -199,11 +211,15 @@ class Pass:
     def run(self, rows: list[Row]) -> None:
         """Update the arrays of each row in place."""
         first = rows[0][0]
+        if type(first) is not ndarray and first.dtype.kind != "c":
+            rows = self.on_gpu(rows)
+            if not rows:
+                return
         usual = type(first) is ndarray and first.dtype.kind == "f" and first.dtype.itemsize > 2
         if usual:
             # A ufunc takes an array of its own dtype with no question asked, a Python number with several.
             self.numbers = tuple([np.array(n, first.dtype) if type(n) is float else n for n in self.numbers])
-        if len(rows[0]) > 2 and len(rows) > 1 and (type(first) is ndarray or not self.compilable):
+        if len(rows[0]) > 2 and len(rows) > 1:
             # (With nothing remembered, packing costs what it saves.)
             small = [row for row in rows if row[0].size <= SMALL]
             if len(small) > FEW:
@@ -218,6 +234,13 @@ class Pass:
         else:
             for row in rows:
                 self.apply(row)
+
+    def on_gpu(self, rows: list[Row]) -> list[Row]:
+        """Update what one launch can update; return the other rows."""
+        if not self.maximize and not self.pull:
+            return compiled.run_on_gpu(self.update, rows, self.numbers)
+        numbers = (*self.numbers, self.pull or None)
+        return compiled.run_on_gpu(_adjusting(self.update, self.maximize), rows, numbers)
 
     def pack(self, rows: list[Row]) -> None:
         """Update small parameters as if they were one."""
@@ -236,11 +259,6 @@ class Pass:
         """Update one parameter in place, block by block where it is large."""
         if row[0].dtype.kind != "f" or row[0].dtype.itemsize < 4:
             self.apply_converted(row)
-        elif type(row[0]) is not ndarray and self.compilable and row[0].size:
-            p, g, *kept = row
-            if self.maximize or self.pull:
-                g = _adjusted(p, g, self.maximize, self.pull)
-            compiled.run_on_gpu(self.update, (p, g, *kept), self.numbers)
         elif type(row[0]) is not ndarray or row[0].size <= BLOCK:
             self.apply_whole(row)
         elif all(array.flags.c_contiguous for array in (row[0], *row[2:])):
