@@ -74,7 +74,8 @@ def main_thread_at() -> str:
 
 
 _SPINS = 40  # looks without a pause: most collectives inside one machine end before
-_YIELDS = 400  # looks that let somebody else run in between
+_AWAKE = 5e-3  # seconds of looks that only let somebody else run in between
+_SHARE = 0.02  # of the time waited so far that a pause lasts: whoever comes must not find us asleep for long
 _LONGEST_PAUSE = 1e-3
 
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
@@ -85,17 +86,15 @@ def polled(test: Callable[[], bool], seconds: float) -> bool:
     for _ in range(_SPINS):
         if test():
             return True
-    end = time.monotonic() + seconds
-    for _ in range(_YIELDS):
-        if test():
-            return True
-        _yield()
-    pause = 2e-5
+    begin = time.monotonic()
     while not test():
-        if time.monotonic() > end:
+        waited = time.monotonic() - begin
+        if waited > seconds:
             return False
-        time.sleep(pause)
-        pause = min(pause * 1.2, _LONGEST_PAUSE)
+        if waited < _AWAKE:
+            _yield()
+        else:
+            time.sleep(min(waited * _SHARE, _LONGEST_PAUSE))
     return True
 
 
