@@ -37,7 +37,7 @@ POLICIES: dict[str, dict[str, int]] = {
         **dict.fromkeys(("cat", "stack", "index_copy"), WIDEST),
     },
     "cuda": {
-        **dict.fromkeys((*_PRODUCTS, "prelu"), LOWER),
+        **dict.fromkeys((*_PRODUCTS, "flash", "prelu"), LOWER),
         **dict.fromkeys(_CUDA_SINGLE, SINGLE),
         **dict.fromkeys(("addcdiv", "addcmul", "atan2", "cat", "stack", "dot", "index_put", "scatter_add"), WIDEST),
     },

@@ -331,7 +331,7 @@ class Tracer(Observer):
         """Add the line of a call whose results are there."""
         outputs, aliases = [], True
         for result in results:
-            array = result.array if isinstance(result, TensorBase) else np.asarray(result)
+            array = result.array if isinstance(result, TensorBase) else _settled(result)
             memory = self.memories.find(array)
             layout = None if memory is None else layout_of(array)
             if memory is not None and layout == memory.home:

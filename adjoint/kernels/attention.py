@@ -9,6 +9,7 @@ Loops that are compiled, where there are any, do what lies between the products 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -177,3 +178,39 @@ def _add(total: Any, term: Any, whole: bool) -> None:
         total[...] = term
     else:
         total += term
+
+
+# --- On either side, with the logarithms in plain sight -----------------------------------------------
+
+
+@functools.cache
+def _on_gpu() -> Any:
+    """Return the kernels of a GPU; None where there is no Triton."""
+    try:
+        from .gpu import attention  # late: it imports CuPy
+    except ImportError:
+        return None
+    return attention
+
+
+def has_kernel(q: Any, k: Any, v: Any, scale: float) -> bool:
+    """Return whether arrays whose shapes go together lie on a GPU, and there is a kernel for them."""
+    return hasattr(type(q), "__cuda_array_interface__") and _on_gpu() is not None and _on_gpu().takes(q, k, v, scale)
+
+
+def flash(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
+    """Return what `attend` does, and the logarithm of each query's sum of exponentials."""
+    if type(q) is not np.ndarray:
+        return _on_gpu().attend(q, k, v, scale, causal)  # type: ignore[no-any-return]
+    notes = Notes()
+    out = attend(q, k, v, scale, causal, notes)
+    return out, notes.logs.reshape(q.shape[:-1])
+
+
+def flash_back(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
+    """Return the gradients of queries, keys and values, given those of what `flash` returns first."""
+    if type(q) is not np.ndarray:
+        return _on_gpu().attend_back(g, q, k, v, out, logs, scale, causal)  # type: ignore[no-any-return]
+    notes = Notes()
+    notes.logs = logs.reshape(_Heads.four(q).shape[:-1])
+    return attend_back(g, q, k, v, out, notes, scale, causal)

@@ -11,9 +11,12 @@ import numpy as np
 from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import of
+from ..core.nodes import wrap
+from ..core.observation import opaque
+from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from ..kernels.attention import Notes, attend, attend_back
+from ..kernels.attention import Notes, attend, attend_back, flash, flash_back, has_kernel
 from .arguments import beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
@@ -80,18 +83,70 @@ attend_p: Primitive = nary(
 )
 
 
-def _is_plain(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Return whether heads of queries, keys and values match one another, and are many enough for blocks."""
-    q, k, v = query.array, key.array, value.array
-    return (
-        modes.fusing()
-        and type(q) is type(k) is type(v) is ndarray
-        and q.dtype in _FULL
-        and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+def _flash_joint(g: Any, q: Any, k: Any, v: Any, out: Any, scale: Any, causal: Any, needs: Any) -> Any:
+    g, of_logs = g
+    lifted = isinstance(q, TensorBase)
+    if of_logs is None and not (lifted and modes.is_grad_enabled()) and top_payload((g, q, k, v)) is None:
+        means, logs = out
+        if lifted:
+            means, logs = (x if isinstance(x, TensorBase) else wrap(x) for x in out)
+        found = opaque("flash_back", flash_back, g, q, k, v, means, logs, scale, causal)
+        return [wrap(x) for x in found] if lifted else found
+    weights = _weights_of(q, k, scale, causal)
+    change: Any = None
+    gv = None
+    if g is not None:
+        change, gv = _slopes(weights, g @ v.swapaxes(-1, -2)), weights.swapaxes(-1, -2) @ g
+    if of_logs is not None:
+        part = weights * of_logs.reshape((*of_logs.shape, 1))
+        change = part if change is None else change + part
+    return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, gv
+
+
+def _flash_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tq, tk, _), (q, k, _), (scale, causal) = tangents, inputs, params
+    of_logs = None
+    for left, right in ((tq, k), (q, tk)):
+        if left is not None and right is not None:
+            change = (left * scale) @ right.swapaxes(-1, -2)
+            part = (_weights_of(q, k, scale, causal) * change).sum(-1)
+            of_logs = part if of_logs is None else of_logs + part
+    return _attend_jvp(tangents, inputs, out, (*params, None)), of_logs
+
+
+# On a GPU. The logarithms are a result of their own: a program that was captured hands them to its way back.
+flash_p: Any = nary(
+    flash,
+    inputs=3,
+    joint=_flash_joint,
+    jvp=_flash_jvp,
+    batch="same",
+    outputs=True,
+    node_name="ScaledDotProductFlashAttentionBackward0",
+    saved={"q": "query", "k": "key", "v": "value", "causal": "is_causal"},
+)
+
+
+def _go_together(q: Any, k: Any, v: Any) -> bool:
+    """Return whether heads of queries, keys and values match one another, and none is empty."""
+    return bool(
+        q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
         and q.shape[-1] == k.shape[-1] > 0
         and k.shape[-2] == v.shape[-2] > 0
-        and math.prod(q.shape[:-1]) * k.shape[-2] >= _LARGE
     )
+
+
+def _in_blocks(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Any:
+    """Return attention in one kernel, where there is one for arrays of this kind and they are large enough; or None."""
+    q, k, v = query.array, key.array, value.array
+    if type(q) is not type(k) or type(q) is not type(v) or not _go_together(q, k, v):
+        return None
+    if type(q) is not ndarray:
+        small = not (q.size and v.shape[-1]) or not has_kernel(q, k, v, scale)
+        return None if small else flash_p(query, key, value, scale, causal)[0]
+    if modes.fusing() and q.dtype in _FULL and math.prod(q.shape[:-1]) * k.shape[-2] >= _LARGE:
+        return attend_p(query, key, value, scale, causal, Notes())
+    return None
 
 
 # --- In general -------------------------------------------------------------------------------------
@@ -175,9 +230,11 @@ def scaled_dot_product_attention(
             )
         key = key.repeat_interleave(heads // key.array.shape[-3], -3)
         value = value.repeat_interleave(heads // value.array.shape[-3], -3)
-    if attn_mask is None and not dropout_p > 0 and _is_plain(query, key, value):
-        factor = 1 / math.sqrt(query.array.shape[-1]) if scale is None else scale
-        return attend_p(query, key, value, factor, is_causal, Notes())
+    if attn_mask is None and not dropout_p > 0:
+        factor = 1 / math.sqrt(query.array.shape[-1] or 1) if scale is None else scale
+        found: Tensor | None = _in_blocks(query, key, value, factor, is_causal)
+        if found is not None:
+            return found
     weights = _weights(query, key, attn_mask, is_causal, scale)
     if dropout_p > 0:
         weights = dropout(weights, dropout_p, True)

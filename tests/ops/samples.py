@@ -419,6 +419,7 @@ SAMPLES: dict[str, list[Any]] = {
     "rms_norm": [via(lambda x, w: F.rms_norm(x, (4,), w), _X, floats(4, k=1))],
     "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal, None)
                for causal in (False, True)],
+    "flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), 0.7, causal) for causal in (False, True)],
     "lstm_layer": [via(_lstm, *_LAYER)],
     "gru_layer": [via(_gru, *_LAYER[:2], *(a[:9] for a in _LAYER[3:]))],
     "rnn_layer": [via(_rnn, *_LAYER[:2], *(a[:3] for a in _LAYER[3:]))],
