@@ -6,6 +6,7 @@ import argparse
 import json
 import multiprocessing
 import multiprocessing.connection
+import os
 import re
 import signal
 import sys
@@ -26,6 +27,13 @@ from .translate import Missing
 Record = dict[str, Any]
 COMPILED = "\n## Compiled\n"  # the heading of what `compiled.py` writes into the coverage page
 LAYERS = "\n## Layers\n"  # the heading of what `modules.py` writes there
+
+
+_SIMULATED = os.environ.get("ADJOINT_SIMULATED_GPU") == "1"
+if _SIMULATED:
+    from tests.gpu import simulated
+
+    simulated.install()
 
 
 class OutOfTime(BaseException):
@@ -191,6 +199,7 @@ def _work(pipe: Any, options: Any) -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    translate.place = options.get("device", "cpu")
     keys = ("checks", "dtypes", "samples", "timeout", "reference")
     while (name := pipe.recv()) is not None:
         try:
@@ -208,9 +217,10 @@ def _crash(name: str, why: str) -> Record:
 
 class _Worker:
     def __init__(self, options: Any) -> None:
-        fork = multiprocessing.get_context("fork")
-        self.pipe, theirs = fork.Pipe()
-        self.process = fork.Process(target=_work, args=(theirs, options), daemon=True)
+        # A process that has looked for a GPU (torch's table does) has children that cannot use it.
+        context = multiprocessing.get_context("spawn" if options.get("device") == "cuda" and not _SIMULATED else "fork")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs, options), daemon=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads: they are idle
             self.process.start()
@@ -391,7 +401,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--failing", action="store_true", help="print only operators with a problem")
     parser.add_argument("--quiet", action="store_true", help="print only the totals")
     args = parser.parse_args(argv)
-    translate.place = args.device
     wanted = args.checks.split(",")
     if unknown := set(wanted) - set(checking.CHECKS):
         parser.error(f"no such check: {', '.join(unknown)}; there are {', '.join(checking.CHECKS)}")
@@ -402,7 +411,7 @@ def main(argv: list[str] | None = None) -> int:
     names, skipped = select(args.ops)
     options = {
         "checks": wanted, "dtypes": dtypes, "samples": args.samples or None, "timeout": args.timeout,
-        "reference": args.reference, "more": more,
+        "reference": args.reference, "more": more, "device": args.device,
     }  # fmt: skip
     started = time.monotonic()
 

@@ -12,6 +12,7 @@ import torch
 import adjoint
 
 place = "cpu"  # where adjoint computes; torch always computes on the host
+placed = False  # whether anything was put there for the call that was translated last
 _ROOTS = ("", "nn.functional", "linalg", "special", "fft", "signal.windows", "Tensor", "nn", "autograd")
 
 
@@ -42,7 +43,9 @@ def to_numpy(t: torch.Tensor) -> np.ndarray:
 
 def to_adjoint(value: Any, memo: dict[int, Any] | None = None) -> Any:
     """Return what a torch value is in adjoint: the same object translates to the same object."""
-    memo = {} if memo is None else memo
+    global placed
+    if memo is None:
+        memo, placed = {}, False
     if id(value) in memo:
         return memo[id(value)][0]
     out = _translate(value, memo)
@@ -52,6 +55,8 @@ def to_adjoint(value: Any, memo: dict[int, Any] | None = None) -> Any:
 
 def _translate(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, torch.Tensor):
+        global placed
+        placed = True
         out = adjoint.from_numpy(to_numpy(value)).to(place)
         if value.requires_grad:
             out.requires_grad_()
@@ -71,7 +76,7 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, tuple):
         return tuple(to_adjoint(v, memo) for v in value)
     if isinstance(value, dict):
-        return {k: to_adjoint(v, memo) for k, v in value.items()}
+        return {k: adjoint.device(place) if k == "device" and v else to_adjoint(v, memo) for k, v in value.items()}
     if isinstance(value, slice):
         return slice(*(to_adjoint(v, memo) for v in (value.start, value.stop, value.step)))
     if isinstance(value, np.ndarray | np.generic):

@@ -1,7 +1,7 @@
 """A simulated GPU: `install()` puts modules named `cupy` and `cupyx` in place, made of NumPy and g++.
 
-Arrays lie in the host's memory but obey CuPy's rules; kernels in CUDA C are compiled by g++ and run thread by thread. What
-CuPy 14.2 offers is written in `names.txt`, so that a function which CuPy lacks is lacking here too.
+Arrays lie in the host's memory but obey CuPy's rules; kernels in CUDA C are compiled by g++ and run thread by thread.
+What CuPy 14.2 offers is written in `names.txt`, so that a function which CuPy lacks is lacking here too.
 """
 
 from __future__ import annotations

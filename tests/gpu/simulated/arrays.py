@@ -55,12 +55,14 @@ def fresh(result: Any, again: Callable[[], Any] | None = None, kind: Any = None,
     return out
 
 
+def _part(again: Callable[[], Any], i: int) -> Callable[[], Any]:
+    return lambda: again()[i]
+
+
 def give(result: Any, sources: list[Any], again: Callable[[], Any], kind: Any = None) -> Any:
     """Return what a NumPy function gave as arrays on the GPU: views stay views of the memory that they look at."""
     if isinstance(result, list | tuple):
-        parts = [
-            give(r, sources, (lambda i=i: again()[i]), kind) for i, r in enumerate(result)  # type: ignore[misc]
-        ]
+        parts = [give(r, sources, _part(again, i), kind) for i, r in enumerate(result)]
         return parts if isinstance(result, list) else tuple(parts)
     if isinstance(result, np.ndarray):
         for source in sources:
@@ -70,7 +72,7 @@ def give(result: Any, sources: list[Any], again: Callable[[], Any], kind: Any = 
     return fresh(result, again, kind) if isinstance(result, np.generic) else result
 
 
-class ndarray:  # noqa: N801
+class ndarray:
     """An array on the simulated GPU."""
 
     __array_priority__ = 100
@@ -116,7 +118,7 @@ class ndarray:  # noqa: N801
     _c_contiguous = property(lambda self: self._a.flags.c_contiguous)
     _f_contiguous = property(lambda self: self._a.flags.f_contiguous)
     T = property(lambda self: self._view(self._a.T))
-    mT = property(lambda self: self._view(self._a.mT))  # noqa: N815
+    mT = property(lambda self: self._view(self._a.mT))
     real = property(
         lambda self: self._view(self._a.real) if self._a.dtype.kind == "c" else self,
         lambda self, value: self.real.__setitem__(Ellipsis, value),
@@ -186,16 +188,16 @@ class ndarray:  # noqa: N801
     def tobytes(self, order: str = "C") -> bytes:
         return self.get().tobytes(order)
 
-    __bool__ = lambda self: bool(self.get())  # noqa: E731
-    __int__ = lambda self: int(self.get())  # noqa: E731
-    __float__ = lambda self: float(self.get())  # noqa: E731
-    __complex__ = lambda self: complex(self.get())  # noqa: E731
-    __repr__ = lambda self: repr(self.get())  # noqa: E731
-    __str__ = lambda self: str(self.get())  # noqa: E731
-    __format__ = lambda self, spec: format(self.get(), spec)  # noqa: E731
-    __len__ = lambda self: len(self._a)  # noqa: E731
-    __copy__ = lambda self: self.copy()  # noqa: E731
-    __deepcopy__ = lambda self, memo: self.copy()  # noqa: E731
+    __bool__ = lambda self: bool(self.get())
+    __int__ = lambda self: int(self.get())
+    __float__ = lambda self: float(self.get())
+    __complex__ = lambda self: complex(self.get())
+    __repr__ = lambda self: repr(self.get())
+    __str__ = lambda self: str(self.get())
+    __format__ = lambda self, spec: format(self.get(), spec)
+    __len__ = lambda self: len(self._a)
+    __copy__ = lambda self: self.copy()
+    __deepcopy__ = lambda self, memo: self.copy()
 
     def __iter__(self) -> Any:
         if not self._a.ndim:
@@ -245,9 +247,7 @@ class ndarray:  # noqa: N801
         found.flags.writeable = True
         return self._view(found)
 
-    def astype(
-        self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
-    ) -> Any:
+    def astype(self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True) -> Any:
         dtype = check_dtype(dtype)
         if not copy and dtype == self._a.dtype and (order == "K" or self._c_contiguous):
             return self
@@ -373,8 +373,12 @@ def _parts(key: Any) -> Any:
     return key if isinstance(key, tuple) else (key,)
 
 
+def _is_mask(k: Any) -> bool:
+    return isinstance(k, ndarray | np.ndarray) and k.dtype.kind == "b"
+
+
 def _masks(key: Any) -> bool:
-    return any(getattr(k, "dtype", None) == bool and k.ndim for k in _parts(key))
+    return any(_is_mask(k) and k.ndim for k in _parts(key))
 
 
 def _advanced(key: Any) -> bool:
@@ -385,7 +389,7 @@ def _wrapped(a: Any, key: Any) -> Any:
     """Return an index whose arrays of integers are taken modulo the axis' size, as CuPy does without a word."""
     out, axis = [], 0
     parts = _parts(key)
-    used = sum(1 if getattr(k, "dtype", None) != bool else k.ndim for k in parts if k is not None and k is not Ellipsis)
+    used = sum(k.ndim if _is_mask(k) else 1 for k in parts if k is not None and k is not Ellipsis)
     for k in parts:
         if k is Ellipsis:
             axis += a.ndim - used
@@ -393,7 +397,7 @@ def _wrapped(a: Any, key: Any) -> Any:
             k = np.asarray(k) % max(a.shape[axis], 1)
             axis += 1
         elif k is not None:
-            axis += k.ndim if getattr(k, "dtype", None) == bool else 1
+            axis += k.ndim if _is_mask(k) else 1
         out.append(k)
     return tuple(out)
 
@@ -427,8 +431,6 @@ def _into(out: Any, compute: Callable[[], Any]) -> Any:
 def _sortable(a: Any) -> None:
     if a.dtype == BF16:
         raise TypeError("data type 'E' not understood")
-    if not a._c_contiguous and False:
-        raise NotImplementedError
 
 
 def _reduction(name: str, parameters: str) -> Any:
@@ -484,7 +486,7 @@ def _dtype(char: str) -> Any:
     return BF16 if char == "E" else np.dtype(char)
 
 
-class ufunc:  # noqa: N801
+class ufunc:
     """One of CuPy's ufuncs: the dtypes that it knows are written in `names.txt`."""
 
     def __init__(self, name: str, types: list[str], function: Callable[..., Any], scatter: Any = None) -> None:
@@ -561,7 +563,7 @@ class ufunc:  # noqa: N801
                 made_all = [np.where(mask, f, f.dtype.type(0)) for f in found]
                 given = [fresh(f, None, kind) for f in made_all]
             else:
-                given = [fresh(f, (lambda i=i: compute()[i]), kind) for i, f in enumerate(found)]  # type: ignore[misc]
+                given = [fresh(f, _part(compute, i), kind) for i, f in enumerate(found)]
             return given[0] if self.nout == 1 else tuple(given)
 
         def store() -> None:
@@ -581,9 +583,7 @@ class ufunc:  # noqa: N801
             raise NotImplementedError(f"`{self.name}.at` is not supported yet")
         runtime.write([a], lambda: getattr(np, self.__name__).at(a._a, host(indices), host(b)))
 
-    def reduce(
-        self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False
-    ) -> Any:
+    def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         if self.__name__ not in ("add", "multiply"):
             raise NotImplementedError(f"`{self.name}.reduce` is not supported yet")
         return getattr(array, "sum" if self.__name__ == "add" else "prod")(axis, dtype, out, keepdims)

@@ -19,9 +19,8 @@ _FROM_HOST = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortrana
 _TRANSFERRING = {"unique", "nonzero", "flatnonzero", "argwhere", "array_equal", "compress", "extract", "setdiff1d"}
 # Names of parameters that NumPy calls otherwise.
 _RENAMED = {"tup": "arrays", "newshape": "shape"}
-# Keywords whose default CuPy has otherwise than NumPy.
-_DEFAULTS: dict[str, dict[str, Any]] = {"put": {"mode": "wrap"}, "matmul": {}}
-_NO_WORDS = {
+# Functions that return words, not arrays.
+_WORDS = {
     "ndim", "shape", "size", "result_type", "can_cast", "isscalar", "iscomplexobj", "isrealobj", "issubdtype",
     "promote_types", "min_scalar_type", "isdtype", "broadcast_shapes", "iterable", "common_type", "may_share_memory",
     "shares_memory", "isfortran", "get_printoptions", "set_printoptions", "printoptions", "base_repr", "binary_repr",
@@ -74,10 +73,9 @@ def function(name: str, text: str, numpy_function: Callable[..., Any]) -> Callab
         _check_operands(name, args, kwargs)
         if name in _TRANSFERRING:
             runtime.transfer()
-        kwargs = {_RENAMED.get(k, k) if k in _RENAMED else k: v for k, v in kwargs.items()}
+        kwargs = {_RENAMED.get(k, k): v for k, v in kwargs.items()}
         out = kwargs.pop("out", None)
         sources = arrays_in([args, kwargs])
-        kwargs = {**_DEFAULTS.get(name, {}), **kwargs}
 
         def compute() -> Any:
             with np.errstate(all="ignore"):
@@ -86,7 +84,7 @@ def function(name: str, text: str, numpy_function: Callable[..., Any]) -> Callab
         if out is not None:
             return _into(out, compute)
         result = compute()
-        if name in _NO_WORDS:
+        if name in _WORDS:
             return result
         if isinstance(result, tuple) and type(result) is not tuple:
             result = tuple(result)
@@ -100,10 +98,6 @@ def function(name: str, text: str, numpy_function: Callable[..., Any]) -> Callab
 
 
 # --- Functions that are not NumPy's -----------------------------------------------------------------
-
-
-def _values(obj: Any) -> Any:
-    return np.asarray(host(obj)) if arrays_in(obj) else np.asarray(obj)
 
 
 def array(
@@ -144,7 +138,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
 
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
     """Return an array in Fortran's order."""
-    return fresh(np.asfortranarray(_values(a), dtype))
+    return fresh(np.asfortranarray(host(a), dtype))
 
 
 def asnumpy(a: Any, stream: Any = None, order: str = "C", out: Any = None, *, blocking: bool = True) -> Any:
@@ -331,12 +325,10 @@ def _absent(module: str, name: str) -> Any:
 
 def _methods(table: dict[str, Any]) -> None:
     """Replace functions that CuPy sends to a method by such, and give arrays the other methods."""
-    for name in ("sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod"):
-        signature = inspect.signature(table[name]) if name in OWN else None
-        del signature
+    for name in "sum prod mean var std max min any all argmax argmin cumsum cumprod".split():
         method = getattr(ndarray, name)
 
-        def call(a: Any, *args: Any, method: Any = method, name: str = name, **kwargs: Any) -> Any:
+        def call(a: Any, *args: Any, method: Any = method, **kwargs: Any) -> Any:
             if not isinstance(a, ndarray):
                 raise unsupported(a)
             return method(a, *args, **kwargs)
@@ -344,15 +336,14 @@ def _methods(table: dict[str, Any]) -> None:
         call.__name__ = name
         table[name] = call
     table["amax"], table["amin"] = table["max"], table["min"]
-    for name in ("argsort", "argpartition", "clip", "round", "repeat", "searchsorted", "choose", "compress", "dot", "ptp"):
+    for name in "argsort argpartition clip round repeat searchsorted choose compress dot ptp".split():
         setattr(ndarray, name, table[name])
     ndarray.put = table["put"]  # type: ignore[attr-defined]
 
     def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         if x is None and y is None:
             return condition.nonzero()
-        kinds = "?? bb BB hh HH ii II ll LL qq QQ ee ff dd FF DD".split()
-        return chosen(condition.astype(bool) if condition.dtype != bool else condition, x, y) if kinds else None
+        return chosen(condition if condition.dtype == bool else condition.astype(bool), x, y)
 
     chosen = ufunc("where", "???->? ?bb->b ?BB->B ?hh->h ?HH->H ?ii->i ?II->I ?ll->l ?LL->L ?qq->q ?QQ->Q ?ee->e "
                    "?ff->f ?dd->d ?FF->F ?DD->D".split(), np.where)  # fmt: skip

@@ -19,8 +19,9 @@ from . import runtime
 _HERE = Path(__file__).parent / "include"
 _FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing",
           "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-I{_HERE}")  # fmt: skip
-_BARRIERS = re.compile(r"__sync|__shfl|__ballot|__any_|__all_|__match|__reduce_|__activemask|cooperative_groups")
-_KERNEL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
+_BOUNDS = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
+_KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(')
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n\\]|\\\n|\\.)*", re.MULTILINE)
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w\s:<>,]+?)\s*(\w+)\s*\[\s*\]\s*;")
 
 
@@ -166,30 +167,31 @@ class RawModule:
         self._library: Any = None
         self._known: list[str] = []
 
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys([*self.names, *_KERNEL.findall(_MACRO.sub("", self.code))]))
+
     def _build(self, name: str) -> None:
-        known = list(dict.fromkeys([*self.names, *_KERNEL.findall(self.code)]))
+        known = self._names()
         self._known = known if name in known else [*known, name]
         text = _DYNAMIC.sub(r"static \1* const \2 = (\1*)__simulated_dynamic;", self.code)
-        if "template" in text and "__global__" in text and not self.names:
-            self._known = [n for n in self._known if not re.search(rf"template\s*<[^;{{]*>\s*(?:__\w+__\s*(?:\([^)]*\)\s*)?|static\s+)*void[^;{{(]*\b{n}\s*\(", text)]
         stubs = [
-            f'extern "C" __attribute__((visibility("default"))) const char* __launch_{i}(bool _b, const unsigned* _g, const unsigned* _k, void** _a, int _n) '
-            f"{{ return simulated::launch(&{name}, _b, _g, _k, _a, _n); }}"
-            for i, name in enumerate(self._known)
+            f'extern "C" __attribute__((visibility("default"))) const char* __launch_{i}(bool _b, const unsigned* _g, '
+            f"const unsigned* _k, void** _a, int _n) {{ return simulated::launch(&{known}, _b, _g, _k, _a, _n); }}"
+            for i, known in enumerate(self._known)
         ]
         self._library = built("\n".join([text, *stubs]), self.options)
+        self._barriers = b"_barrier" in Path(self._library._name).read_bytes()
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile now."""
         if self._library is None:
-            self._build(next(iter([*self.names, *_KERNEL.findall(self.code)])))
+            self._build(self._names()[0])
 
     def get_function(self, name: str) -> Function:
         """Return one of the kernels."""
         if self._library is None or name not in self._known:
             self._build(name)
-        barriers = bool(_BARRIERS.search(self.code))
-        return Function(self._library, f"__launch_{self._known.index(name)}", name, barriers)
+        return Function(self._library, f"__launch_{self._known.index(name)}", name, self._barriers)
 
 
 class RawKernel:

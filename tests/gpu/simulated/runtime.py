@@ -108,7 +108,7 @@ class MemoryPointer:
     def memset(self, value: int, size: int) -> None:
         write([self], lambda: self._bytes(size).fill(value))
 
-    memset_async = lambda self, value, size, stream=None: self.memset(value, size)  # noqa: E731
+    memset_async = lambda self, value, size, stream=None: self.memset(value, size)
 
 
 class MemoryPool:
@@ -280,7 +280,7 @@ class Stream:
 
     def synchronize(self) -> None:
         if state.capture is not None:
-            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing")
+            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported: not permitted when stream is capturing")
 
     def record(self, event: Event | None = None) -> Event:
         event = Event() if event is None else event

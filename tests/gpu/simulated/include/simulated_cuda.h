@@ -99,6 +99,7 @@ static void prepare(Fiber& f) {
     f.state = RUNNING;
 }
 
+// The two barriers are not inlined: that their names are in a library says that its kernels need fibers.
 // A warp is released when each lane of the mask that is still alive waits with the same mask.
 static bool release_warp(int me) {
     int first = me & ~31;
@@ -112,7 +113,7 @@ static bool release_warp(int me) {
     return true;
 }
 
-static void warp_barrier(unsigned mask) {
+__attribute__((noinline)) static void warp_barrier(unsigned mask) {
     Fiber& f = fibers[current];
     if (!(mask >> (current & 31) & 1)) {
         snprintf(__simulated_error, sizeof __simulated_error, "thread %d is not in its own mask %08x", current, mask);
@@ -123,7 +124,7 @@ static void warp_barrier(unsigned mask) {
     if (!release_warp(current)) while (fibers[current].state != RUNNING) yield();
 }
 
-static void block_barrier() {
+__attribute__((noinline)) static void block_barrier() {
     fibers[current].state = AT_BLOCK;
     ++at_block;
     while (fibers[current].state != RUNNING) yield();
@@ -214,7 +215,6 @@ static void __simulated_fail(const char* what) { snprintf(__simulated_error, siz
 
 // --- barriers, shuffles and votes -------------------------------------------------------------------
 
-#define __SIMULATED_BARRIERS 1
 static inline void __syncthreads() { simulated::block_barrier(); }
 static inline int __syncthreads_count(int p) { simulated::votes[0] += !!p; simulated::block_barrier(); return simulated::results[0]; }
 static inline int __syncthreads_and(int p) { simulated::votes[1] &= !!p; simulated::block_barrier(); return simulated::results[1]; }
