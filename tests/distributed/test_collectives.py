@@ -39,8 +39,3 @@ def test_one_process_needs_no_mpi() -> None:
     several = environment({"WORLD_SIZE": "2"})
     job = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, env=several, check=False)
     assert "pip install 'adjoint[distributed]'" in job.stderr
-
-
-def test_what_the_nccl_engine_asks_of_nccl() -> None:
-    """Without a GPU: NCCL's calls are carried out by MPI."""
-    passed(run("nccl", ranks=3))

@@ -35,9 +35,9 @@ def reductions(rank: int, size: int) -> None:
     x = torch.full((3,), 2)
     dist.all_reduce(x, op=R.PRODUCT)
     same(x, torch.full((3,), 2**size))
-    x = torch.tensor([1 << rank])
+    x = torch.tensor([1 << rank], device="cpu")  # NCCL has no such op
     dist.all_reduce(x, op=R.BOR)
-    same(x, torch.tensor([(1 << size) - 1]))
+    same(x, torch.tensor([(1 << size) - 1], device="cpu"))
     x = torch.tensor([rank == 0, False])
     dist.all_reduce(x)
     same(x, torch.tensor([True, False]))
@@ -105,16 +105,18 @@ def messages(rank: int, size: int) -> None:
         work.wait()
     same(x, value(rank))
     if rank == 0:
-        dist.send(value(7), 1, tag=3)
+        dist.send(value(7), 1)
+        dist.send(value(8).cpu(), 1, tag=3)  # on the host: NCCL asks who sends, and does not count bytes
+        dist.send(torch.ones(3, device="cpu"), 1)
     elif rank == 1:
         x = torch.empty(2, 3)
-        assert dist.recv(x, tag=3) == 0
+        assert dist.recv(x, 0) == 0
         same(x, value(7))
-    if rank == 0:
-        dist.send(torch.ones(3), 1)
-    elif rank == 1:
+        x = torch.empty(2, 3, device="cpu")
+        assert dist.recv(x, tag=3) == 0
+        same(x, value(8).cpu())
         try:
-            dist.recv(torch.ones(4), 0)
+            dist.recv(torch.ones(4, device="cpu"), 0)
         except RuntimeError as error:
             assert "12 bytes" in str(error)
         else:
@@ -156,7 +158,7 @@ def objects(rank: int, size: int) -> None:
 
 
 def groups(rank: int, size: int) -> None:
-    assert dist.get_rank() == rank and dist.get_world_size() == size and dist.get_backend() == "mpi"
+    assert dist.get_rank() == rank and dist.get_world_size() == size and dist.get_backend() in ("mpi", "nccl")
     pair = dist.new_group([0, size - 1])
     x = torch.ones(2)
     if rank in (0, size - 1):
