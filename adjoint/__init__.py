@@ -111,7 +111,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset({
     "accelerator", "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "func", "functional",
-    "futures", "hub", "jit", "library", "multiprocessing", "nn", "optim", "profiler", "quasirandom",
+    "futures", "fx", "hub", "jit", "library", "multiprocessing", "nn", "optim", "profiler", "quasirandom",
     "serialization", "sparse", "stand_in", "storage", "tree", "viz",
 })  # fmt: skip
 # The name, and the module that has it.
@@ -167,6 +167,7 @@ if _typing.TYPE_CHECKING:  # the same, for type checkers and editors
     from . import func as func
     from . import functional as functional
     from . import futures as futures
+    from . import fx as fx
     from . import hub as hub
     from . import jit as jit
     from . import library as library

@@ -13,8 +13,11 @@ __all__ = [
 Message = str | Callable[[], object] | None
 
 
-def _assert(condition: Any, message: str) -> None:
+def _assert(condition: Any, message: str) -> Any:
     """Raise an AssertionError unless a condition holds."""
+    kind = type(condition)
+    if kind is not bool and hasattr(kind, "__torch_function__") and not hasattr(kind, "requires_grad"):
+        return kind.__torch_function__(_assert, (kind,), (condition, message), {})  # a value that is not there yet
     assert condition, message
 
 

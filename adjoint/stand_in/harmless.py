@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..nn.modules.conversion import parse_to
-from ..nn.modules.module import Module
 from ..profiler import events
 from ..tree import MappingKey, SequenceKey
 from .absent import Absent
@@ -86,13 +85,6 @@ class _Keys:
         return self
 
     __and__ = __sub__ = add = remove = __or__
-
-
-class GraphModule(Module):
-    """The class of modules that were traced into a graph: there are none here, but programs subclass it."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("torch.fx is not offered by adjoint, which runs this program in torch's place")
 
 
 class _Symbolic:
@@ -219,7 +211,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "current_device": answer("cpu"), "set_device": nothing,
     },
     "distributed": {},
-    "export": {"register_dataclass": nothing}, "fx": {"wrap": same, "GraphModule": GraphModule}, "fx.experimental": {},
+    "export": {"register_dataclass": nothing}, "fx.experimental": {},
     "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.frontend": {},
     "distributed.autograd": {"is_available": no},
     "distributed.rpc": {"is_available": no, "api": types.SimpleNamespace(_require_initialized=decorator)},

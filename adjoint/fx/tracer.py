@@ -1,0 +1,253 @@
+"""Tracing: a module is called with proxies, and what it does becomes a graph."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import inspect
+import math
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from .._checks import _assert
+from ..core.tensor import TensorBase
+from ..nn.modules.container import Sequential
+from ..nn.modules.module import Module
+from ..nn.parameter import Parameter
+from .graph import Graph
+from .graph_module import GraphModule
+from .proxy import ParameterProxy, Proxy, TracerBase
+
+__all__ = ["Tracer", "symbolic_trace", "wrap"]
+
+_wrapped: list[tuple[dict[str, Any], str]] = []  # the globals of programs, and the names in them to record as they are
+
+
+def wrap(fn_or_name: Any) -> Any:
+    """Record calls of a function as one node instead of looking inside; a name, or as a decorator.
+
+    Examples
+    --------
+    >>> adjoint.fx.wrap("len")
+    'len'
+    """
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise RuntimeError(
+            f"Unsupported type for global function! Must be either a callable or string name, not {type(fn_or_name)}"
+        )
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
+    if frame.f_back.f_code.co_name not in ("<module>",) and not isinstance(fn_or_name, str):
+        raise NotImplementedError("wrap must be called at the top level of a module")
+    _wrapped.append((frame.f_back.f_globals, name))
+    return fn_or_name
+
+
+def _recording(function: Any) -> Any:
+    """Return a function that is recorded where an argument is a proxy."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        found = _proxy_in((args, kwargs))
+        if found is None:
+            return function(*args, **kwargs)
+        return found.tracer.create_proxy("call_function", function, args, kwargs)
+
+    return called
+
+
+def _proxy_in(value: Any) -> Any:
+    if isinstance(value, Proxy):
+        return value
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return next((p for p in map(_proxy_in, items) if p is not None), None)
+
+
+class Tracer(TracerBase):
+    """Turns a module or a function into a graph; subclasses say which modules are not looked into.
+
+    Examples
+    --------
+    >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 3), adjoint.nn.ReLU())
+    >>> [node.op for node in adjoint.fx.Tracer().trace(model).nodes]
+    ['placeholder', 'call_module', 'call_module', 'output']
+    """
+
+    def __init__(
+        self,
+        autowrap_modules: tuple[types.ModuleType, ...] = (math,),
+        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        param_shapes_constant: bool = False,
+    ) -> None:
+        self._autowrap = {
+            id(f): f for m in autowrap_modules for n, f in vars(m).items() if callable(f) and not n.startswith("_")
+        }
+        self._autowrap.update({id(f): f for f in autowrap_functions})
+        self._autowrap_modules = autowrap_modules
+        self.param_shapes_constant = param_shapes_constant
+        self.module_stack: dict[str, Any] = {}
+        self.root_module_name = ""
+
+    # --- What subclasses change ---
+
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
+        """Return whether a module is one node: those of torch.nn are, but for Sequential."""
+        home = type(m).__module__
+        return (home.startswith(("torch.nn", "adjoint.nn"))) and not isinstance(m, Sequential)
+
+    def path_of_module(self, mod: Module) -> str:
+        """Return the path of a submodule of the root."""
+        found = self._paths.get(id(mod))
+        if found is None:
+            raise NameError("module is not installed as a submodule")
+        return found
+
+    def call_module(self, m: Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Record the call of a module as a node, or look inside."""
+        path = self.path_of_module(m)
+        if not self.is_leaf_module(m, path):
+            self.module_stack[path] = type(m)
+            try:
+                return forward(*args, **kwargs)
+            finally:
+                del self.module_stack[path]
+        return self.create_proxy("call_module", path, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """Return what a module's attribute is in the trace: parameters may be proxies."""
+        if isinstance(attr_val, Parameter) and id(attr_val) in self._tensors:
+            name = self._tensors[id(attr_val)]
+            if name not in parameter_proxy_cache:
+                node = self.create_node("get_attr", name, (), {})
+                made = ParameterProxy(self, node, name, attr_val) if self.param_shapes_constant else self.proxy(node)
+                parameter_proxy_cache[name] = made
+            return parameter_proxy_cache[name]
+        return attr_val
+
+    def create_arg(self, a: Any) -> Any:
+        """Return what a node may be given: parameters, buffers and other tensors are attributes of the root."""
+        if isinstance(a, TensorBase) or (isinstance(a, Module) and id(a) in self._paths):
+            return self.create_node("get_attr", self._attribute(a), (), {})
+        return super().create_arg(a)
+
+    def _leaf(self, a: Any) -> Any:
+        return self.create_arg(a) if isinstance(a, TensorBase) else super()._leaf(a)
+
+    def _attribute(self, a: Any) -> str:
+        """Return the path of a tensor of the root; one that has none becomes a constant of it."""
+        if isinstance(a, Module):
+            return self._paths[id(a)]
+        if id(a) not in self._tensors:
+            count = 0
+            while hasattr(self.root, f"_tensor_constant{count}"):
+                count += 1
+            setattr(self.root, f"_tensor_constant{count}", a)
+            self._tensors[id(a)] = f"_tensor_constant{count}"
+            self._constants.append(a)  # keeps it, and so its id
+        return self._tensors[id(a)]
+
+    # --- Tracing ---
+
+    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> Graph:
+        """Return the graph of a module's forward, or of a function; some arguments may be given as they are."""
+        is_module = isinstance(root, Module)
+        self.root = root if is_module else Module()
+        function = type(root).forward if is_module else root
+        self.root_module_name = type(root).__name__ if is_module else ""
+        self.graph = Graph(tracer_cls=type(self))
+        self._paths = {id(m): name for name, m in self.root.named_modules()}
+        self._tensors: dict[int, str] = {}
+        self._constants: list[Any] = []
+        for name, value in _tensors_of(self.root):
+            self._tensors.setdefault(id(value), name)
+        args, kwargs = self._arguments(function, is_module, concrete_args or {})
+        with self._patched():
+            result = function(*args, **kwargs)
+        self.create_node("output", "output", (self.create_arg(result),), {})
+        self.graph.owning_module = None
+        return self.graph
+
+    def _arguments(self, function: Any, is_module: bool, concrete: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        args: list[Any] = [self.root] if is_module else []
+        kwargs: dict[str, Any] = {}
+        parameters = list(inspect.signature(inspect.unwrap(function)).parameters.values())[int(is_module) :]
+        for p in parameters:
+            if p.name in concrete:
+                value = concrete[p.name]
+                self._fix(p.name, value)
+            else:
+                star = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
+                default = () if p.default is p.empty else (p.default,)
+                value = self.create_proxy("placeholder", f"{star}{p.name}", default, {})
+            if p.kind is p.KEYWORD_ONLY:
+                kwargs[p.name] = value
+            elif p.kind is p.VAR_KEYWORD:
+                kwargs.update({} if isinstance(value, Proxy) else value)
+            elif p.kind is p.VAR_POSITIONAL:
+                args.extend(() if isinstance(value, Proxy) else value)
+            else:
+                args.append(value)
+        return args, kwargs
+
+    def _fix(self, name: str, value: Any) -> None:
+        """Keep an argument that the trace knows already, and check that it is what it was."""
+        given = self.create_proxy("placeholder", f"{name}_1", (), {})
+        if value is None or isinstance(value, bool | int | float | str):
+            text = f"{name} has been specialized to have value {value} but got another value"
+            self.create_proxy("call_function", _assert, (given == value, text), {})
+
+    @contextlib.contextmanager
+    def _patched(self) -> Iterator[None]:
+        """Let modules and wrapped functions be recorded, until the trace ends."""
+        call = Module.__call__
+        cache: dict[str, Any] = {}
+
+        def calling(module: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.call_module(module, lambda *a, **k: call(module, *a, **k), args, kwargs)
+
+        def reading(module: Any, name: str) -> Any:
+            return self.getattr(name, object.__getattribute__(module, name), cache)
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.object(Module, "__call__", calling))
+            stack.enter_context(mock.patch.object(Module, "__getattribute__", reading))
+            for space, name in _wrapped:
+                original = space.get(name, getattr(builtins, name, None))
+                if original is not None:
+                    stack.enter_context(mock.patch.dict(space, {name: _recording(original)}))
+            for module in self._autowrap_modules:
+                for name, value in list(vars(module).items()):
+                    if callable(value) and id(value) in self._autowrap and not name.startswith("_"):
+                        stack.enter_context(mock.patch.object(module, name, _recording(value)))
+            yield
+
+
+def _tensors_of(root: Module) -> Iterator[tuple[str, Any]]:
+    """Return parameters, buffers and other tensors of a module with their paths."""
+    yield from root.named_parameters(remove_duplicate=False)
+    yield from root.named_buffers(remove_duplicate=False)
+    for path, module in root.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, TensorBase):
+                yield f"{path}.{name}".lstrip("."), value
+
+
+def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
+    """Return a module that does what a module or a function does, as a graph.
+
+    Examples
+    --------
+    >>> traced = adjoint.fx.symbolic_trace(lambda x, y: (x + y).relu() * 2)
+    >>> print(traced.code, end="")
+    def forward(self, x, y):
+        add = x + y;  x = y = None
+        relu = add.relu();  add = None
+        mul = relu * 2;  relu = None
+        return mul
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    name = type(root).__name__ if isinstance(root, Module) else getattr(root, "__name__", type(root).__name__)
+    return GraphModule(tracer.root, graph, name)
