@@ -1,27 +1,62 @@
-"""Switches of cuDNN, which adjoint does not use."""
+"""Switches of cuDNN, which convolutions on a GPU go through where it is installed."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
 
-__all__ = ["allow_tf32", "benchmark", "deterministic", "enabled", "flags", "is_available", "version"]
+from ..kernels.convolution import settings
 
-enabled = True
+__all__ = [  # noqa: F822 - some are properties of the module
+    "allow_tf32", "benchmark", "deterministic", "enabled", "flags", "is_available", "version",
+]  # fmt: skip
+
 benchmark = False
 deterministic = False
-allow_tf32 = True
 benchmark_limit = 10
 
 
 def is_available() -> bool:
-    """Return False: convolutions do not go through cuDNN."""
-    return False
+    """Return whether cuDNN is installed, and CuPy, which brings tensors to the GPU."""
+    return version() is not None
 
 
 def version() -> int | None:
-    """Return None: there is no cuDNN."""
-    return None
+    """Return the number of cuDNN's version, None where it is not installed."""
+    if find_spec("cupy") is None:
+        return None
+    from ..kernels.gpu import cudnn
+
+    return cudnn.version()
+
+
+class _Switches(ModuleType):
+    """The module, whose switches are those of the kernels."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether convolutions may go through cuDNN."""
+        return settings.enabled
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        settings.enabled = bool(value)
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether float32 may be convolved in TF32, which has ten bits for the fraction."""
+        return settings.tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, value: bool) -> None:
+        settings.tf32 = bool(value)
+
+
+_module = sys.modules[__name__]
+_module.__class__ = _Switches
 
 
 @contextmanager
@@ -30,9 +65,11 @@ def flags(
 ) -> Iterator[None]:
     """Set the switches inside the context."""
     names = ("enabled", "benchmark", "deterministic", "allow_tf32")
-    before = {name: globals()[name] for name in names}
-    globals().update(zip(names, (enabled, benchmark, deterministic, allow_tf32), strict=True))
+    before = [getattr(_module, name) for name in names]
+    for name, value in zip(names, (enabled, benchmark, deterministic, allow_tf32), strict=True):
+        setattr(_module, name, value)
     try:
         yield
     finally:
-        globals().update(before)
+        for name, value in zip(names, before, strict=True):
+            setattr(_module, name, value)

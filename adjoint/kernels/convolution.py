@@ -23,6 +23,25 @@ Ints = tuple[int, ...]
 _BLOCK = 3 << 20  # bytes of columns at a time: what stays in a core's cache
 
 
+class _Settings:
+    """What programs allow cuDNN."""
+
+    enabled = True
+    tf32 = True
+
+
+settings = _Settings()
+
+
+def _gpu(*arrays: Any) -> Any:
+    """Return the kernels of the GPU that arrays are on, if they have some for these; else None."""
+    if type(arrays[0]) is np.ndarray or module_of(arrays[0]) is np:
+        return None
+    from .gpu import convolution  # imports CuPy, which is there if an array of its own is
+
+    return convolution if convolution.fits(*arrays) and all(a.size for a in arrays) else None
+
+
 def _working(*arrays: Any) -> tuple[Any, ...]:
     """Return the arrays in a dtype that matrices are multiplied in."""
     if arrays[0].dtype.itemsize == 2 and arrays[0].dtype.kind not in "iu":
@@ -142,6 +161,9 @@ def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups
     xp, dtype, count, outs = module_of(x), x.dtype, len(x), len(w)
     if not (x.size and w.size and math.prod(size)):
         return xp.zeros((count, outs, *size), dtype)
+    gpu = _gpu(x, w)
+    if gpu is not None:
+        return gpu.correlate(x, w, stride, before, dilation, groups, size)
     if _is_shared(x):
         out = xp.empty((count, outs, *size), dtype)
         _share(lambda i, j: _put(out, i, j, _correlate(x[i:j], w, stride, before, dilation, groups, size)), count)
@@ -235,6 +257,9 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
     xp, dtype, count, channels = module_of(g), g.dtype, len(g), w.shape[1] * groups
     if not (g.size and w.size and math.prod(size)):
         return xp.zeros((count, channels, *size), dtype)
+    gpu = _gpu(g, w)
+    if gpu is not None:
+        return gpu.spread(g, w, stride, before, dilation, groups, size)
     dnn = provider.onednn("convolution", g)
     if dnn is not None:
         out = dnn.convolve_data(g, w, stride, before, dilation, groups, size)
@@ -288,6 +313,9 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
     xp, dtype, outs, each = module_of(x), x.dtype, g.shape[1], x.shape[1] // groups
     if not (x.size and g.size):
         return xp.zeros((outs, each, *kernel), dtype)
+    gpu = _gpu(x, g)
+    if gpu is not None:
+        return gpu.weigh(x, g, stride, before, dilation, groups, kernel)
     dnn = provider.onednn("convolution", x)
     if dnn is not None:
         out = dnn.convolve_weights(x, g, stride, before, dilation, groups, kernel)
@@ -336,12 +364,18 @@ def _weigh_each(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, kern
 
 def unfolded(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Any:
     """Return the windows of x (N, C, ...) as columns (N, C * kernel, size)."""
+    gpu = _gpu(x)
+    if gpu is not None:
+        return gpu.unfolded(x, kernel, stride, before, dilation, size)
     windows = _windows(_padded(x, before, _extent(size, kernel, stride, dilation)), kernel, stride, dilation, size)
     return windows.reshape(len(x), x.shape[1] * math.prod(kernel), math.prod(size))
 
 
 def folded(columns: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints, shape: Ints) -> Any:
     """Return (N, C, *shape) with columns (N, C * kernel, size) added up in their places."""
+    gpu = _gpu(columns)
+    if gpu is not None:
+        return gpu.folded(columns, kernel, stride, before, dilation, size, shape)
     channels = columns.shape[1] // math.prod(kernel)
     extent = tuple(
         max(e, b + n) for e, b, n in zip(_extent(size, kernel, stride, dilation), before, shape, strict=True)

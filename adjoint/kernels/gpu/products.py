@@ -19,7 +19,7 @@ import numpy as np
 from .. import products as host
 from . import arrays
 
-__all__ = ["Library", "are_arrays", "kind_of", "linear", "matmul", "multiply", "project", "weigh"]
+__all__ = ["Library", "are_arrays", "install", "kind_of", "linear", "matmul", "multiply", "project", "weigh"]
 
 Ints = tuple[int, ...]
 WORKSPACE = 32 << 20  # bytes, what cuBLAS asks for on recent devices
@@ -282,7 +282,7 @@ def _run(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) -> Any
     into: Any = kind
     lo = n
     if out is None:
-        out = arrays.Array(shape, dtype)
+        out = arrays.new(shape, dtype)
     elif not out._c_contiguous or out.dtype != dtype:
         lo, into = _place(kind, plan, out)
         if not lo:
@@ -384,4 +384,8 @@ def weigh(g: Any, x: Any) -> Any:
     return _run(plan, g, x, None, 1.0, 0.0)
 
 
-host.on_gpu = sys.modules[__name__]
+def install() -> None:
+    """Let arrays on a GPU, and ops on them, multiply matrices here."""
+    arrays.Array.__matmul__ = matmul
+    arrays.operators[np.matmul] = lambda x, y: matmul(x, y) if isinstance(x, cupy.ndarray) else None
+    host.on_gpu = sys.modules[__name__]
