@@ -36,7 +36,7 @@ from .piecewise import where_p
 from .shape import cast_p, conj_p, reshape_p
 
 Number = Any
-ndarray = np.ndarray
+ndarray, f32 = np.ndarray, np.dtype("float32")
 
 # --- Arithmetic -------------------------------------------------------------------------------------
 
@@ -537,10 +537,31 @@ def _acosh_root(x: Any) -> Any:
 
 
 def _tanh_x(g: Any, out: Any) -> Any:
-    if type(g) is not np.ndarray and not modes.unusual and isinstance(g, TensorBase):
-        return tanh_back_p(g, out)  # recorded as one op: networks of tanh are differentiated twice a lot
-    return g - g * out * out
+    if type(g) is not ndarray:
+        if not modes.unusual and isinstance(g, TensorBase):
+            return tanh_back_p(g, out)  # recorded as one op: networks of tanh are differentiated twice a lot
+        return g - g * out * out
+    return _tanh_back(g, out)
 
+
+def _tanh_back(x: Any, out: Any) -> Any:
+    r = x * out
+    if type(r) is not ndarray:
+        return x - r * out
+    r *= out  # in the memory of the first product, which stays in the cache
+    return np.subtract(x, r, r)
+
+
+def _tanh_back_y(g: Any, x: Any, y: Any) -> Any:
+    r = g * x
+    if type(r) is not ndarray or r.dtype is not f32:
+        return r * (y * -2)
+    r *= y
+    r *= _MINUS_TWO
+    return r
+
+
+_MINUS_TWO = np.array(-2, np.float32)
 
 sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), cuda={"x": "g * cos(x)"}, floating=True)
 cos_p = unary(np.cos, x=lambda g, x: g * -np.sin(x), cuda={"x": "-g * sin(x)"}, floating=True)
@@ -552,9 +573,9 @@ sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
 cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
 tanh_p = unary(np.tanh, x=_tanh_x, cuda={"x": "g - g * out * out"}, floating=True)
 tanh_back_p: Primitive = binary(
-    lambda x, out: x - x * out * out,
+    _tanh_back,
     x=lambda g, y: _tanh_x(g, y),
-    y=lambda g, x, y: g * x * (y * -2),
+    y=_tanh_back_y,
     name="tanh_back",
     node_name="TanhBackwardBackward0",
     saved={"x": "grad_output", "y": "result"},
