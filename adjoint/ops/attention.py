@@ -10,6 +10,8 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import modes
+from ..core.device import of as device_of
+from ..core.device import place_array
 from ..core.dtypes import of
 from ..core.nodes import wrap
 from ..core.observation import opaque
@@ -41,7 +43,8 @@ def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any, notes: Any) -> Any:
 def _weights_of(q: Any, k: Any, scale: Any, causal: Any) -> Any:
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
-        scores = where_p(np.tri(*scores.shape[-2:], dtype=bool), scores, -math.inf)
+        place = device_of(scores.array if isinstance(scores, TensorBase) else scores)
+        scores = where_p(place_array(np.tri(*scores.shape[-2:], dtype=bool), place), scores, -math.inf)
     return softmax_p(scores, scores.ndim - 1)
 
 
