@@ -254,7 +254,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils._dtype_abbrs": {}, "utils._exposed_in": {}, "utils._inspect": {}, "utils._thunk": {}, "utils._filelock": {},
     "utils._content_store": {}, "utils._functools": {}, "utils.mkldnn": {}, "utils._runtime_estimation": {},
     "utils._config_module": {}, "utils._mode_utils": {"no_dispatch": context}, "utils._cxx_pytree": {},
-    "utils.backend_registration": {}, "utils.benchmark": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
+    "utils.backend_registration": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
     "utils.collect_env": {}, "utils.cpp_extension": {"CUDA_HOME": None, "ROCM_HOME": None},
     "utils.deterministic": {"fill_uninitialized_memory": True}, "utils.file_baton": {}, "utils.flop_counter": {},
     "utils.hipify": {}, "utils.jit": {}, "utils.mobile_optimizer": {}, "utils.model_zoo": {},

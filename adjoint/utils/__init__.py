@@ -7,9 +7,9 @@ from typing import Any as _Any
 
 from . import hooks
 
-__all__ = ["checkpoint", "data", "dlpack", "hooks"]
+__all__ = ["benchmark", "checkpoint", "data", "dlpack", "hooks"]
 
-_ROOMS_LATER = frozenset({"checkpoint", "data", "dlpack"})
+_ROOMS_LATER = frozenset({"benchmark", "checkpoint", "data", "dlpack"})
 
 
 def __getattr__(name: str) -> _Any:
