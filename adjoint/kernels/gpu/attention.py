@@ -17,7 +17,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from .triton import Launch, capability, device, kind_of
+from .triton import Launch, address, capability, device, kind_of
 
 _LOG2: tl.constexpr = tl.constexpr(math.log(2))  # scores are those to base 2 inside kernels: that is what GPUs have
 
@@ -300,15 +300,17 @@ def _padded(width: int) -> int:
 
 def _run(which: int, arrays: tuple[Any, ...], shaped: tuple[Any, ...], causal: bool, scale: float) -> None:
     """Launch a kernel on its arrays; `shaped` are those of them whose strides it takes, the first three q, k and v."""
-    kinds = tuple(map(kind_of, arrays))
     q, k, v = shaped[:3]
-    key = (which, kinds, q.shape, k.shape, v.shape, tuple([x.strides for x in shaped]), causal, scale, device())
-    launch, grid, numbers = _plans.get(key) or _plan(key, kinds, shaped)
+    key = (
+        which, q.dtype, tuple([address(x) & 15 for x in arrays]), q.shape, k.shape, v.shape,
+        tuple([x.strides for x in shaped]), causal, scale, device(),
+    )  # fmt: skip
+    launch, grid, numbers = _plans.get(key) or _plan(key, arrays, shaped)
     launch(grid, *arrays, *numbers)
 
 
-def _plan(key: Any, kinds: tuple[str, ...], shaped: tuple[Any, ...]) -> tuple[Launch, tuple[int], list[Any]]:
-    which, _, (batch, heads, length, width), (*_, source, _), (*_, value), _, causal, scale, place = key
+def _plan(key: Any, arrays: tuple[Any, ...], shaped: tuple[Any, ...]) -> tuple[Launch, tuple[int], list[Any]]:
+    which, _, _, (batch, heads, length, width), (*_, source, _), (*_, value), _, causal, scale, place = key
     w, v = _padded(width), _padded(value)
     single = shaped[0].dtype.itemsize == 4
     m, n, warps, stages = (_SINGLE if single else _HALF)[max(w, v, 64)][which]
@@ -324,7 +326,7 @@ def _plan(key: Any, kinds: tuple[str, ...], shaped: tuple[Any, ...]) -> tuple[La
     for x in shaped:
         across, head, row = (step // x.itemsize for step in x.strides[:3])
         steps += [np.int64(across), np.int64(head), np.int32(row)]
-    every = (*kinds, *plain, *map(kind_of, steps))
+    every = (*map(kind_of, arrays), *plain, *map(kind_of, steps))
     made = (which, every, tuple(constants.values()), place)
     launch = _launches.get(made)
     if launch is None:
@@ -362,7 +364,7 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any
     q, k, v = _four(q), _four(k), _four(v)
     out, logs = _beside(q, v.shape[3]), type(q)(q.shape[:3], np.float32)
     _run(_FORTH, (q, k, v, out, logs), (q, k, v, out), causal, scale)
-    return out.reshape(*lead, v.shape[3]), logs.reshape(lead)
+    return (out, logs) if len(lead) == 3 else (out.reshape(*lead, v.shape[3]), logs.reshape(lead))
 
 
 def attend_back(
@@ -376,4 +378,6 @@ def attend_back(
     alongs = type(q)(logs.shape, logs.dtype)  # how much each query's gradient goes along its mean
     _run(_QUERIES, (q, k, v, out, g, logs, alongs, gq), (q, k, v, out, g, gq), causal, scale)
     _run(_KEYS, (q, k, v, g, logs, alongs, gk, gv), (q, k, v, g, gk, gv), causal, scale)
-    return tuple([r.reshape(shape) for r, shape in zip(results, shapes, strict=True)])  # type: ignore[return-value]
+    if len(shapes[0]) == 4:
+        return results
+    return gq.reshape(shapes[0]), gk.reshape(shapes[1]), gv.reshape(shapes[2])

@@ -24,6 +24,11 @@ _USUAL_SHARED = 48 << 10  # bytes of shared memory above which a function must a
 _NOTHING = np.int64(0)
 
 
+def address(array: Any) -> int:
+    """Return where an array begins."""
+    return int(array.data.ptr)
+
+
 def kind_of(value: Any) -> str:
     """Return what code may rely on of an argument, an array or a NumPy number: ``*bf16:16``, ``i32``.
 
@@ -31,7 +36,7 @@ def kind_of(value: Any) -> str:
     """
     name = _NAMES[value.dtype.name]
     if isinstance(value, cupy.ndarray):
-        return f"*{name}:16" if value.data.ptr % 16 == 0 else f"*{name}"
+        return f"*{name}:16" if address(value) % 16 == 0 else f"*{name}"
     return f"{name}:16" if name[0] in "iu" and value % 16 == 0 else name
 
 
