@@ -62,12 +62,15 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 
 @args.compiled
 def step(batch: torch.Tensor) -> torch.Tensor:
-    logits = model(batch[:, :-1])
-    loss = F.cross_entropy(logits.reshape(-1, len(letters)), batch[:, 1:].reshape(-1))
+    with args.autocast():
+        logits = model(batch[:, :-1])
+        loss = F.cross_entropy(logits.reshape(-1, len(letters)), batch[:, 1:].reshape(-1))
     optimizer.zero_grad()
-    loss.backward()
+    args.scaler.scale(loss).backward()
+    args.scaler.unscale_(optimizer)
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
+    args.scaler.step(optimizer)
+    args.scaler.update()
     return loss
 
 

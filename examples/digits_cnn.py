@@ -33,10 +33,12 @@ schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=epoch
 
 @args.compiled
 def step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    loss = nn.functional.cross_entropy(model(images), labels)
+    with args.autocast():
+        loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    args.scaler.scale(loss).backward()
+    args.scaler.step(optimizer)
+    args.scaler.update()
     return loss
 
 

@@ -18,10 +18,12 @@ loader = DataLoader(TensorDataset(*train), batch_size=64, shuffle=True)
 
 @args.compiled
 def step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    loss = nn.functional.cross_entropy(model(images), labels)
+    with args.autocast():
+        loss = nn.functional.cross_entropy(model(images), labels)
     optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
+    args.scaler.scale(loss).backward()
+    args.scaler.step(optimizer)
+    args.scaler.update()
     return loss
 
 
