@@ -155,7 +155,7 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
         return out
     half = x.dtype.itemsize == 2  # parts of the sum are not rounded before
     total = arrays.new(
-        (groups, outs // groups, channels // groups * math.prod(kernel)), np.float32 if half else x.dtype
+        (groups, outs // groups, channels // groups * math.prod(kernel)), np.dtype(np.float32) if half else x.dtype
     )
     places, rows = math.prod(size), channels * math.prod(kernel)
     for i, j in _parts(len(x), rows * places * x.dtype.itemsize):
