@@ -88,7 +88,7 @@ class Writer(torch.onnx.Exporter):
 
 assert f(1) == g(1) == h(1) == 1
 assert not isinstance(1, torch.fx.Node) and not hasattr(torch, "no_such_name")
-for use in (lambda: torch.onnx.export(f, 1), Writer, lambda: torch.fx.symbolic_trace(f)):
+for use in (lambda: torch.onnx.export(f, 1), Writer, lambda: torch.export.export(f, 1)):
     try:
         use()
     except NotImplementedError as error:
