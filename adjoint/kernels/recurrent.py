@@ -7,6 +7,7 @@ weights are one product over all steps. `reverse` runs from the last step to the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,87 @@ def lstm_backward(
         g_c = g_c * four[t, :, 1]
     rest = _weight_gradients(slopes, slopes, x, _before(h, out, reverse), w_ih, (needs[0], *needs[3:]), biased)
     return (rest[0], g_h, g_c, *rest[1:])
+
+
+# --- One step of an LSTM ----------------------------------------------------------------------------
+# Here gates are rows and samples are columns, (4 E, N): a weight is then the left factor as it lies, which takes BLAS
+# half the time of its transpose as the right one, and every gate is one piece of memory.
+
+
+def lstm_cell(
+    x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None
+) -> tuple[Array, Array, Array]:
+    """Return the hidden state and the cell state after a step, and its gates."""
+    batch, width = c.shape
+    gates = w_ih.dot(np.ascontiguousarray(x.T))
+    gates += w_hh.dot(np.ascontiguousarray(h.T))
+    if b_ih is not None:
+        gates += (b_ih + b_hh)[:, None]
+    scale, offset = _whole_constants(width, batch, gates.dtype)
+    gates *= scale
+    np.tanh(gates, gates)
+    gates *= scale
+    gates += offset
+    enter, forget, new, leave = _four(gates, width)
+    cell = forget * c.T
+    cell += enter * new
+    out = np.tanh(cell)
+    out *= leave
+    return np.ascontiguousarray(out.T), np.ascontiguousarray(cell.T), gates
+
+
+def lstm_cell_backward(
+    g_h: Array | None, g_c: Array | None, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, cell: Array,
+    gates: Array, needs: Any, biased: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the gradients of x, h, c, w_ih, w_hh, b_ih and b_hh."""
+    batch, width = c.shape
+    enter, forget, new, leave = _four(gates, width)
+    slopes = 1 - gates
+    slopes *= gates
+    by_enter, by_forget, by_new, by_leave = _four(slopes, width)
+    by_enter *= new
+    by_forget *= c.T
+    np.multiply(new, new, by_new)
+    np.subtract(1, by_new, by_new)
+    by_new *= enter
+    to_cell = None if g_c is None else g_c.T
+    if g_h is None:
+        by_leave[...] = 0
+    else:
+        g = np.ascontiguousarray(g_h.T)
+        squashed = np.tanh(np.ascontiguousarray(cell.T))
+        by_leave *= squashed
+        by_leave *= g
+        squashed *= squashed
+        np.subtract(1, squashed, squashed)
+        squashed *= leave
+        squashed *= g
+        if to_cell is not None:
+            squashed += to_cell
+        to_cell = squashed
+    slopes[: 3 * width].reshape(3, width, batch)[...] *= to_cell
+    of_x, of_h, of_c, of_w_ih, of_w_hh, of_b_ih, of_b_hh = needs
+    bias = np.add.reduce(slopes, 1) if biased and (of_b_ih or of_b_hh) else None
+    return (
+        slopes.T.dot(w_ih) if of_x else None,
+        slopes.T.dot(w_hh) if of_h else None,
+        np.ascontiguousarray((to_cell * forget).T) if of_c else None,
+        slopes.dot(x) if of_w_ih else None,
+        slopes.dot(h) if of_w_hh else None,
+        bias,
+        bias,
+    )
+
+
+def _four(gates: Array, width: int) -> tuple[Array, ...]:
+    return gates[:width], gates[width : 2 * width], gates[2 * width : 3 * width], gates[3 * width :]
+
+
+@lru_cache(8)
+def _whole_constants(width: int, batch: int, dtype: Any) -> tuple[Array, Array]:
+    """Return the constants of `_logistic_by_tanh` for each sample: short rows cost more than the numbers in them."""
+    return tuple([np.repeat(row[:, None], batch, 1) for row in _logistic_by_tanh(width, dtype)])  # type: ignore[return-value]
 
 
 # --- GRU --------------------------------------------------------------------------------------------

@@ -189,11 +189,6 @@ rnn_layer_p = nary(kernels.rnn, inputs=6, joint=_rnn_layer_joint, name="rnn_laye
 # --- One step at once -------------------------------------------------------------------------------
 
 
-def _lstm_cell(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> tuple[Any, Any, Any]:
-    out, cells, gates = kernels.lstm(x[None], h, c, w_ih, w_hh, b_ih, b_hh, False)
-    return out[0], cells[0], gates
-
-
 def _lstm_cell_joint(
     g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any
 ) -> Any:
@@ -203,11 +198,7 @@ def _lstm_cell_joint(
             return _Layer(_lstm_step, w_ih, w_hh, b_ih, b_hh).advance(linear(x, w_ih, b_ih), (h, c))
 
         return _recorded(run, (x, h, c, w_ih, w_hh, b_ih, b_hh), g, needs)
-    g_out, g_cell = (None if one is None else one[None] for one in (g[0], g[1]))
-    found = kernels.lstm_backward(
-        g_out, g_cell, x[None], h, c, w_ih, w_hh, out[0][None], out[1][None], out[2], False, needs, b_ih is not None
-    )
-    return (None if found[0] is None else found[0][0], *found[1:])
+    return kernels.lstm_cell_backward(g[0], g[1], x, h, c, w_ih, w_hh, out[1], out[2], needs, b_ih is not None)
 
 
 def _gru_cell(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> tuple[Any, Any]:
@@ -228,7 +219,7 @@ def _gru_cell_joint(g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_h
     return (None if found[0] is None else found[0][0], *found[1:])
 
 
-lstm_cell_p = nary(_lstm_cell, inputs=7, joint=_lstm_cell_joint, outputs=True)
+lstm_cell_p = nary(kernels.lstm_cell, inputs=7, joint=_lstm_cell_joint, outputs=True, name="lstm_cell")
 gru_cell_p = nary(_gru_cell, inputs=6, joint=_gru_cell_joint, outputs=True)
 
 
