@@ -60,7 +60,9 @@ def _times(x: Any, y: Any) -> Any:
     """Return ``x @ y``; large batches of arrays are shared out."""
     if x.ndim > 2 and x.ndim == y.ndim and type(x) is ndarray and x.size >= _MANY and x.dtype.kind == "f":
         return multiply_batches(x, y)
-    return dot_matrices(x, y) if x.ndim == 2 == y.ndim and type(x) is ndarray is type(y) else x @ y
+    if type(x) is ndarray is type(y):
+        return dot_matrices(x, y) if x.ndim == 2 == y.ndim else x @ y
+    return kernels.on_gpu.matmul(x, y) if _are_on_gpu(x, y) else x @ y
 
 
 def _odd_product(x: Any, y: Any) -> Any:
@@ -88,7 +90,7 @@ def _mm_x(g: Any, y: Any) -> Any:
 
 
 def _mm_y(g: Any, x: Any) -> Any:
-    return dot_matrices(x.T, g) if type(g) is ndarray is type(x) else x.swapaxes(-1, -2) @ g
+    return dot_matrices(x.T, g) if type(g) is ndarray is type(x) else _times(x.swapaxes(-1, -2), g)
 
 
 def _matmul_x(g: Any, y: Any) -> Any:
@@ -96,7 +98,7 @@ def _matmul_x(g: Any, y: Any) -> Any:
     if y.ndim == 1:
         return g.reshape((*g.shape, 1)) * y if g.ndim else g * y
     if g.ndim < y.ndim:
-        return (y @ g.reshape((*g.shape, 1))).reshape(y.shape[:-1])
+        return _times(y, g.reshape((*g.shape, 1))).reshape(y.shape[:-1])
     return _times(g, y.swapaxes(-1, -2))
 
 
@@ -104,7 +106,7 @@ def _matmul_y(g: Any, x: Any) -> Any:
     if x.ndim == 1:
         return g * x if g.ndim == 0 else x.reshape((-1, 1)) * g.reshape((*g.shape[:-1], 1, g.shape[-1]))
     if g.ndim < x.ndim:
-        return (x.swapaxes(-1, -2) @ g.reshape((*g.shape, 1))).reshape((*x.shape[:-2], x.shape[-1]))
+        return _times(x.swapaxes(-1, -2), g.reshape((*g.shape, 1))).reshape((*x.shape[:-2], x.shape[-1]))
     return _times(x.swapaxes(-1, -2), g)
 
 
@@ -568,19 +570,19 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 def _linear_x(g: Any, y: Any) -> Any:
     if type(g) is ndarray is type(y) and y.ndim == 2:
         return dot_matrices(g, y) if g.ndim == 2 else g.dot(y) if g.ndim < 2 else multiply(g, y)
-    return g @ y if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
+    return _times(g, y) if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
 
 
 def _linear_weight(g: Any, x: Any) -> Any:
     if type(g) is not ndarray and g.ndim == x.ndim and _are_on_gpu(g, x):
         return kernels.on_gpu.weigh(g, x)
     if g.ndim == 2 == x.ndim:
-        return dot_matrices(g.T, x) if type(g) is ndarray is type(x) else g.swapaxes(0, 1) @ x
+        return dot_matrices(g.T, x) if type(g) is ndarray is type(x) else _times(g.swapaxes(0, 1), x)
     if g.ndim == 1 == x.ndim and type(g) is ndarray is type(x):
         return g[:, None].dot(x[None])
     rows = x.reshape((-1, x.shape[-1]))
     if g.ndim < x.ndim:  # the weight is a vector
-        return (g.reshape((1, -1)) @ rows).reshape((x.shape[-1],))
+        return _times(g.reshape((1, -1)), rows).reshape((x.shape[-1],))
     return _times(g.reshape((-1, g.shape[-1])).swapaxes(0, 1), rows)
 
 
