@@ -269,11 +269,17 @@ class Tracer(Observer):
         self.memories.add(tensor.array, value, origin=value)
         return tensor
 
+    def pattern(self, tensors: list[Any]) -> Any:
+        """Begin to note what is done to some tensors."""
+        return None if self.depth else Pattern(self, tensors)
+
     # --- writing lines ---
 
     def knows(self, value: Any) -> bool:
         """Return whether a bare array lies in memory that the program has computed."""
-        return isinstance(value, np.ndarray) and self.memories.find(value) is not None
+        if not hasattr(type(value), "strides") or isinstance(value, np.generic):
+            return False
+        return self.memories.find(value) is not None
 
     def operand(self, v: Any) -> Any:
         """Return what stands for an operand in a line: its value now, or itself if it is a number."""
@@ -474,6 +480,49 @@ class Tracer(Observer):
             if tensor is not None and id(tensor) not in allowed and _kept_by_program(tensor):
                 self.graph.escapes.append(made_by)
         self.made.clear()
+
+
+class Pattern:
+    """What a program does to some tensors, in place, and would do to others that lie as these do."""
+
+    def __init__(self, tracer: Tracer, tensors: list[Any]) -> None:
+        self.tracer, self.start = tracer, len(tracer.graph.lines)
+        self.before = [tracer.operand(t) for t in tensors]
+
+    def end(self, tensors: list[Any]) -> bool:
+        """Return whether all that has been done since is lines, and writes into some of the tensors as a whole."""
+        self.after = [self.tracer.operand(t) for t in tensors]
+        self.lines = self.tracer.graph.lines[self.start :]
+        return (
+            len(set(self.before)) == len(tensors)
+            and all(line.is_call for line in self.lines)
+            and self._whole(tensors)
+        )  # fmt: skip
+
+    def _whole(self, tensors: list[Any]) -> bool:
+        for tensor, old, new in zip(tensors, self.before, self.after, strict=True):
+            memory = self.tracer.memories.find(tensor.array)
+            if old is not new and (memory is None or memory.home != layout_of(tensor.array)):
+                return False
+        return True
+
+    def repeat(self, tensors: list[Any]) -> bool:
+        """Write down the same of other tensors; return whether that was possible. Nothing is computed."""
+        tracer = self.tracer
+        given = [tracer.operand(t) for t in tensors]
+        if len(set(given)) != len(given) or not self._whole(tensors):
+            return False
+        now: dict[Any, Value] = dict(zip(self.before, given, strict=True))
+        graph = tracer.graph
+        for line in self.lines:
+            operands = tuple(now.get(o, o) if isinstance(o, Value) else o for o in line.operands)
+            outputs = [graph.value(v) for v in line.outputs]
+            now.update(zip(line.outputs, outputs, strict=True))
+            graph.add(Line(line.op, operands, line.params, outputs, line.place, line.backward))
+        for tensor, old, new in zip(tensors, self.before, self.after, strict=True):
+            if old is not new:
+                tracer.assign(tensor.array, now[new])
+        return True
 
 
 _ONLY_HERE = 2  # references to an array that nobody but a `Memory` holds, the question itself among them

@@ -8,7 +8,8 @@ none is on, nobody looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import modes
@@ -73,6 +74,10 @@ class Observer:
         """Return a number that a program keeps somewhere and may change, such as a learning rate, or several."""
         return container[key] if self.inner is None else self.inner.number(container, key, often)
 
+    def pattern(self, tensors: list[Any]) -> Any:
+        """Begin to note what is done to some tensors, to be noted of others too; None where ops must be seen."""
+        return None
+
     def cut(self, x: TensorBase, out: Any, how: str) -> None:
         """Hear that `out` has the value of `x` but not its history, by `detach()` say."""
         if self.inner is not None:
@@ -107,6 +112,22 @@ def number(container: Any, key: Any, often: bool = True) -> Any:
     """
     watching = modes.local.observer if modes.unusual else None
     return container[key] if watching is None else watching.number(container, key, often)
+
+
+def pattern(tensors: list[Any]) -> Any:
+    """Return what notes how tensors are changed from now on, or None; see `compiler.capture.Pattern`."""
+    watching = modes.local.observer if modes.unusual else None
+    return None if watching is None else watching.pattern(tensors)
+
+
+@contextlib.contextmanager
+def unseen() -> Iterator[None]:
+    """Do what nobody shall see: it has been noted already."""
+    watching, modes.local.observer = modes.local.observer, None
+    try:
+        yield
+    finally:
+        modes.local.observer = watching
 
 
 def opaque(name: str, function: Callable[..., Any], *args: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from ..autograd.grad_mode import set_grad_enabled
 from ..core import modes
 from ..core.device import module_of
-from ..core.observation import lifting, number
+from ..core.observation import lifting, number, pattern, unseen
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
 from ..kernels import threads
@@ -114,26 +114,43 @@ class Elementwise(Optimizer):
         `read` has the options of the group too, as tensors those that a captured program reads on every run.
         """
         names = self._remembers(group)
+        patterns: dict[Any, Any] = {}
+        alike: list[tuple[Any, Any]] = []
         for p, grad in zip(params, grads):
             state = self.state[p] if names else {}
-            numbers = self._numbers(read, self._advance(state, p, {**group, "lr": read["lr"]}))
-            # Rules keep the values that they have seen, so these are not written: the next step gets new ones.
-            values = [grad, p.clone(), *(state[name].clone() for name in names)]
-            if p.is_complex():
-                values = [view_as_real(v) for v in values]
-            g, *kept = values
-            changed = self._update_for(group)(
-                kept[0], _adjusted(kept[0], g, group["maximize"], self._pull(read)), *kept[1:], *numbers
-            )
-            results = changed if isinstance(changed, tuple) else (changed,)
-            if p.is_complex():
-                results = tuple(view_as_complex(v) for v in results)
-            p.copy_(results[0])
-            if group["differentiable"] or isinstance(p.array, Payload):
-                state.update(zip(names, results[1:], strict=True))
-            else:  # captured: the next run finds its state in the same tensors
-                for name, value in zip(names, results[1:], strict=True):
-                    state[name].copy_(value)
+            touched = [p, grad, *(v for v in state.values() if isinstance(v, TensorBase))]
+            kind = None if group["differentiable"] or (names and not state) else _kind(touched, state)
+            if kind in patterns and patterns[kind].repeat(touched):
+                alike.append((p, grad))
+                continue
+            noted = None if kind is None else pattern(touched)
+            self._step_tensor(p, grad, state, group, read)
+            if noted is not None and noted.end(touched):
+                patterns[kind] = noted
+        if alike:  # written down already; now it is done
+            with unseen():
+                self._step_arrays([p for p, _ in alike], [grad for _, grad in alike], group)
+
+    def _step_tensor(self, p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], read: Any) -> None:
+        names = self._remembers(group)
+        numbers = self._numbers(read, self._advance(state, p, {**group, "lr": read["lr"]}))
+        # Rules keep the values that they have seen, so these are not written: the next step gets new ones.
+        values = [grad, p.clone(), *(state[name].clone() for name in names)]
+        if p.is_complex():
+            values = [view_as_real(v) for v in values]
+        g, *kept = values
+        changed = self._update_for(group)(
+            kept[0], _adjusted(kept[0], g, group["maximize"], self._pull(read)), *kept[1:], *numbers
+        )
+        results = changed if isinstance(changed, tuple) else (changed,)
+        if p.is_complex():
+            results = tuple(view_as_complex(v) for v in results)
+        p.copy_(results[0])
+        if group["differentiable"] or isinstance(p.array, Payload):
+            state.update(zip(names, results[1:], strict=True))
+        else:  # captured: the next run finds its state in the same tensors
+            for name, value in zip(names, results[1:], strict=True):
+                state[name].copy_(value)
 
     def _step_arrays(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         names, states, advance = self._remembers(group), self.state, self._advance
@@ -163,6 +180,15 @@ class Elementwise(Optimizer):
 def _seen_through(params: list[Any]) -> bool:
     """Return whether each op of the update must be a primitive: inside a transform, or while it is captured."""
     return lifting(False) is not False or any(isinstance(p.array, Payload) for p in params)
+
+
+def _kind(touched: list[Any], state: dict[str, Any]) -> Any:
+    """Return what parameters have in common that are updated by the same ops."""
+    arrays = [t.array for t in touched]
+    if any(isinstance(a, Payload) for a in arrays):
+        return None
+    plain = tuple((k, v) for k, v in state.items() if not isinstance(v, TensorBase))
+    return (*((a.shape, a.strides, a.dtype, type(a)) for a in arrays), repr(plain), tuple(state))
 
 
 def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
