@@ -182,6 +182,8 @@ def module_of(array: Any) -> Any:
     """Return the module (NumPy or CuPy) whose arrays `array` is one of."""
     found = _module_of.get(type(array))
     if found is None:
+        if hasattr(array, "level"):  # a payload: what is made for it must lie where its memory does
+            return _cupy() if of(array).type == "cuda" else np
         name = type(array).__module__.partition(".")[0]
         found = _cupy() if name == "cupy" else np
     return found

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import fused, provider
+from .gpu.host import through_host
 
 
 def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,14 +55,8 @@ def _function(name: str, module: str) -> Callable[..., Any]:
         ) from error
     if found is None:  # CuPy lacks some: one round trip through the host
         on_host = _function(name, "numpy")
-        return lambda *arrays: _through_host(on_host, arrays)
+        return through_host(f"special.{name}")(on_host)
     return found  # type: ignore[no-any-return]
-
-
-def _through_host(function: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
-    import cupy  # type: ignore[import-not-found, unused-ignore]
-
-    return cupy.asarray(function(*(a.get() if hasattr(a, "get") else a for a in arrays)))
 
 
 def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
@@ -82,9 +77,9 @@ def special(name: str, part: int | None = None) -> Callable[..., Any]:
     """
 
     def kernel(*arrays: Any) -> Any:
-        first = next(a for a in arrays if hasattr(a, "dtype") and a.dtype.kind not in "biu")
-        dtype = first.dtype
-        function = _function(name, "numpy" if isinstance(first, np.ndarray | np.generic) else "cupy")
+        dtype = next(a.dtype for a in arrays if hasattr(a, "dtype") and a.dtype.kind not in "biu")
+        on_gpu = any(hasattr(a, "dtype") and not isinstance(a, np.ndarray | np.generic) for a in arrays)
+        function = _function(name, "cupy" if on_gpu else "numpy")
         if dtype.itemsize == 2:
             arrays = tuple(a.astype(np.float32) if getattr(a, "dtype", None) == dtype else a for a in arrays)
         out = function(*arrays) if part is None else function(*arrays)[part]

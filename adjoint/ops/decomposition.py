@@ -20,12 +20,14 @@ from ..core.observation import note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..errors import LinAlgError
+from ..kernels.gpu.host import through_host
 from .arguments import dtype_of
 from .arrange import tril_p, triu_p
 from .contraction import matmul
 from .convert import concrete
 from .create import finish, into
 from .linalg import (
+    algebra,
     aligned,
     check_matrices,
     check_same_dtype,
@@ -74,10 +76,9 @@ def _differences(x: Any) -> Any:
 
 
 def _cholesky(x: Any, upper: Any, check: Any) -> Any:
-    xp = module_of(x)
     x = x.swapaxes(-1, -2).conj() if upper else x
     try:
-        lower = xp.linalg.cholesky(x)
+        lower = algebra(x).cholesky(x)
     except np.linalg.LinAlgError:
         if check:
             raise _not_definite(x) from None
@@ -85,6 +86,7 @@ def _cholesky(x: Any, upper: Any, check: Any) -> Any:
     return lower.swapaxes(-1, -2).conj() if upper else lower
 
 
+@through_host("linalg.cholesky_ex")
 def _each_cholesky(x: Any) -> Any:
     """Return the factors, those of matrices that have none filled with NaN."""
     out = np.full(x.shape, np.nan, x.dtype)
@@ -97,7 +99,7 @@ def _each_cholesky(x: Any) -> Any:
 
 
 def _not_definite(x: Any) -> LinAlgError:
-    order = _bad_minors(x, False).reshape(-1)
+    order = np.asarray(_bad_minors(x, False).tolist()).reshape(-1)
     i = int(np.flatnonzero(order)[0]) if order.any() else 0
     where = f"(Batch element {i}): " if x.ndim > 2 else ""
     return LinAlgError(
@@ -106,6 +108,7 @@ def _not_definite(x: Any) -> LinAlgError:
     )
 
 
+@through_host("linalg.cholesky_ex")
 def _bad_minors(x: Any, upper: Any) -> Any:
     """Return the order of the first leading minor of each matrix that is not positive-definite, else 0."""
     n = x.shape[-1]
@@ -222,7 +225,7 @@ def _qr(x: Any, mode: Any) -> Any:
         k = m if mode == "complete" else min(m, n)
         q = xp.broadcast_to(xp.eye(m, k, dtype=x.dtype), (*x.shape[:-2], m, k)).copy()
         return q, xp.zeros((*x.shape[:-2], k, n), x.dtype)
-    q, r = xp.linalg.qr(x, mode)
+    q, r = algebra(x).qr(x, mode)
     return q, r
 
 
@@ -273,7 +276,7 @@ def _no_derivative(name: str) -> Any:
 
 
 qr_r_p = parametric(
-    lambda x: module_of(x).linalg.qr(x, "r") if x.size else _qr(x, "reduced")[1],
+    lambda x: algebra(x).qr(x, "r") if x.size else _qr(x, "reduced")[1],
     x=_no_derivative(
         "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
         "linalg.qr(A, mode='reduced') if you are going to require gradients."
@@ -306,9 +309,14 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """Factor matrices into reflections and an upper triangle, as LAPACK keeps them."""
     check_matrices(input, "torch.geqrf", "input")
     note_read("geqrf", input)
-    a = input.array
-    h, tau = np.linalg.qr(np.asarray(a), "raw")
-    return outs(return_types.geqrf, (finish(np.ascontiguousarray(h.swapaxes(-1, -2))), finish(tau)), out)
+    h, tau = _reflections(input.array)
+    return outs(return_types.geqrf, (finish(h), finish(tau)), out)
+
+
+@through_host("geqrf")
+def _reflections(a: Any) -> tuple[Any, Any]:
+    h, tau = np.linalg.qr(a, "raw")
+    return np.ascontiguousarray(h.swapaxes(-1, -2)), tau
 
 
 def householder_product(input: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
@@ -382,7 +390,7 @@ def _svd(x: Any, full: Any) -> Any:
         right = xp.broadcast_to(xp.eye(n if full else k, n, dtype=x.dtype), (*lead, n if full else k, n)).copy()
         return left, xp.zeros((*lead, k), real), right
     try:
-        u, s, v = xp.linalg.svd(x, full_matrices=full)
+        u, s, v = algebra(x).svd(x, full_matrices=full)
     except np.linalg.LinAlgError:
         raise _not_converged("svd", x) from None
     if not bool(xp.isfinite(s).all()) and not bool(xp.isfinite(x).all()):
@@ -391,7 +399,7 @@ def _svd(x: Any, full: Any) -> Any:
 
 
 def _not_converged(name: str, x: Any) -> LinAlgError:
-    if not bool(np.isfinite(np.asarray(x)).all()):
+    if not bool(np.isfinite(x).all()):
         return LinAlgError(
             f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values."
         )
@@ -468,7 +476,7 @@ def _svdvals(x: Any) -> Any:
     if x.size == 0:
         return _svd(x, False)[1]
     try:
-        return module_of(x).linalg.svd(x, compute_uv=False)
+        return algebra(x).svd(x, compute_uv=False)
     except np.linalg.LinAlgError:
         raise _not_converged("svd", x) from None
 
@@ -491,7 +499,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Any = None) -> Tensor:
 def _eigh(x: Any, uplo: Any) -> Any:
     xp = module_of(x)
     try:
-        values, vectors = xp.linalg.eigh(x, uplo)
+        values, vectors = algebra(x).eigh(x, uplo)
     except np.linalg.LinAlgError:
         if bool(xp.isfinite(x).all()):
             raise LinAlgError(
@@ -791,16 +799,20 @@ def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool 
     """Factor symmetric (or Hermitian) matrices, definite or not; tells where that failed."""
     check_square(input, "torch.linalg.ldl_factor_ex")
     note_read("ldl_factor", input)
-    a = input.detach().array
+    packed, pivots, info = _ldl(input.detach().array, hermitian)
+    if check_errors and info.any():
+        raise RuntimeError(f"torch.linalg.ldl_factor_ex: D[{info.max()},{info.max()}] is zero")
+    return outs(return_types.linalg_ldl_factor_ex, (finish(packed), finish(pivots), finish(info)), out)
+
+
+@through_host("linalg.ldl_factor")
+def _ldl(a: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     factor = _sytrf(a, hermitian)
     packed, pivots, info = a.copy(), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
     for i in np.ndindex(a.shape[:-2]):
         if a.shape[-1]:
             packed[i], pivots[i], info[i] = factor(a[i], lower=1)
-    if check_errors and info.any():
-        raise RuntimeError(f"torch.linalg.ldl_factor_ex: D[{info.max()},{info.max()}] is zero")
-    found = finish(np.tril(packed)), finish(pivots), finish(info)
-    return outs(return_types.linalg_ldl_factor_ex, found, out)
+    return np.tril(packed), pivots, info
 
 
 @looped
@@ -816,19 +828,23 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     check_square(LD, "torch.linalg.ldl_solve", "LD")
     check_matrices(B, "torch.linalg.ldl_solve", "B")
     note_read("ldl_solve", LD, pivots, B)
+    return into(out, finish(_ldl_solve(LD.array, pivots.array, B.array, hermitian)))
+
+
+@through_host("linalg.ldl_solve")
+def _ldl_solve(ld: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     try:
         from scipy.linalg.lapack import get_lapack_funcs
     except ImportError:
         raise RuntimeError("linalg.ldl_solve needs SciPy: pip install adjoint[math]") from None
-    ld, b = LD.array, B.array
     name = "hetrs" if hermitian and ld.dtype.kind == "c" else "sytrs"
     (solver,) = get_lapack_funcs((name,), (ld,))
     lead = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
     factors, pivs, sides = (
-        np.broadcast_to(v, (*lead, *v.shape[v.ndim - k :])) for v, k in ((ld, 2), (pivots.array, 1), (b, 2))
+        np.broadcast_to(v, (*lead, *v.shape[v.ndim - k :])) for v, k in ((ld, 2), (pivots, 1), (b, 2))
     )
     found = np.zeros(sides.shape, b.dtype)
     for i in np.ndindex(lead):
         if found.size:
             found[i] = solver(factors[i], pivs[i], sides[i], lower=1)[0]
-    return into(out, finish(found))
+    return found

@@ -524,7 +524,8 @@ def _dtype_of(x: Any) -> Any:
 
 def _full_like(shaped: Any, typed: Any, value: Any) -> Any:
     """Return an array of one value, with the shape of one value and the dtype of another."""
-    return np.full(shaped.shape, value, _dtype_of(typed))
+    inner = shaped.array if isinstance(shaped, TensorBase) else shaped
+    return module_of(inner).full(shaped.shape, value, _dtype_of(typed))
 
 
 def _scatter_reduce_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:

@@ -83,6 +83,15 @@ def eye_like(x: Tensor, n: int, m: int | None = None) -> Tensor:
     return finish(module_of(a).eye(n, m, dtype=a.dtype))
 
 
+def algebra(x: Any) -> Any:
+    """Return the module of linear algebra for an array: each raises where a matrix has no answer."""
+    if module_of(x) is np:
+        return np.linalg
+    from ..kernels.gpu import algebra as on_gpu  # imports CuPy
+
+    return on_gpu
+
+
 def check_floating(x: Tensor, name: str, low: bool = False) -> None:
     """Raise unless `x` holds floating or complex numbers that LAPACK computes with."""
     d = x.array.dtype
@@ -208,12 +217,11 @@ def _each(kernel: Any, a: Any, *rest: Any) -> Any:
 
 
 def _inv(x: Any, check: Any) -> Any:
-    xp = module_of(x)
     try:
-        return xp.linalg.inv(x)
+        return algebra(x).inv(x)
     except np.linalg.LinAlgError:
         if not check:
-            return _each(xp.linalg.inv, x)
+            return _each(algebra(x).inv, x)
     raise singular(
         x,
         "linalg.inv: {where}The diagonal element {order} is zero, the inversion could not be completed "
@@ -263,12 +271,11 @@ _SINGULAR = "torch.linalg.solve: {where}The solver failed because the input matr
 
 
 def _solve(a: Any, b: Any, check: Any) -> Any:
-    xp = module_of(a)
     try:
-        return xp.linalg.solve(a, b)
+        return algebra(a).solve(a, b)
     except np.linalg.LinAlgError:
         if not check:
-            return _each(xp.linalg.solve, a, b)
+            return _each(algebra(a).solve, a, b)
     raise singular(a, _SINGULAR)
 
 
@@ -367,7 +374,7 @@ def _substitute_block(xp: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
     if unit:
         a = a + xp.eye(n, dtype=a.dtype)
     try:
-        return xp.linalg.solve(a, b)
+        return algebra(a).solve(a, b)
     except np.linalg.LinAlgError:
         pass  # a zero on the diagonal: divide by it, as LAPACK does
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -443,19 +450,19 @@ def solve_triangular(
 
 
 def _det(x: Any) -> Any:
-    return module_of(x).linalg.det(x)
+    return algebra(x).det(x)
 
 
 def _cofactors(x: Any) -> Any:
     """Return the derivatives of the determinant: also where that is 0, and there is no inverse."""
     xp = module_of(x)
     try:
-        return xp.linalg.det(x)[..., None, None] * mT(xp.linalg.inv(x))
+        return algebra(x).det(x)[..., None, None] * mT(algebra(x).inv(x))
     except np.linalg.LinAlgError:
-        u, s, v = xp.linalg.svd(x)
+        u, s, v = algebra(x).svd(x)
         n = s.shape[-1]
         without = xp.where(xp.eye(n, dtype=bool), 1, s[..., None, :]).prod(axis=-1)  # of all but one
-        turn = xp.linalg.det(u) * xp.linalg.det(v)
+        turn = algebra(x).det(u) * algebra(x).det(v)
         return turn[..., None, None] * ((u.conj() * without[..., None, :]) @ v.conj())
 
 
@@ -496,7 +503,7 @@ def det(A: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _slogdet(x: Any) -> Any:
-    sign, size = module_of(x).linalg.slogdet(x)
+    sign, size = algebra(x).slogdet(x)
     return sign, size
 
 
@@ -550,7 +557,7 @@ def _matrix_exp(x: Any) -> Any:
     a6 = a4 @ a2
     odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
     even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
-    out = xp.linalg.solve(even - odd, even + odd)
+    out = algebra(x).solve(even - odd, even + odd)
     for step in range(int(halvings.max())):
         more = halvings > step
         out[more] = out[more] @ out[more]
@@ -571,7 +578,8 @@ def _derivative_of_exp(x: Any, t: Any) -> Any:
 def _size(x: Any) -> Any:
     """Return a power of 2 as large as the largest element of each matrix, 1 for zeros."""
     xp = module_of(x)
-    largest = np.abs(x).max(axis=(-2, -1), keepdims=True, initial=0)
+    size = np.abs(x)
+    largest = size.max(axis=(-2, -1), keepdims=True) if x.size else xp.zeros((*x.shape[:-2], 1, 1), size.dtype)
     good = xp.isfinite(largest) & (largest > 0)
     return xp.where(good, 2.0 ** xp.ceil(xp.log2(xp.where(good, largest, 1))), 1).astype(largest.dtype)
 
@@ -628,10 +636,10 @@ def _pinv(x: Any, cutoff: Any, hermitian: Any) -> Any:
     if x.size == 0:
         return xp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
     if hermitian:
-        s, u = xp.linalg.eigh(x)
+        s, u = algebra(x).eigh(x)
         v = u.swapaxes(-1, -2).conj()
     else:
-        u, s, v = xp.linalg.svd(x, full_matrices=False)
+        u, s, v = algebra(x).svd(x, full_matrices=False)
     size = np.abs(s)
     keep = size > cutoff(size)
     inverse = xp.where(keep, 1 / xp.where(keep, s, 1), 0)
@@ -752,7 +760,7 @@ def _rank(x: Any, cutoff: Any, hermitian: Any) -> Any:
     xp = module_of(x)
     if min(x.shape[-2:]) == 0:
         return xp.zeros(x.shape[:-2], np.int64)
-    size = np.abs(xp.linalg.eigvalsh(x)) if hermitian else xp.linalg.svd(x, compute_uv=False)
+    size = np.abs(algebra(x).eigvalsh(x)) if hermitian else algebra(x).svd(x, compute_uv=False)
     return (size > cutoff(size)).sum(axis=-1)
 
 

@@ -142,7 +142,7 @@ def topk(
     if not 0 <= k <= length:
         raise RuntimeError(f"selected index k out of range: {k} of {length} elements along dim {dim}")
     if input.array.ndim == 0:
-        found: Any = reshape(input, 1), wrap(np.zeros(1, np.int64))
+        found: Any = reshape(input, 1), wrap(module_of(input.array).zeros(1, np.int64))
         found = tuple(reshape(f, ()).clone() for f in found) if k else tuple(f[:0].clone() for f in found)
     else:
         order = best_p(input, axis, int(k), bool(largest))
@@ -235,7 +235,8 @@ def searchsorted(
     if sorter is not None:
         sorted_sequence = gather_p(sorted_sequence, sorter, sorter.array.ndim - 1)
     have = sorted_sequence.array.shape
-    value = input if isinstance(input, TensorBase) else wrap(np.array(input, sorted_sequence.array.dtype))
+    kind = sorted_sequence.array.dtype
+    value = input if isinstance(input, TensorBase) else wrap(module_of(sorted_sequence.array).full((), input, kind))
     want = value.array.shape
     if len(have) != 1 and (len(have) != len(want) or have[:-1] != want[:-1]):
         raise RuntimeError(
@@ -377,7 +378,7 @@ def _rows(array: Any) -> Any:
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Any = None) -> Tensor:
     """Return the first `size` rows of `nonzero`, filled up where there are fewer."""
     found = nonzero(input).array[:size]
-    rows = np.full((size, input.array.ndim), fill_value, np.int64)
+    rows = module_of(found).full((size, input.array.ndim), fill_value, np.int64)
     rows[: len(found)] = found
     return into(out, wrap(rows))
 

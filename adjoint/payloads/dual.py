@@ -5,9 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import numpy as np
-
 from ..core import modes
+from ..core.device import module_of
 from ..core.nodes import differentiable
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
@@ -171,7 +170,7 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
     result = op.call(*leaves, *params)
     outs = result if op.outputs else (result,)
     live = [o for o in outs if o.node is not None]
-    seeds = [wrap(np.zeros(o.array.shape, o.array.dtype)) for o in live]
+    seeds = [wrap(module_of(o.array).zeros(o.array.shape, o.array.dtype)) for o in live]
     for seed in seeds:
         create.require_grad(seed)
     wanted = [edge_of(v) for v, t in zip(leaves, tangents, strict=True) if t is not None]
