@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -259,17 +260,29 @@ def _linalg(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
 
     def quiet(*args: Any, **kwargs: Any) -> Any:
         a = args[0]
+        if name == "solve" and args[1].ndim > 1 and a.shape[:-1] != args[1].shape[:-1]:
+            raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
         if getattr(a, "dtype", None) == BF16 or getattr(a, "dtype", None) == np.float16:
             raise TypeError(f"Dtype must be float32, float64, complex64 or complex128, not {a.dtype}")
         try:
             return compute(*args, **kwargs)
         except np.linalg.LinAlgError as error:
-            if "square" in str(error) or "dimensional" in str(error) or name not in ("inv", "solve", "cholesky"):
+            if runtime.state.raising or "square" in str(error) or "dimensional" in str(error) or name not in ("inv", "solve", "cholesky"):
                 raise
             like = args[-1] if name == "solve" else a
             return np.full(np.broadcast_shapes(like.shape[:-2], a.shape[:-2]) + like.shape[-2:], np.nan, like.dtype)
 
     return quiet
+
+
+@contextlib.contextmanager
+def errstate(*, linalg: Any = None, **_: Any) -> Iterator[None]:
+    """Raise inside where a matrix has no answer."""
+    before, runtime.state.raising = runtime.state.raising, linalg == "raise"
+    try:
+        yield
+    finally:
+        runtime.state.raising = before
 
 
 def _numpy_twin(module: str, name: str) -> Any:

@@ -150,6 +150,7 @@ class _State(threading.local):
         self.allocators: list[Any] = [_pool.malloc]
         self.streams: list[Stream] = []
         self.capture: Capture | None = None
+        self.raising = False  # where a matrix has no answer
 
 
 def alloc(size: int) -> MemoryPointer:
