@@ -1,0 +1,38 @@
+"""Linear algebra on a GPU: CuPy's functions, which raise here where a matrix has no answer, as NumPy's do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+
+__all__ = ["cholesky", "det", "eig", "eigh", "eigvalsh", "inv", "qr", "slogdet", "solve", "svd"]
+
+
+def _checked(name: str) -> Any:
+    function = getattr(cupy.linalg, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        # CuPy would return whatever cuSOLVER left behind: to look costs one wait for the GPU.
+        with cupyx.errstate(linalg="raise"):
+            return function(*args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+cholesky, det, eig, eigh, eigvalsh, inv, qr, slogdet, svd, _solve = map(
+    _checked, ("cholesky", "det", "eig", "eigh", "eigvalsh", "inv", "qr", "slogdet", "svd", "solve")
+)
+
+
+def solve(a: Any, b: Any) -> Any:
+    """Solve linear systems; CuPy does not broadcast batches of them."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if a.shape[:-2] != lead:
+        a = cupy.broadcast_to(a, (*lead, *a.shape[-2:]))
+    if b.shape[:-2] != lead:
+        b = cupy.broadcast_to(b, (*lead, *b.shape[-2:]))
+    return _solve(a, b)
