@@ -137,6 +137,14 @@ def loops(op: str, x: Any, size: int | None = None) -> Any:
     return choice.loops or None
 
 
+def gpu(x: Any) -> Any:
+    """Return the kernels of the GPU that `x` lies on, a package with a module for each family; else None."""
+    return gpus.get(type(x))
+
+
+gpus: dict[type, Any] = {}  # by the class of arrays; empty until a tensor is put on a GPU
+
+
 def compiles() -> bool:
     """Return whether loops can be compiled here."""
     return importlib.util.find_spec("numba") is not None

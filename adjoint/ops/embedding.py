@@ -16,9 +16,10 @@ from ..core.nodes import wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
+from ..kernels import provider
 from .compare import eq_p
 from .gather import check_index, check_rows
-from .index import add_rows, index_p
+from .index import add_rows, index_p, taken
 from .piecewise import where_p
 from .shape import cast_p, reshape_p
 
@@ -31,7 +32,7 @@ def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
         if i.ndim == 0 and 0 <= (number := i.item()) < len(x):
             return x[number].copy()
         check_rows(i, x.shape[0])
-    return x.take(i, axis=0)
+    return taken(x, i, 0)
 
 
 def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:
@@ -44,6 +45,12 @@ def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> 
     width = x.shape[i.ndim :]
     numbers = i.reshape(-1)
     values = x.reshape(numbers.size, *width)
+    gpu = provider.gpu(x)
+    if gpu is not None and not by_frequency:
+        rest = () if padding < 0 else (padding,)
+        out = gpu.gathering.summed(values, numbers, (rows, *width), 0, False, *rest)
+        if out is not None:
+            return out
     if by_frequency:
         counts = xp.bincount(numbers, minlength=rows)
         values = values / counts[numbers].astype(x.dtype).reshape(-1, *(1,) * len(width))

@@ -12,6 +12,7 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.recorders import Primitive, nary
+from ..kernels import provider
 from ..kernels.softmax import logsumexp, weighted
 from .arguments import dtype_of
 from .contraction import linear
@@ -19,7 +20,7 @@ from .elementwise import mul_p
 from .gather import gather_p
 from .loss import MEAN, NONE, SUM, reduction_of
 from .piecewise import where_p
-from .reduce import _sum, log_softmax_p, softmax_p, sum_p, title_of
+from .reduce import _log_softmax, _sum, both_on_gpu, log_softmax_p, softmax_p, sum_p, title_of
 from .shape import cast_p, expand_p, reshape_p
 
 ndarray = np.ndarray
@@ -145,7 +146,7 @@ nll_back_p: Primitive = nary(
 class Logs:
     """Where a kernel leaves the logarithm of each row's sum of exponentials, and which rows do not count.
 
-    `at` are the places of the labels in the flattened rows, if all rows count.
+    `at` are the places of the labels in the flattened rows, if all rows count. On a GPU `skip` is how many rows count.
     """
 
     __slots__ = ("at", "skip", "values")
@@ -158,6 +159,13 @@ class Logs:
 
 def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
     count, classes = x.shape
+    if (gpu := provider.gpu(x)) is not None:
+        found = gpu.rows.cross_entropy(x, target.astype(np.int64, copy=False), ignored, reduction)
+        if found is None:
+            return _nll(_log_softmax(x, 1), target, ignored, reduction)
+        if logs is not None:
+            logs.values, logs.skip = found[1:]
+        return found[0]
     sums = logsumexp(x)
     skip = at = None
     if not 0 <= ignored < classes and count and _within(target, classes):
@@ -192,6 +200,9 @@ def _left(count: int, skip: Any) -> int:
 
 
 def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
+    if (gpu := both_on_gpu(g, x)) is not None and logs is not None and logs.values is not None:
+        labels = target.astype(np.int64, copy=False)
+        return gpu.rows.cross_entropy_back(g, x, labels, ignored, logs.values, logs.skip)
     if type(g) is not ndarray or type(x) is not ndarray or logs is None or logs.values is None:
         back = nll_back_p(g, target, x.shape, ignored, reduction)
         return back - softmax_p(x, 1) * sum_p(back, (1,), True)
@@ -328,8 +339,7 @@ def cross_entropy(
         and not label_smoothing
         and a.ndim == 2
         and a.shape[1]
-        and a.dtype in _FULL
-        and type(a) is ndarray
+        and ((type(a) is ndarray and a.dtype in _FULL) or provider.gpu(a) is not None)
     ):
         return cross_entropy_p(input, target, ignore_index, code, Logs())
     logs = log_softmax_p(input, axis)

@@ -14,10 +14,11 @@ from ..core.dtypes import of
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
+from ..kernels import provider
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
 from .gather import gather_p, ungathered
-from .reduce import f32, is_half, kept, kept_shape, shifted, sum_p, title_of
+from .reduce import f32, is_half, kept, kept_shape, on_gpu, shifted, sum_p, title_of
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
 
@@ -63,11 +64,17 @@ _minimum: Any = np.minimum.reduce
 
 
 def _amax(x: Any, axes: Any, keepdims: Any) -> Any:
-    return _maximum(x, axes, None, None, keepdims) if type(x) is ndarray else x.max(axis=axes, keepdims=keepdims)
+    if type(x) is ndarray:
+        return _maximum(x, axes, None, None, keepdims)
+    found = on_gpu(x, axes, keepdims, "amax")
+    return x.max(axis=axes, keepdims=keepdims) if found is None else found
 
 
 def _amin(x: Any, axes: Any, keepdims: Any) -> Any:
-    return _minimum(x, axes, None, None, keepdims) if type(x) is ndarray else x.min(axis=axes, keepdims=keepdims)
+    if type(x) is ndarray:
+        return _minimum(x, axes, None, None, keepdims)
+    found = on_gpu(x, axes, keepdims, "amin")
+    return x.min(axis=axes, keepdims=keepdims) if found is None else found
 
 
 def _share(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
@@ -172,13 +179,21 @@ def aminmax(
 def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.dtype.kind == "f":
         return _maximum(x, axis, None, None, keepdims), x.argmax(axis, None, keepdims=keepdims)
-    return x.max(axis=axis, keepdims=keepdims), _argmax(x, axis, keepdims)
+    found = _extreme_on_gpu(x, axis, keepdims, True)
+    return (x.max(axis=axis, keepdims=keepdims), _argmax(x, axis, keepdims)) if found is None else found
 
 
 def _min_dim(x: Any, axis: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.dtype.kind == "f":
         return _minimum(x, axis, None, None, keepdims), x.argmin(axis, None, keepdims=keepdims)
-    return x.min(axis=axis, keepdims=keepdims), _argmin(x, axis, keepdims)
+    found = _extreme_on_gpu(x, axis, keepdims, False)
+    return (x.min(axis=axis, keepdims=keepdims), _argmin(x, axis, keepdims)) if found is None else found
+
+
+def _extreme_on_gpu(x: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
+    """Return values and places of floats on a GPU; None where `x` is none of those."""
+    gpu = None if type(x) is ndarray or axis is None else provider.gpu(x)
+    return None if gpu is None else gpu.reductions.extreme(x, axis, keepdims, largest)
 
 
 def _chosen_x(g: Any, x_shape: Any, out: Any, axis: Any, keepdims: Any) -> Any:
@@ -295,10 +310,14 @@ def _extremes(
 
 
 def _argmax(x: Any, axis: Any, keepdims: Any) -> Any:
+    if (found := _extreme_on_gpu(x, axis, keepdims, True)) is not None:
+        return found[1]
     return (x.astype(f32) if is_half(x.dtype) else x).argmax(axis=axis, keepdims=keepdims)
 
 
 def _argmin(x: Any, axis: Any, keepdims: Any) -> Any:
+    if (found := _extreme_on_gpu(x, axis, keepdims, False)) is not None:
+        return found[1]
     return (x.astype(f32) if is_half(x.dtype) else x).argmin(axis=axis, keepdims=keepdims)
 
 

@@ -19,9 +19,10 @@ from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
+from ..kernels import provider
 from .arguments import dim_in, either, missing, require_tensor
 from .create import apart, into
-from .index import add_rows, beside, index_p, place_p, slice_p, unindex_p
+from .index import add_rows, beside, index_p, place_p, slice_p, taken, unindex_p
 from .looping import looped_for
 from .piecewise import where_p
 from .shape import broadcast_tensors, cast_p, clone_p, expand_p, reshape, reshape_p
@@ -101,10 +102,28 @@ def _gather(x: Any, i: Any, axis: Any) -> Any:
     if x.ndim <= 1 or (type(x) is ndarray and x.flags.c_contiguous):
         return _gather_known(x, i, axis)
     part = x[tuple(_ALL if d == axis else slice(0, n) for d, n in enumerate(i.shape))]
-    return module_of(x).take_along_axis(part, i, axis)
+    return _taken_along(part, i, axis)
+
+
+def _taken_along(x: Any, i: Any, axis: Any) -> Any:
+    gpu = None if type(x) is ndarray else provider.gpu(x)
+    found = None if gpu is None else gpu.gathering.gather(x, i, axis)
+    return module_of(x).take_along_axis(x, i, axis) if found is None else found
+
+
+def _ungathered_on_gpu(x: Any, i: Any, shape: Any, axis: Any) -> Any:
+    """Return the gradient of `gather` on a GPU; None where CuPy must add it up."""
+    gpu = provider.gpu(x)
+    if gpu is None or not shape or i.shape[:axis] != shape[:axis] or i.shape[axis + 1 :] != shape[axis + 1 :]:
+        return None
+    if i.shape[axis] == 1:  # one place each: nothing meets
+        return gpu.reductions.place_back(x, i, shape, axis)
+    return gpu.gathering.summed(x.reshape(i.shape), i, shape, axis, True)
 
 
 def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
+    if type(x) is not ndarray and (found := _ungathered_on_gpu(x, i, shape, axis)) is not None:
+        return found
     xp = module_of(x)
     out = xp.zeros(shape, x.dtype)
     if shape and i.shape[axis] == 1 and i.shape[:axis] == shape[:axis] and i.shape[axis + 1 :] == shape[axis + 1 :]:
@@ -124,6 +143,10 @@ def _add_along(x: Any, y: Any, i: Any, axis: Any) -> None:
     if i.size > _MANY and type(x) is ndarray:
         _check_range(i, x.shape[axis], axis)
         if gathering_kernels.added(x, i, y, axis):
+            return
+    if (gpu := provider.gpu(x)) is not None and getattr(y, "shape", None) == i.shape and i.ndim:
+        others = (*x.shape[:axis], *x.shape[axis + 1 :]) == (*i.shape[:axis], *i.shape[axis + 1 :])
+        if others and gpu.gathering.add_at(x, i, y, axis, True):
             return
     at = _flat(x.shape, i, axis)
     flat = x.reshape(-1)
@@ -153,7 +176,7 @@ def _gather_known(x: Any, i: Any, axis: Any) -> Any:
     if type(x) is ndarray and x.flags.c_contiguous:
         found = gathering_kernels.gathered(x, i, axis) if i.size > _MANY else None
         return x.reshape(-1).take(_flat(x.shape, i, axis, checked=True)) if found is None else found
-    return module_of(x).take_along_axis(x, i, axis)
+    return _taken_along(x, i, axis)
 
 
 def ungathered(g: Any, i: Any, x_shape: Any, axis: Any) -> Any:
@@ -597,7 +620,7 @@ def scatter_reduce_(
 def _index_select(x: Any, i: Any, axis: Any) -> Any:
     if type(i) is ndarray:
         check_rows(i, x.shape[axis] if x.ndim else 1)
-    return (x if x.ndim else x.reshape(1)).take(beside(x, i).reshape(-1), axis=axis)
+    return taken(x if x.ndim else x.reshape(1), beside(x, i).reshape(-1), axis)
 
 
 def _filling(y: Any, x: Any, i: Any, axis: Any) -> Any:

@@ -25,6 +25,7 @@ from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
+from ..kernels import provider
 from ..kernels.gathering import added_rows
 from . import create
 from .convert import copy_, host
@@ -84,6 +85,10 @@ select_p: Primitive = parametric(
 
 
 def _place(x: Any, shape: Any, index: Any) -> Any:
+    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
+        placed = gpu.copies.place(x, shape, index)
+        if placed is not None:
+            return placed
     out = module_of(x).zeros(shape, x.dtype)
     out[index] = x
     return out
@@ -151,13 +156,22 @@ def _index(xs: Any, spec: Any) -> Any:
     indexes = tuple([beside(x, i) for i in xs[1:]])
     try:
         if len(indexes) == 1 and indexes[0].dtype != bool:
-            return x.take(indexes[0], axis=spec.index(0))
+            return taken(x, indexes[0], spec.index(0))
         out = x[_numpy_index(indexes, spec)]
     except IndexError as error:
         raise _bounds_error(error) from None
     if type(out) is ndarray and not out.flags.c_contiguous:
         out = out.copy()
     return out
+
+
+def taken(x: Any, i: Any, axis: int) -> Any:
+    """Return the parts of an array along an axis that an index names."""
+    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
+        found = gpu.gathering.take_rows(x, i, axis)
+        if found is not None:
+            return found
+    return x.take(i, axis=axis)
 
 
 def _bounds_error(error: IndexError) -> IndexError:
@@ -256,6 +270,10 @@ def add_at(out: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], x: Any) ->
     if len(indexes) == 1 and indexes[0].dtype == bool:
         out[_numpy_index(indexes, spec)] += x
         return
+    gpu = provider.gpu(out) if len(indexes) == 1 else None
+    if gpu is not None and x.ndim and x.size == _picked_size(out, indexes[0], spec):
+        if gpu.gathering.add_at(out, indexes[0], x, spec.index(0), False):
+            return
     if xp is not np or any(i.dtype == bool for i in indexes):
         xp.add.at(out, _numpy_index(indexes, spec), x)
         return
@@ -279,6 +297,12 @@ def add_at(out: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], x: Any) ->
     add_rows(rows, row.reshape(-1), values)
     if not np.may_share_memory(rows, out):
         front[...] = rows.reshape(front.shape)
+
+
+def _picked_size(x: Any, index: Any, spec: tuple[int, ...]) -> int:
+    """Return how many elements one index tensor picks."""
+    size = x.shape[spec.index(0)]
+    return int(x.size // size * index.size) if size else 0
 
 
 def _wrapped(index: Any, size: int, dim: int) -> Any:

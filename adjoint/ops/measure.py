@@ -17,7 +17,7 @@ from .create import finish, into
 from .elementwise import sub_p
 from .piecewise import abs_p, sgn_p, sign_of, where_p
 from .power import power_p
-from .reduce import _sum, as_given, f32, is_half, kept, shifted, sum_p, title_of
+from .reduce import _sum, as_given, both_on_gpu, f32, is_half, kept, on_gpu, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
 Dims = Any
@@ -33,8 +33,13 @@ inf = math.inf
 # --- Norms of vectors ---------------------------------------------------------------------------------------
 
 
+_ON_GPU = {2: "length", 1: "size"}
+
+
 def _vector_norm(x: Any, p: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
+    if p in _ON_GPU and (found := on_gpu(x, axes, keepdims, _ON_GPU[p])) is not None:
+        return found
     if is_half(d):
         return _vector_norm(x.astype(f32), p, axes, keepdims).astype(d)
     if p == 2:
@@ -57,6 +62,10 @@ def _vector_norm(x: Any, p: Any, axes: Any, keepdims: Any) -> Any:
 
 def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> Any:
     """Return the gradient of a norm: 0 where that is not defined."""
+    if p == 2 and (gpu := both_on_gpu(g, x)) is not None:
+        found = gpu.reductions.length_back(g, x, out, axes)
+        if found is not None:
+            return found
     g, out = kept(g, x.ndim, axes, keepdims), kept(out, x.ndim, axes, keepdims)
     if p == 0:
         return x * 0

@@ -22,14 +22,14 @@ from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import nary
 from ..core.tensor import TensorBase, note_write
-from ..kernels import norms
+from ..kernels import norms, provider
 from ..kernels.softmax import LARGE
 from .arguments import either
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sub_p
 from .measure import vector_norm
 from .piecewise import clamp_min
-from .reduce import count_of, is_half, mean_p, shifted, title_of
+from .reduce import both_on_gpu, count_of, is_half, mean_p, shifted, title_of
 from .shape import cast_p, expand_as, reshape_p, sum_to_p
 
 ndarray = np.ndarray
@@ -75,6 +75,10 @@ def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, cente
         if _plan(x.shape, axes, shape)[0]:
             rows = _norm_few if x.size < _FEW and axes == (x.ndim - 1,) and moments is not None else _norm_rows
             return rows(x, weight, bias, axes, shape, eps, centered, moments)
+    elif x.size and (gpu := provider.gpu(x)) is not None:
+        found = _norm_on_gpu(gpu, x, weight, bias, axes, shape, eps, centered, moments)
+        if found is not None:
+            return found
     n = max(count_of(x.shape, axes), 1)
     mean = _total(x, axes) / n if centered else None
     out = x - mean if centered else x.copy()
@@ -87,6 +91,27 @@ def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, cente
         out += bias
     if moments is not None:
         moments.mean, moments.var, moments.rstd = mean, var, rstd
+    return out
+
+
+def _norm_on_gpu(
+    gpu: Any, x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any
+) -> Any:
+    """Normalize by planes or by rows on a GPU; None if it is neither."""
+    by_rows, width, same, kept = _plan(x.shape, axes, shape)
+    k = norms.plane(x.shape, axes, shape) if centered else 0
+    var = None
+    if k and (found := gpu.norms.planes(x, weight, bias, axes, k, eps)) is not None:
+        out, mean, var, rstd = found
+    elif by_rows and (same or (weight is None and bias is None)):
+        found = gpu.norms.rows(x, weight, bias, width, eps, centered)
+        if found is None:
+            return None
+        out, mean, rstd = found
+    else:
+        return None
+    if moments is not None:
+        moments.mean, moments.var, moments.rstd = (None if a is None else a.reshape(kept) for a in (mean, var, rstd))
     return out
 
 
@@ -249,6 +274,10 @@ def _norm_back(
 ) -> Any:
     if type(g) is ndarray and type(x) is ndarray and moments is not None and moments.rstd is not None and x.size:
         return _norm_back_arrays(g, x, weight, axes, shape, centered, moments, needs)
+    if (gpu := both_on_gpu(g, x)) is not None and moments is not None and moments.rstd is not None and x.size:
+        found = _back_on_gpu(gpu, g, x, weight, axes, shape, centered, moments, needs)
+        if found is not None:
+            return found
     standard, rstd = _standard(x, axes, eps, centered)
     gx = gw = gb = None
     if needs[0]:
@@ -258,6 +287,20 @@ def _norm_back(
     if needs[2]:
         gb = sum_to_p(g, shape)
     return gx, gw, gb
+
+
+def _back_on_gpu(
+    gpu: Any, g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Moments, needs: Any
+) -> Any:
+    by_rows, width, same, _ = _plan(x.shape, axes, shape)
+    if moments.var is not None:
+        k = norms.plane(x.shape, axes, shape)
+        found = gpu.norms.planes_back(g, x, weight, moments.mean, moments.rstd, axes, k, needs)
+    elif by_rows and (same or (weight is None and not (needs[1] or needs[2]))):
+        found = gpu.norms.rows_back(g, x, weight, moments.mean, moments.rstd, width, needs)
+    else:
+        return None
+    return found and tuple(r if r is None or i == 0 else r.reshape(shape) for i, r in enumerate(found))
 
 
 def _norm_back_arrays(

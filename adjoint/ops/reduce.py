@@ -12,7 +12,7 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import reductions
+from ..kernels import provider, reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
 from .arguments import dim_in, dims_in, dtype_of, either, missing, shape_from
@@ -118,7 +118,14 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
         if is_half(d):
             return _add(x, axes, f32, None, keepdims).astype(d)
         return _add(x, axes, None, None, keepdims)
-    return x.sum(axis=axes, dtype=_int64 if d.kind in "biu" else None, keepdims=keepdims)
+    found = on_gpu(x, axes, keepdims, "sum")
+    return x.sum(axis=axes, dtype=_int64 if d.kind in "biu" else None, keepdims=keepdims) if found is None else found
+
+
+def on_gpu(x: Any, axes: Any, keepdims: bool, op: str, scale: float = 1.0) -> Any:
+    """Return a reduction of floats on a GPU; None where `x` is none of those."""
+    gpu = None if type(x) is ndarray else provider.gpu(x)
+    return None if gpu is None else gpu.reductions.reduced(x, axes, keepdims, op, scale)
 
 
 sum_p: Primitive = parametric(
@@ -228,6 +235,10 @@ def nansum(
 
 def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
+    if type(x) is not ndarray and x.size:
+        found = on_gpu(x, axes, keepdims, "sum", 1 / (x.size if axes is None else count_of(x.shape, axes)))
+        if found is not None:
+            return found
     if is_half(d):
         return _mean(x.astype(f32), axes, keepdims).astype(d)
     if axes is None:
@@ -317,6 +328,8 @@ _multiply: Any = np.multiply.reduce
 
 def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
+    if (found := on_gpu(x, axes, keepdims, "prod")) is not None:
+        return found
     if d.kind in "biu":
         return x.prod(axis=axes, dtype=_int64, keepdims=keepdims)
     if is_half(d):
@@ -342,7 +355,14 @@ def _folded(x: Any) -> Any:
 def _prod_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.all():  # no zeros: quicker, and nobody differentiates arrays again
         return kept(g * out, x.ndim, axes, keepdims) / x
+    if (gpu := both_on_gpu(g, x)) is not None and (found := gpu.reductions.prod_back(g, x, axes)) is not None:
+        return found
     return kept(g, x.ndim, axes, keepdims) * others(x, axes)
+
+
+def both_on_gpu(g: Any, x: Any) -> Any:
+    """Return the GPU's kernels where a gradient and a value are arrays there; else None."""
+    return None if type(g) is ndarray or provider.gpu(g) is None else provider.gpu(x)
 
 
 def others(x: Any, axes: tuple[int, ...]) -> Any:
@@ -442,6 +462,8 @@ def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
         n = count_of(x.shape, axes)
         away = x - _add(x, axes, None, None, True) / d.type(n)
         return _add(away * away, axes, None, None, keepdims) / d.type(max(n - correction, 0))
+    if (found := _spread_on_gpu(x, axes, correction, keepdims, False)) is not None:
+        return found
     if is_half(d):
         return _var(x.astype(f32), axes, correction, keepdims).astype(d)
     away = x - _mean(x, axes, True)
@@ -451,6 +473,15 @@ def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
         square = away * away if type(away) is not ndarray else np.multiply(away, away, out=away)
     free = max(count_of(x.shape, axes) - correction, 0)
     return _sum(square, axes, keepdims) / square.dtype.type(free)
+
+
+def _spread_on_gpu(x: Any, axes: Any, correction: Any, keepdims: Any, root: bool) -> Any:
+    """Return the variance or the deviation of floats on a GPU; None where `x` is none of those."""
+    gpu = None if type(x) is ndarray else provider.gpu(x)
+    if gpu is None:
+        return None
+    found = gpu.reductions.moments(x, axes, keepdims, max(count_of(x.shape, axes) - correction, 0), root)
+    return None if found is None else found[0]
 
 
 def _away(x: Any, axes: Any, correction: Any) -> Any:
@@ -472,9 +503,17 @@ def _is_complex(x: Any) -> bool:
     return bool(dtype_of(x).kind == "c")
 
 
+def _var_x(g: Any, x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
+    if (gpu := both_on_gpu(g, x)) is not None:
+        found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0))
+        if found is not None:
+            return found
+    return kept(g, x.ndim, axes, keepdims) * _away(x, axes, correction)
+
+
 var_p: Primitive = parametric(
     _var,
-    x=lambda g, x, axes, correction, keepdims: kept(g, x.ndim, axes, keepdims) * _away(x, axes, correction),
+    x=_var_x,
     jvp=_var_tangent,
     batch=lambda x, axes, correction, keepdims: var_p(x, shifted(axes), correction, keepdims),
     saved={"axes": "dim", "keepdims": "keepdim"},
@@ -482,6 +521,8 @@ var_p: Primitive = parametric(
 
 
 def _std(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
+    if (found := _spread_on_gpu(x, axes, correction, keepdims, True)) is not None:
+        return found
     return np.sqrt(_var(x, axes, correction, keepdims))
 
 
@@ -493,11 +534,17 @@ def _half_inverse(out: Any) -> Any:
     return (1 - zero) / (2 * out + zero)
 
 
+def _std_x(g: Any, x: Any, out: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
+    if (gpu := both_on_gpu(g, x)) is not None:
+        found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0), out)
+        if found is not None:
+            return found
+    return kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
+
+
 std_p: Primitive = parametric(
     _std,
-    x=lambda g, x, out, axes, correction, keepdims: (
-        kept(g * _half_inverse(out), x.ndim, axes, keepdims) * _away(x, axes, correction)
-    ),
+    x=_std_x,
     jvp=lambda tangents, inputs, out, params: _var_tangent(tangents, inputs, out, params) * _half_inverse(out),
     batch=lambda x, axes, correction, keepdims: std_p(x, shifted(axes), correction, keepdims),
     saved={"axes": "dim", "keepdims": "keepdim"},
@@ -612,8 +659,15 @@ def logsumexp(
     return into(out, logsumexp_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims))
 
 
+def _softmax_on_gpu(x: Any, axis: Any, log: bool) -> Any:
+    gpu = provider.gpu(x)
+    return None if gpu is None else gpu.rows.softmax(x, axis, log)
+
+
 def _softmax(x: Any, axis: Any) -> Any:
     d = x.dtype
+    if type(x) is not ndarray and (found := _softmax_on_gpu(x, axis, False)) is not None:
+        return found
     if is_half(d):
         return _softmax(x.astype(f32), axis).astype(d)
     if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
@@ -644,6 +698,8 @@ def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
         result = g - weight
         result *= out
         return result
+    if (gpu := both_on_gpu(g, out)) is not None and (found := gpu.rows.softmax_back(g, out, axis, False)) is not None:
+        return found
     product = g * out
     return product - out * product.sum(axis=axis, keepdims=True)
 
@@ -659,6 +715,8 @@ softmax_p: Primitive = parametric(
 
 def _log_softmax(x: Any, axis: Any) -> Any:
     d = x.dtype
+    if type(x) is not ndarray and (found := _softmax_on_gpu(x, axis, True)) is not None:
+        return found
     if is_half(d):
         return _log_softmax(x.astype(f32), axis).astype(d)
     if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
@@ -678,6 +736,8 @@ def _log_softmax_x(g: Any, out: Any, axis: Any) -> Any:
         part *= -_sum(g, (axis,), True)
         part += g
         return part
+    if (gpu := both_on_gpu(g, out)) is not None and (found := gpu.rows.softmax_back(g, out, axis, True)) is not None:
+        return found
     return g - np.exp(out) * g.sum(axis=axis, keepdims=True)
 
 

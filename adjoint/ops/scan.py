@@ -16,7 +16,7 @@ from ..core.inplace import inplace
 from ..core.observation import note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels import reductions
+from ..kernels import provider, reductions
 from .arguments import dim_in, either, require_tensor
 from .arrange import flip_p
 from .create import finish, into
@@ -24,7 +24,7 @@ from .extremes import running
 from .gather import gather_p, ungathered
 from .looping import looped
 from .piecewise import where_p
-from .reduce import as_given, f32, is_half, part, title_of, widened
+from .reduce import as_given, both_on_gpu, f32, is_half, part, title_of, widened
 from .shape import reshape_p
 
 ndarray = np.ndarray
@@ -40,8 +40,16 @@ _int64 = np.dtype("int64")
 # --- Running sums and products ------------------------------------------------------------------------------
 
 
+def _running_on_gpu(x: Any, axis: Any, reverse: Any, op: str) -> Any:
+    """Return a scan of floats on a GPU; None where `x` is none of those."""
+    gpu = None if type(x) is ndarray else provider.gpu(x)
+    return None if gpu is None else gpu.scans.running(x, axis, reverse, op)
+
+
 def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
     d = x.dtype
+    if (found := _running_on_gpu(x, axis, reverse, "sum")) is not None:
+        return found
     if is_half(d):
         return _cumsum(x.astype(f32), axis, reverse).astype(d)
     if type(x) is ndarray and d.kind == "f" and x.size > 4096:
@@ -126,6 +134,8 @@ recur_p: Primitive = nary(
 
 def _cumprod(x: Any, axis: Any) -> Any:
     d = x.dtype
+    if (found := _running_on_gpu(x, axis, False, "prod")) is not None:
+        return found
     if is_half(d):
         return _cumprod(x.astype(f32), axis).astype(d)
     if type(x) is ndarray and d is f32 and x.size > 4096:
@@ -137,6 +147,10 @@ def _cumprod_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
     found = reductions.running_products_back(g, x, out, axis) if type(x) is ndarray and x.size > 4096 else None
     if found is not None:
         return found
+    if (gpu := both_on_gpu(g, x)) is not None:
+        found = gpu.scans.running_products_back(g, x, out, axis)
+        if found is not None:
+            return found
     if type(x) is ndarray and out.all():  # no zeros: quicker, and nobody differentiates arrays again
         return _cumsum(g * out, axis, True) / x
     # x[i] is in every product from the i-th on: what was before it, times the sum of what follows.
@@ -161,6 +175,8 @@ cumprod_p: Primitive = parametric(
 
 def _logcumsumexp(x: Any, axis: Any) -> Any:
     d = x.dtype
+    if (found := _running_on_gpu(x, axis, False, "logsumexp")) is not None:
+        return found
     if is_half(d):
         return _logcumsumexp(x.astype(f32), axis).astype(d)
     xp = module_of(x)
@@ -267,6 +283,10 @@ def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis
 
 def _running(x: Any, axis: int, ufunc: Any) -> Any:
     xp = module_of(x)
+    if (gpu := provider.gpu(x)) is not None:
+        found = gpu.scans.running_extreme(x, axis, "amax" if ufunc is np.maximum else "amin")
+        if found is not None:
+            return found
     wide = x.astype(f32) if is_half(x.dtype) else x
     values = running(ufunc, wide, axis).astype(x.dtype, copy=False)
     places = xp.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])

@@ -22,6 +22,7 @@ from ..core.nodes import hidden
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
 from ..core.views import watch_base
+from ..kernels import provider
 from .arguments import dim_in, dims_in, either, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -40,7 +41,11 @@ _ALL = slice(None)
 def _sum_to(x: Any, shape: Any) -> Any:
     lead = x.ndim - len(shape)
     axes = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1)
-    return x.sum(axis=axes, keepdims=True).reshape(shape) if axes else x.reshape(shape)
+    if not axes:
+        return x.reshape(shape)
+    gpu = None if type(x) is ndarray else provider.gpu(x)
+    total = None if gpu is None else gpu.reductions.reduced(x, axes, True)
+    return (x.sum(axis=axes, keepdims=True) if total is None else total).reshape(shape)
 
 
 sum_to_p: Primitive = parametric(

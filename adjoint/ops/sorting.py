@@ -16,6 +16,7 @@ from ..core.observation import opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
+from ..kernels import provider
 from .arguments import dim_in, either, require_tensor
 from .convert import host
 from .create import apart, into
@@ -38,6 +39,8 @@ def _comparable(x: Any) -> Any:
 def _argsort(x: Any, axis: Any, descending: Any) -> Any:
     if x.dtype.kind == "c":
         raise RuntimeError("Sort does not support complex dtypes on CPU")
+    if (gpu := provider.gpu(x)) is not None and (found := gpu.selection.argsort(x, axis, descending)) is not None:
+        return found
     x = _comparable(x)
     xp = module_of(x)
     if x.ndim == 0:
@@ -66,6 +69,8 @@ argsort_p: Primitive = parametric(
 def _best(x: Any, axis: Any, count: Any, largest: Any) -> Any:
     """Return the indices of the `count` largest or smallest elements along an axis, best first."""
     n = x.shape[axis]
+    if (gpu := provider.gpu(x)) is not None and (best := gpu.selection.best(x, axis, count, largest)) is not None:
+        return best
     if type(x) is not ndarray or n < 256 or not 0 < count <= n // 8:
         order = _argsort(x, axis, largest)
         return module_of(x).ascontiguousarray(order[(*(_ALL,) * axis, slice(0, count))])

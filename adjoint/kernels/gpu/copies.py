@@ -1,0 +1,186 @@
+"""Copies between memory that lies differently: in packs where elements lie together, by tiles where axes swap."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cupy
+
+from .launching import Kernels, empty
+
+__all__ = ["contiguous", "copy_into", "place"]
+
+_MOST = 4  # dimensions, once those that lie as one are taken as one
+_THREADS, _BLOCKS = 256, 1 << 20
+_WHOLE = slice(None)
+
+_KERNELS = Kernels(
+    r"""
+extern "C" __global__ void copy(U* y, const U* x, i64 size, I n1, I n2, I n3,
+                                i64 t0, i64 t1, i64 t2, i64 t3, i64 s0, i64 s1, i64 s2, i64 s3) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
+        I i = (I)at, d3 = i % n3, j = i / n3, d2 = j % n2, k = j / n2, d1 = k % n1, d0 = k / n1;
+        y[d0 * t0 + d1 * t1 + d2 * t2 + d3 * t3] = x[d0 * s0 + d1 * s1 + d2 * s2 + d3 * s3];
+    }
+}
+// Zeros with an array in them: along each dimension from `b` on, `c` elements, `e` apart.
+extern "C" __global__ void place(U* y, const U* x, i64 size, I n1, I n2, I n3, I b0, I b1, I b2, I b3,
+                                 I c0, I c1, I c2, I c3, I e0, I e1, I e2, I e3, i64 s0, i64 s1, i64 s2, i64 s3) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
+        I i = (I)at, d3 = i % n3 - b3, j = i / n3, d2 = j % n2 - b2, k = j / n2, d1 = k % n1 - b1, d0 = k / n1 - b0;
+        U found = U();
+        if (d0 >= 0 && d1 >= 0 && d2 >= 0 && d3 >= 0) {
+            I q0 = d0 / e0, q1 = d1 / e1, q2 = d2 / e2, q3 = d3 / e3;
+            if (q0 < c0 && q1 < c1 && q2 < c2 && q3 < c3 && q0 * e0 == d0 && q1 * e1 == d1 && q2 * e2 == d2
+                && q3 * e3 == d3) found = x[q0 * s0 + q1 * s1 + q2 * s2 + q3 * s3];
+        }
+        y[at] = found;
+    }
+}
+// Matrices with their axes swapped: tiles go through shared memory, so that both sides are read and written in line.
+extern "C" __global__ void swap(U* y, const U* x, i64 rows, i64 columns, i64 batch_step, i64 column_step) {
+    __shared__ U tile[32][33];
+    i64 across = (columns + 31) / 32, down = (rows + 31) / 32;
+    i64 b = blockIdx.x / (across * down), r = blockIdx.x / across % down * 32, c = blockIdx.x % across * 32;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    for (int k = warp; k < 32; k += 8)
+        if (r + lane < rows && c + k < columns) tile[k][lane] = x[b * batch_step + (c + k) * column_step + r + lane];
+    __syncthreads();
+    for (int k = warp; k < 32; k += 8)
+        if (r + k < rows && c + lane < columns) y[(b * rows + r + k) * columns + c + lane] = tile[lane][k];
+}
+""",
+    "U",
+    "I",
+)
+
+
+def _merged(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> list[list[int]]:
+    """Return sizes and strides with dimensions that lie as one taken as one, those of size 1 left out."""
+    kept: list[list[int]] = []
+    for dim in zip(sizes, *strides, strict=True):
+        if dim[0] == 1:
+            continue
+        if kept and all(outer == inner * dim[0] for outer, inner in zip(kept[-1][1:], dim[1:], strict=True)):
+            kept[-1] = [kept[-1][0] * dim[0], *dim[1:]]
+        else:
+            kept.append(list(dim))
+    return kept or [[1, *(1,) * len(strides)]]
+
+
+def _widened(dims: list[list[int]], unit: int, *starts: int) -> int:
+    """Take several elements of the last dimension as one while all lies on their borders; return the unit's bytes."""
+    while unit < 16 and dims[-1][0] % 2 == 0 and all(s == 1 for s in dims[-1][1:]):
+        if any(s % 2 for dim in dims[:-1] for s in dim[1:]) or any(start % (2 * unit) for start in starts):
+            break
+        for dim in dims[:-1]:
+            dim[1:] = [s // 2 for s in dim[1:]]
+        dims[-1][0] //= 2
+        unit *= 2
+    return unit
+
+
+def _steps(x: Any) -> tuple[int, ...]:
+    item = x.itemsize
+    return tuple([s // item for s in x.strides])
+
+
+def _launch(name: str, unit: int, wide: bool, count: int, args: tuple[Any, ...]) -> None:
+    blocks = min(-(-count // _THREADS), _BLOCKS)
+    _KERNELS.launch(name, (f"u{unit}", "l" if wide else "i"), blocks, _THREADS, args)
+
+
+def copy_into(y: Any, x: Any) -> bool:
+    """Copy an array into another of its shape and dtype; return False where it lies in too many pieces."""
+    if not y.size:
+        return True
+    dims = _merged(y.shape, _steps(y), _steps(x))
+    if len(dims) > _MOST or y.itemsize not in (1, 2, 4, 8, 16):
+        return False
+    unit = _widened(dims, y.itemsize, y.data.ptr, x.data.ptr)
+    dims = [[1, 0, 0]] * (_MOST - len(dims)) + dims
+    count = math.prod([d[0] for d in dims])
+    sizes, to, of = zip(*dims, strict=True)
+    _launch("copy", unit, count >= 1 << 31, count, (y, x, count, *sizes[1:], *to, *of))
+    return True
+
+
+def contiguous(x: Any) -> Any:
+    """Return a copy in row-major memory."""
+    if not x.size or x.itemsize not in (1, 2, 4, 8, 16):
+        return cupy.ndarray.copy(x, "C")
+    out = empty(x.shape, x.dtype)
+    dims = _merged(x.shape, _steps(x))
+    if 2 <= len(dims) <= 3 and dims[-2][1] == 1 and dims[-1][1] > 1 and dims[-2][0] > 4:
+        (rows, _), (columns, step) = dims[-2:]
+        batch, batch_step = dims[0] if len(dims) == 3 else (1, 0)
+        blocks = batch * -(-rows // 32) * -(-columns // 32)
+        _KERNELS.launch("swap", (f"u{x.itemsize}", "l"), blocks, 256, (out, x, rows, columns, batch_step, step))
+        return out
+    return out if copy_into(out, x) else cupy.ndarray.copy(x, "C")
+
+
+def place(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    """Return zeros of a shape with `x` at an index of numbers, slices, None and at most one `...`; None if too many."""
+    if x.itemsize not in (1, 2, 4, 8, 16) or not math.prod(shape):
+        return None
+    dims, at = [], 0
+    left = len(shape) - sum(i is not None and i is not Ellipsis for i in index)
+    steps, sizes = _steps(x), iter(shape)
+    for item in index:
+        if item is None:
+            at += 1
+        elif item is Ellipsis:
+            for _ in range(left):
+                n = next(sizes)
+                dims.append([n, 0, n, 1, steps[at]])
+                at += 1
+            left = 0
+        elif type(item) is slice:
+            n = next(sizes)
+            start, _, step = item.indices(n)
+            dims.append([n, start, x.shape[at], step, steps[at]])
+            at += 1
+        else:
+            n = next(sizes)
+            dims.append([n, item + n if item < 0 else item, 1, 1, 0])
+    for n, step in zip(sizes, steps[at:], strict=True):
+        dims.append([n, 0, n, 1, step])
+    dims = _whole_merged(dims)
+    if len(dims) > _MOST or any(d[3] < 1 for d in dims):
+        return None
+    out = empty(shape, x.dtype)
+    unit = _packed(dims, x)
+    dims = [[1, 0, 1, 1, 0]] * (_MOST - len(dims)) + dims
+    columns: Any = tuple(zip(*dims, strict=True))
+    total = math.prod(columns[0])
+    numbers = (*columns[0][1:], *(v for column in columns[1:] for v in column))
+    _launch("place", unit, total >= 1 << 31, total, (out, x, total, *numbers))
+    return out
+
+
+def _whole_merged(dims: list[list[int]]) -> list[list[int]]:
+    """Return dimensions of which all is taken, and which lie as one, taken as one with the one before."""
+    kept: list[list[int]] = []
+    for n, begin, count, step, stride in dims:
+        whole = count == n and step == 1
+        if kept and whole and kept[-1][3] == 1 and kept[-1][4] == stride * n:
+            outer = kept[-1]
+            kept[-1] = [outer[0] * n, outer[1] * n, outer[2] * n, 1, stride]
+        else:
+            kept.append([n, begin, count, step, stride])
+    return kept
+
+
+def _packed(dims: list[list[int]], x: Any) -> int:
+    """Take several elements of the last dimension as one, where its part begins and ends on their borders."""
+    unit, last = x.itemsize, dims[-1]
+    while unit < 16 and last[3] == 1 and last[4] == 1 and not any(v % 2 for v in last[:3]):
+        if any(d[4] % 2 for d in dims[:-1]) or x.data.ptr % (2 * unit):
+            break
+        last[:3] = [v // 2 for v in last[:3]]
+        for d in dims[:-1]:
+            d[4] //= 2
+        unit *= 2
+    return unit

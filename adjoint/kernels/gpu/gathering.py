@@ -1,0 +1,122 @@
+"""Elements by index, read and added to. Sums where an index repeats are atomic: their order is not fixed, as in torch.
+
+An index outside of its axis reads zero and adds nothing: to look for one would make the program wait for the GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .launching import FLOATS, Kernels, dense, empty
+
+__all__ = ["add_at", "gather", "summed", "take_rows"]
+
+_INT64, _F32 = np.dtype(np.int64), np.dtype(np.float32)
+
+_READ = Kernels(
+    r"""
+// (A, M, B) from (A, n, B): an index for each element, or for each of M.
+extern "C" __global__ void gather(const U* x, const i64* index, U* y, i64 size, I n, I M, I B, i64 each) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
+        I i = (I)at, k = i / B, b = i - k * B, a = k / M;
+        i64 j = index[each ? at : (i64)(k - a * M)];
+        if (j < 0) j += n;
+        y[at] = j >= 0 && j < n ? x[((i64)a * n + j) * B + b] : U();
+    }
+}
+""",
+    "U",
+    "I",
+)
+_ADD = Kernels(
+    r"""
+extern "C" __global__ void add(T* y, const i64* index, const V* x, i64 size, I n, I M, I B, i64 each, i64 skipped) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
+        I i = (I)at, k = i / B, b = i - k * B, a = k / M;
+        i64 j = index[each ? at : (i64)(k - a * M)];
+        if (j == skipped) continue;
+        if (j < 0) j += n;
+        if (j >= 0 && j < n) atomicAdd(y + ((i64)a * n + j) * B + b, (T)x[at]);
+    }
+}
+""",
+    "T",
+    "V",
+    "I",
+)
+_NEVER = -(1 << 62)
+
+
+def _blocks(size: int) -> int:
+    return min(-(-size // 256), 1 << 16)
+
+
+def _index(size: int) -> str:
+    return "i" if size < 1 << 31 else "l"
+
+
+def _three(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def gather(x: Any, index: Any, axis: int) -> Any:
+    """Return the elements that an index of the rank of `x` names along an axis; None where CuPy must read them."""
+    fits = x.ndim == index.ndim > 0 and x.shape[:axis] == index.shape[:axis]
+    if not fits or x.shape[axis + 1 :] != index.shape[axis + 1 :] or x.itemsize > 8 or not index.size or not x.size:
+        return None
+    x, index = dense(x), dense(index if index.dtype == _INT64 else index.astype(_INT64))
+    out = empty(index.shape, x.dtype)
+    _, n, after = _three(x.shape, axis)
+    args = (x, index, out, out.size, n, index.shape[axis], after, 1)
+    _READ.launch("gather", (f"u{x.itemsize}", _index(max(out.size, x.size))), _blocks(out.size), 256, args)
+    return out
+
+
+def take_rows(x: Any, index: Any, axis: int = 0, out: Any = None) -> Any:
+    """Return the parts along an axis that an index of any rank names; None where CuPy must read them."""
+    if not x.size or not index.size or x.itemsize not in (1, 2, 4, 8):
+        return None
+    x, index = dense(x), dense(index if index.dtype == _INT64 else index.astype(_INT64))
+    _, n, after = _three(x.shape, axis)
+    if out is None:
+        out = empty((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
+    unit = x.itemsize
+    while unit < 16 and after % 2 == 0 and not (x.data.ptr | out.data.ptr) & (2 * unit - 1):
+        unit, after = unit * 2, after // 2
+    size = out.nbytes // unit
+    args = (x, index, out, size, n, index.size, after, 0)
+    _READ.launch("gather", (f"u{unit}", _index(max(size, x.nbytes // unit))), _blocks(size), 256, args)
+    return out
+
+
+def add_at(y: Any, index: Any, x: Any, axis: int, each: bool, skipped: int = _NEVER) -> bool:
+    """Add `x` to the parts of `y` that an index names along an axis; return whether that was done.
+
+    `each` says that the index has one place for each element of `x`, else for each of its parts. What belongs to the
+    place `skipped` is left out.
+    """
+    if y.dtype.char not in "fd" or x.dtype.char not in FLOATS or not y._c_contiguous:
+        return False
+    if not x.size or not y.size:
+        return True
+    x, index = dense(x), dense(index if index.dtype == _INT64 else index.astype(_INT64))
+    before, n, after = _three(y.shape, axis)
+    parts = x.size // (before * after) if before * after else 0
+    key = (y.dtype.char, x.dtype.char, _index(max(x.size, y.size)))
+    _ADD.launch("add", key, _blocks(x.size), 256, (y, index, x, x.size, n, parts, after, int(each), skipped))
+    return True
+
+
+def summed(x: Any, index: Any, shape: tuple[int, ...], axis: int, each: bool, skipped: int = _NEVER) -> Any:
+    """Return zeros of a shape to which `x` is added where an index names places; None where CuPy must add."""
+    if x.dtype.char not in FLOATS:
+        return None
+    wide = x.dtype if x.dtype.char in "fd" else _F32
+    out = empty(shape, wide)
+    out.data.memset_async(0, out.nbytes)
+    if not add_at(out, index, x, axis, each, skipped):
+        return None
+    return out if wide == x.dtype else out.astype(x.dtype)

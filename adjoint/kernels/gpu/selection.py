@@ -1,0 +1,111 @@
+"""The order of rows: sorted in shared memory, or the best few found one after another.
+
+A number and its place make one key of 64 bits, so that equal numbers keep their order; NaN is larger than all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .launching import Kernels, dense, empty
+
+__all__ = ["argsort", "best"]
+
+_INT64 = np.dtype(np.int64)
+_SORTABLE = "feE"  # what is exact as float
+_MOST, _FEW = 4096, 32  # elements that are sorted in shared memory; best ones that are found one by one
+
+_KERNELS = Kernels(
+    r"""
+typedef unsigned long long u64;
+// Larger numbers have larger keys; both zeros have one.
+__device__ __forceinline__ u64 ranked(T value) {
+    float x = (float)value;
+    if (x != x) return 0xffffffffu;
+    if (x == 0) x = 0;
+    unsigned int u = __float_as_uint(x);
+    return u ^ ((u >> 31) ? 0xffffffffu : 0x80000000u);
+}
+extern "C" __global__ void sort(const T* x, i64* order, i64 n, i64 descending) {
+    __shared__ u64 keys[N];
+    const T* row = x + blockIdx.x * n;
+    for (int i = threadIdx.x; i < N; i += blockDim.x) {
+        u64 rank = i < n ? ranked(row[i]) : 0;
+        keys[i] = i < n ? ((descending ? ~rank : rank) << 32) | (unsigned int)i : ~(u64)0;
+    }
+    __syncthreads();
+    for (int run = 2; run <= N; run <<= 1) {
+        for (int apart = run >> 1; apart > 0; apart >>= 1) {
+            for (int p = threadIdx.x; p < N / 2; p += blockDim.x) {
+                int i = p / apart * 2 * apart + p % apart;
+                u64 a = keys[i], b = keys[i + apart];
+                if ((a > b) == ((i & run) == 0)) { keys[i] = b; keys[i + apart] = a; }
+            }
+            // Up to 32 apart a warp meets its own elements only.
+            int next = apart > 1 ? apart >> 1 : run;
+            if (apart > 32 || next > 32) __syncthreads(); else __syncwarp();
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) order[blockIdx.x * n + i] = (i64)(keys[i] & 0xffffffffu);
+}
+__device__ __forceinline__ u64 best_below(const T* row, i64 n, u64 limit, i64 largest) {
+    u64 best = 0;
+    for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
+        u64 rank = ranked(row[i]);
+        u64 key = ((largest ? rank : rank ^ 0xffffffffu) << 32) | (0xfffffffeu - (unsigned int)i);
+        if (key < limit && key > best) best = key;
+    }
+    return best;
+}
+extern "C" __global__ void few(const T* x, i64* order, i64 n, i64 count, i64 largest) {
+    __shared__ u64 part[2][32];
+    const T* row = x + blockIdx.x * n;
+    u64 own = best_below(row, n, ~(u64)0, largest);
+    for (i64 k = 0; k < count; ++k) {
+        u64 best = own;
+        for (int s = 16; s > 0; s >>= 1) { u64 other = __shfl_xor_sync(0xffffffff, best, s);
+                best = other > best ? other : best; }
+        if ((threadIdx.x & 31) == 0) part[k & 1][threadIdx.x >> 5] = best;
+        __syncthreads();
+        best = part[k & 1][0];
+        for (int w = 1; w < (blockDim.x >> 5); ++w) best = part[k & 1][w] > best ? part[k & 1][w] : best;
+        if (own == best) own = best_below(row, n, best, largest);
+        if (threadIdx.x == 0) order[blockIdx.x * count + k] = (i64)(0xfffffffeu - (unsigned int)(best & 0xffffffffu));
+    }
+}
+""",
+    "T",
+    "N",
+)
+
+
+def argsort(x: Any, axis: int, descending: bool) -> Any:
+    """Return the order of rows, equal elements in theirs; None where CuPy must find it."""
+    n = x.shape[axis] if x.ndim else 0
+    if x.dtype.char not in _SORTABLE or axis != x.ndim - 1 or not 1 < n <= _MOST or not x.size:
+        return None
+    x, order = dense(x), empty(x.shape, _INT64)
+    size = 1 << (n - 1).bit_length()
+    threads = min(max(size // 2, 32), 1024)
+    _KERNELS.launch("sort", (x.dtype.char, size), x.size // n, threads, (x, order, n, int(descending)))
+    return order
+
+
+def best(x: Any, axis: int, count: int, largest: bool) -> Any:
+    """Return the places of the largest or smallest few elements of rows, best first; None where CuPy must."""
+    n = x.shape[axis]
+    if (
+        x.dtype.char not in _SORTABLE
+        or axis != x.ndim - 1
+        or not 0 < count <= min(n, _FEW)
+        or n >= 1 << 31
+        or not x.size
+    ):
+        return None
+    x, order = dense(x), empty((*x.shape[:-1], count), _INT64)
+    threads = 64 if n <= 512 else 128 if n <= 4096 else 512
+    _KERNELS.launch("few", (x.dtype.char, 2), x.size // n, threads, (x, order, n, count, int(largest)))
+    return order
