@@ -42,7 +42,18 @@ class Taps:
     is divided by `divide_in` first, and the result by `divide_out`; both are vectors or None.
     """
 
-    __slots__ = ("_first", "_table", "_transposed", "divide_in", "divide_out", "n_in", "n_out", "taps", "window")
+    __slots__ = (
+        "_first",
+        "_table",
+        "_transposed",
+        "divide_in",
+        "divide_out",
+        "n_in",
+        "n_out",
+        "on_gpu",
+        "taps",
+        "window",
+    )
 
     def __init__(self, n_in: int, n_out: int, taps: Any, divide_in: Any = None, divide_out: Any = None) -> None:
         self.n_in, self.n_out, self.divide_in, self.divide_out = n_in, n_out, divide_in, divide_out
@@ -52,6 +63,7 @@ class Taps:
         self._transposed: Taps | None = None
         self._first: Any = None
         self._table: Any = None
+        self.on_gpu: dict[Any, Any] = {}  # lists that kernels read, by device and dtype
         self.window: tuple[int, ...] | None = None  # kernel, stride, padding, dilation, where that says it all
 
     @classmethod
@@ -187,6 +199,15 @@ def _mix_integers(x: Any, axes: list[tuple[Taps, int]]) -> Any:
     return np.trunc(x / module_of(x).asarray(total))
 
 
+def _gpu(x: Any) -> Any:
+    """Return the kernels of the GPU that an array is on, if they have some for it; else None."""
+    if type(x) is np.ndarray or module_of(x) is np:
+        return None
+    from .gpu import windows  # imports CuPy, which is there if an array of its own is
+
+    return windows if windows.fits(x) else None
+
+
 def mix(x: Any, plans: tuple[Taps | None, ...]) -> Any:
     """Return the weighted sums that the plans of the last axes describe (None: an axis stays as it is)."""
     if None not in plans and _is_large(x, plans) and x.dtype.kind == "f":  # type: ignore[arg-type]
@@ -197,7 +218,7 @@ def mix(x: Any, plans: tuple[Taps | None, ...]) -> Any:
 def _mixed(x: Any, plans: tuple[Taps | None, ...]) -> Any:
     dtype = x.dtype
     scales = any(p is not None and p.scales for p in plans)
-    if dtype.itemsize <= 2 and dtype.kind not in "biu":
+    if dtype.itemsize <= 2 and dtype.kind not in "biu" and type(x) is np.ndarray:
         x = x.astype(np.float32)
     elif dtype.kind in "iu" and scales:
         x = x.astype(np.float64)
@@ -207,7 +228,11 @@ def _mixed(x: Any, plans: tuple[Taps | None, ...]) -> Any:
     if dtype.kind == "i" and scales and not any(w is not None for p, _ in axes for _, _, w in p.taps):
         return _mix_integers(x, axes).astype(dtype)
     # What makes the array smaller comes first.
-    for taps, axis in sorted(axes, key=lambda a: a[0].n_out / max(a[0].n_in, 1)):
+    axes.sort(key=lambda a: a[0].n_out / max(a[0].n_in, 1))
+    gpu = _gpu(x)
+    if gpu is not None:
+        return gpu.mixed(x, axes)
+    for taps, axis in axes:
         x = _mix(x, taps, axis)
     if x.dtype == dtype:
         return x
@@ -262,7 +287,8 @@ def _pooled(x: Any, plans: tuple[Taps, ...], g: Any = None) -> Any:
 
 def largest(x: Any, plans: tuple[Taps, ...]) -> Any:
     """Return the largest element of each window; a NaN is larger than everything."""
-    out = _pooled(x, plans)
+    gpu = _gpu(x)
+    out = _pooled(x, plans) if gpu is None else gpu.largest(x, plans)
     if out is not None:
         return out
     if _is_large(x, plans):
@@ -298,7 +324,9 @@ def where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
     """
     if _is_large(x, plans):
         return _in_pieces(lambda part: _where_largest(part, plans), np.int64, plans, x)
-    return _where_largest(x, plans)
+    gpu = _gpu(x)
+    out = None if gpu is None else gpu.where_largest(x, plans)
+    return _where_largest(x, plans) if out is None else out
 
 
 def _where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
@@ -314,6 +342,16 @@ def _where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
         rows = xp.arange(taps.n_out).reshape((-1,) + (1,) * (-axis - 1)) * len(taps.taps)
         place = place * size[axis] + xp.asarray(taps.table).take(winner + rows)
     return place
+
+
+def put_back_on_gpu(g: Any, x: Any, plans: tuple[Taps, ...]) -> Any:
+    """Return what `put_back` does of arrays on a GPU; None of others, and if windows are not of one size."""
+    gpu = _gpu(x) if _is_on_gpu(g) and _is_on_gpu(x) else None
+    return None if gpu is None else gpu.put_back(g, x, plans)
+
+
+def _is_on_gpu(x: Any) -> bool:
+    return type(x) is not np.ndarray and hasattr(x, "_c_contiguous")
 
 
 def put_back(g: Any, x: Any, plans: tuple[Taps, ...]) -> Any:

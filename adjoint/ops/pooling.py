@@ -20,7 +20,7 @@ from ..core.dtypes import of
 from ..core.failures import not_implemented
 from ..core.nodes import wrap
 from ..core.recorders import Primitive, nary, parametric
-from ..kernels.taps import Taps, largest, mix, put_back, where_largest
+from ..kernels.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
 from . import random
 from .activation import relu
 from .arguments import require_tensor
@@ -91,6 +91,9 @@ def _put_back(g: Any, index: Any, shape: Any, rank: int) -> Any:
 def _largest_x(g: Any, x: Any, x_shape: Any, plans: Any) -> Any:
     if type(g) is np.ndarray and type(x) is np.ndarray and g.size and x.ndim > len(plans):
         return put_back(g, x, plans)
+    found = put_back_on_gpu(g, x, plans)
+    if found is not None:
+        return found
     return _put_back(g, where_largest_p(x, plans), x_shape, len(plans))
 
 
