@@ -189,14 +189,13 @@ def module_of(array: Any) -> Any:
     return found
 
 
+held: set[type] = {np.ndarray}  # the classes of arrays that tensors hold as they are
+spare: set[int] = set()  # identities of arrays to which one reference more leads than programs know of
+
+
 def adopt(value: Any) -> Any:
     """Return an array as tensors hold it; replaced by the GPU's own once CuPy is there."""
     return value
-
-
-def fused_run(run: Any, names: Any, expressions: Any) -> Any:
-    """Return a node's `run` for GPU arrays; replaced by the GPU's own once CuPy is there."""
-    return run
 
 
 def _cupy() -> Any:
@@ -209,11 +208,28 @@ def _cupy() -> Any:
             "pip install adjoint[cuda]"
         ) from error
     if cupy.ndarray not in _module_of:
-        from ..kernels.gpu import arrays as gpu  # imports CuPy, so not before a GPU is asked for
+        from ..kernels import gpu, provider
+        from ..kernels.gpu import (  # imports CuPy, so not before a GPU is asked for  # noqa: F401
+            arrays,
+            copies,
+            elementwise,
+            gathering,
+            norms,
+            products,
+            reductions,
+            rows,
+            scans,
+            selection,
+        )
+        from . import primitive
 
-        global adopt, fused_run
-        adopt, fused_run = gpu.adopt, gpu.fused_run
-        _module_of[cupy.ndarray] = _module_of[gpu.Array] = cupy
+        provider.gpus[arrays.Array] = provider.gpus[cupy.ndarray] = gpu
+        global adopt, spare
+        adopt, spare = arrays.adopt, arrays.spare
+        _module_of[cupy.ndarray] = _module_of[arrays.Array] = cupy
+        held.add(arrays.Array)
+        primitive.prefer(elementwise)
+        products.install()
     return cupy
 
 

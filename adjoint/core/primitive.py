@@ -67,14 +67,12 @@ class Op:
     __slots__ = (
         "batch",
         "call",
-        "cuda",
         "derived",
         "direct",
         "explain",
         "flat",
         "floating",
         "frees",
-        "gpu_twin",
         "half_twin",
         "holomorphic",
         "inputs",
@@ -123,7 +121,6 @@ class Op:
         joint: Callable[..., Any] | None = None,
         sequence: Op | None = None,
         holomorphic: bool = False,
-        cuda: dict[str, str] | None = None,
         keeps_outputs: tuple[int, ...] | None = None,
         into: Callable[..., None] | None = None,
         written: str | None = None,
@@ -160,9 +157,7 @@ class Op:
         self.wants_undefined = False
         self.holomorphic = holomorphic
         self.twin: Op | None = None
-        self.cuda = cuda
         self.keeps_outputs = keeps_outputs  # of several outputs, those that `out` means in a rule; None: all
-        self.gpu_twin: Op | None = None
         self.sums: bool = False  # whether rules add up many products: on the host, half precision does that in single
         self.half_twin: Op | None = None
         self.node: Any = type(
@@ -196,11 +191,10 @@ class Op:
         self.spans = tuple(len(spans[w]) if w in spans and w not in names else 0 for w in wanted[0]) if rules else ()
 
     def variant(self, result: Any) -> Op:
-        """Return the op to record for a result: on complex values and on a GPU its rules run differently.
+        """Return the op to record for a result: on complex values its rules run differently.
 
         A rule states the derivative. On complex values torch's gradient is the conjugate of what the
-        chain rule gives, so there a holomorphic op's rules run between two conjugations. On a GPU an op
-        that gives its rules in C too (`cuda`) runs them in one launch.
+        chain rule gives, so there a holomorphic op's rules run between two conjugations.
         """
         if self.holomorphic and result.dtype.kind == "c":
             if self.twin is None:
@@ -212,13 +206,6 @@ class Op:
                 self.half_twin = copy.copy(self)
                 self.half_twin.run, self.half_twin.direct = _run_in_single(self.run), None
             return self.half_twin
-        if self.cuda and type(result) is not ndarray and not isinstance(result, Payload):
-            if self.gpu_twin is None:
-                names = tuple(tuple(_names_after_g(r)) for r in self.rules if r)
-                self.gpu_twin = copy.copy(self)
-                self.gpu_twin.direct = None
-                self.gpu_twin.run = device.fused_run(self.run, names, tuple(self.cuda.values()))
-            return self.gpu_twin
         return self
 
     def in_place(self) -> Op:
@@ -251,6 +238,34 @@ class Op:
 
     def __repr__(self) -> str:
         return f"{self.name}_p({', '.join((*self.inputs, *self.params))})"
+
+
+def prefer(kernels: Any) -> None:
+    """Let primitives compute a GPU's arrays by kernels that have been written for them, and their gradients too.
+
+    Called once, when the first tensor is put on a GPU: until then nobody asks what kind of array it is.
+    """
+    for name in kernels.ROWS:
+        op = registry[name]
+        _rebind(op, kernels.kernel(name, (*op.inputs, *op.params), len(op.inputs), op.kernel))
+        kept = tuple(tuple(_names_after_g(rule)) if rule else () for rule in op.rules)
+        op.run = kernels.run(name, op.inputs, kept, op.run, fit_all)
+        if op.direct is not None:
+            op.direct = kernels.direct(name, kept[0], op.direct)
+    for name in kernels.LOSSES:
+        op = registry[name]
+        _rebind(op, kernels.loss(name, op.kernel))
+        op.run = kernels.loss_run(name, op.run)
+
+
+def _rebind(op: Op, kernel: Callable[..., Any]) -> None:
+    """Let an op compute with another kernel. Its recorder has the old one in its closure, where it is found fastest."""
+    call: Any = op.call
+    for name, cell in zip(call.__code__.co_freevars, call.__closure__ or (), strict=True):
+        if name == "kernel":
+            cell.cell_contents = kernel
+    if not isinstance(op.kernel, np.ufunc):  # to ufuncs, arrays of a GPU answer themselves
+        op.kernel = kernel
 
 
 class Primitive(Protocol):
@@ -639,7 +654,7 @@ def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> 
 def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: Any, out: Any) -> Any:
     """Return the node of a recorded call, with what its rules keep."""
     n: Any = MultipleNode() if op.outputs else Node()
-    n.op = op.variant(out[0] if op.outputs else out) if op.holomorphic or op.cuda else op
+    n.op = op.variant(out[0] if op.outputs else out) if op.holomorphic else op
     n.edges, n.stamp, n.extra = edges, tick(), None
     if op.keeps_outputs is not None:
         out = tuple([o if i in op.keeps_outputs else None for i, o in enumerate(out)])

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from . import modes, primitive
+from .device import held
 from .modes import local, off
 from .nodes import MultipleNode, Node, Output, differentiable, hidden, output, refuse_inference, settle
 from .overrides import answered, plain
@@ -117,10 +118,8 @@ def unary(
             c = quietly(kernel, a)
         except Exception as error:
             raise explained(op, error, (input,)) from None
-        if type(c) is not ndarray:
+        if type(c) is not ndarray and type(c) not in held:
             c = asarray(c) if isinstance(c, generic) else settle(c)
-            if type(c) is not ndarray:
-                d = None  # on a GPU: `variant` decides
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -218,10 +217,8 @@ def binary(
             c = quietly(kernel, a, b)
         except Exception as error:
             c = recovered(op, error, (input, other), (a, b), ())
-        if type(c) is not ndarray:
+        if type(c) is not ndarray and type(c) not in held:
             c = asarray(c) if isinstance(c, generic) else settle(c)
-            if type(c) is not ndarray:
-                d = None  # on a GPU: `variant` decides
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None

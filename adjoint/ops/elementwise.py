@@ -54,7 +54,6 @@ mul_p = binary(
     np.multiply,
     x=lambda g, y: g * y,
     y=lambda g, x: g * x,
-    cuda={"x": "g * y", "y": "g * x"},
     name="mul",
 )
 
@@ -68,7 +67,6 @@ div_p = binary(
     np.divide,
     x=lambda g, y: g / y,
     y=_div_y,
-    cuda={"x": "g / y", "y": "-g * ((x / y) / y)"},
     floating=True,
     name="div",
 )
@@ -482,7 +480,6 @@ def _sigmoid_x(g: Any, out: Any) -> Any:
 sigmoid_p = unary(
     special.sigmoid,
     x=_sigmoid_x,
-    cuda={"x": "g * (out * (1 - out))"},
     floating=True,
 )
 exp_, log_, exp2_, expm1_ = inplace(exp_p), inplace(log_p), inplace(exp2_p), inplace(expm1_p)
@@ -563,15 +560,15 @@ def _tanh_back_y(g: Any, x: Any, y: Any) -> Any:
 
 _MINUS_TWO = np.array(-2, np.float32)
 
-sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), cuda={"x": "g * cos(x)"}, floating=True)
-cos_p = unary(np.cos, x=lambda g, x: g * -np.sin(x), cuda={"x": "-g * sin(x)"}, floating=True)
+sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), floating=True)
+cos_p = unary(np.cos, x=lambda g, x: g * -np.sin(x), floating=True)
 tan_p = unary(np.tan, x=lambda g, out: g * (out * out + 1), floating=True)
 asin_p = unary(np.arcsin, x=lambda g, x: g / np.sqrt(1 - x * x), floating=True, name="asin")
 acos_p = unary(np.arccos, x=lambda g, x: g / -np.sqrt(1 - x * x), floating=True, name="acos")
 atan_p = unary(np.arctan, x=lambda g, x: g / (x * x + 1), floating=True, name="atan")
 sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
 cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
-tanh_p = unary(np.tanh, x=_tanh_x, cuda={"x": "g - g * out * out"}, floating=True)
+tanh_p = unary(np.tanh, x=_tanh_x, floating=True)
 tanh_back_p: Primitive = binary(
     _tanh_back,
     x=lambda g, y: _tanh_x(g, y),
