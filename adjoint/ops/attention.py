@@ -152,6 +152,17 @@ def _in_blocks(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: 
     return None
 
 
+def _grouped(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Any:
+    """Return attention where a head of keys serves several of queries, in one kernel on a GPU; None if there is none."""
+    heads = key.array.shape[-3]
+    if type(query.array) is ndarray or not heads or value.array.shape[-3] != heads:
+        return None
+    groups = query.array.shape[-3] // heads
+    k, v = (x.unsqueeze(-3).expand(*x.array.shape[:-2], groups, *x.array.shape[-2:]) for x in (key, value))
+    found = _in_blocks(query.unflatten(-3, (heads, groups)), k, v, scale, causal)
+    return None if found is None else found.flatten(-4, -3)
+
+
 # --- In general -------------------------------------------------------------------------------------
 
 
@@ -224,6 +235,9 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)
+    plain = attn_mask is None and not dropout_p > 0
+    factor = 1 / math.sqrt(query.array.shape[-1] or 1) if scale is None else scale
+    found: Tensor | None = None
     if enable_gqa:
         heads = query.array.shape[-3]
         if heads % key.array.shape[-3] or heads % value.array.shape[-3]:
@@ -231,13 +245,14 @@ def scaled_dot_product_attention(
                 "Number of heads in key and value must divide the number of heads in query: got "
                 f"{heads}, {key.array.shape[-3]} and {value.array.shape[-3]}"
             )
-        key = key.repeat_interleave(heads // key.array.shape[-3], -3)
-        value = value.repeat_interleave(heads // value.array.shape[-3], -3)
-    if attn_mask is None and not dropout_p > 0:
-        factor = 1 / math.sqrt(query.array.shape[-1] or 1) if scale is None else scale
-        found: Tensor | None = _in_blocks(query, key, value, factor, is_causal)
-        if found is not None:
-            return found
+        found = _grouped(query, key, value, factor, is_causal) if plain else None
+        if found is None:
+            key = key.repeat_interleave(heads // key.array.shape[-3], -3)
+            value = value.repeat_interleave(heads // value.array.shape[-3], -3)
+    if found is None and plain:
+        found = _in_blocks(query, key, value, factor, is_causal)
+    if found is not None:
+        return found
     weights = _weights(query, key, attn_mask, is_causal, scale)
     if dropout_p > 0:
         weights = dropout(weights, dropout_p, True)

@@ -1,9 +1,9 @@
 """Attention on a GPU without ever holding all weights: Triton kernels, a block of queries and keys at a time.
 
 Forth, a program takes a block of queries past all keys that they see, and keeps one number per query: the logarithm of
-the sum of its exponentials. Back, weights are found again from it: one kernel takes a block of queries past
-the keys for the queries' gradient, another a block of keys past the queries for that of keys and values. Nothing is
-added from two sides, so results do not depend on who comes first.
+the sum of its exponentials. Back, weights are found again from it: one kernel takes a block of queries past the keys
+for the queries' gradient, another a block of keys past the queries for that of keys and values. Nothing is added from
+two sides, so results do not depend on who comes first.
 
 Blocks that lie wholly below the diagonal need no mask, so each kernel has a loop for these and one for the others.
 """
@@ -22,40 +22,70 @@ from .triton import Launch, address, capability, device, kind_of
 _LOG2: tl.constexpr = tl.constexpr(math.log(2))  # scores are those to base 2 inside kernels: that is what GPUs have
 
 # --- Kernels ----------------------------------------------------------------------------------------
-# WIDTH is that of queries and keys, VALUE that of values; W and V are the powers of two that hold them. Blocks have
-# M queries and N keys. How far apart the parts of an array are tell `_batch`, `_head` and `_step` (from row to row).
+# An array is a tuple: its address, and how far apart batches, heads, heads of a group and rows are. Keys that serve a
+# group stand still from one to the next. WIDTH is that of queries and keys, VALUE that of values; W and V are the powers
+# of two that hold them. Blocks have M queries and N keys.
+
+
+@triton.jit
+def _head(x: tl.tuple, at: tl.tensor, heads: tl.tensor, groups: tl.tensor) -> tl.tuple:
+    """Return where the at-th of all heads of an array begins, and how far apart its rows are."""
+    outer = at // groups
+    place = tl.cast(outer // heads, tl.int64) * x[1] + tl.cast(outer % heads, tl.int64) * x[2]
+    return x[0] + place + tl.cast(at % groups, tl.int64) * x[3], x[4]
+
+
+@triton.jit
+def _places(x: tl.tuple, start: tl.tensor, ROWS: tl.constexpr, W: tl.constexpr) -> tl.tensor:
+    """Return where the elements of some rows of a head are."""
+    rows, columns = tl.arange(0, ROWS), tl.arange(0, W)
+    return x[0] + tl.cast(start, tl.int64) * x[1] + (rows[:, None] * x[1] + columns[None, :])
+
+
+@triton.jit
+def _there(start: tl.tensor, count: tl.tensor, ROWS: tl.constexpr, WIDTH: tl.constexpr, W: tl.constexpr) -> tl.tensor:
+    """Tell which of these elements there are, of `count` rows."""
+    return ((start + tl.arange(0, ROWS))[:, None] < count) & (tl.arange(0, W)[None, :] < WIDTH)
 
 
 @triton.jit
 def _tile(
-    base: tl.tensor, step: tl.tensor, start: tl.tensor, count: tl.tensor, ROWS: tl.constexpr, WIDTH: tl.constexpr,
-    W: tl.constexpr, WHOLE: tl.constexpr,
+    x: tl.tuple, start: tl.tensor, count: tl.tensor, ROWS: tl.constexpr, WIDTH: tl.constexpr, W: tl.constexpr,
+    WHOLE: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
-    """Load rows from `start` on; zeros where there are no more than `count`, or the width is padded."""
-    rows, columns = tl.arange(0, ROWS), tl.arange(0, W)
-    places = base + tl.cast(start, tl.int64) * step + (rows[:, None] * step + columns[None, :])
+    """Load rows of a head from `start` on; zeros where there are no more, or the width is padded."""
     if WHOLE and WIDTH == W:
-        found = tl.load(places)
+        found = tl.load(_places(x, start, ROWS, W))
     elif WHOLE:
-        found = tl.load(places, mask=columns[None, :] < WIDTH, other=0.0)
+        found = tl.load(_places(x, start, ROWS, W), mask=tl.arange(0, W)[None, :] < WIDTH, other=0.0)
     else:
-        found = tl.load(places, mask=((start + rows)[:, None] < count) & (columns[None, :] < WIDTH), other=0.0)
+        found = tl.load(_places(x, start, ROWS, W), mask=_there(start, count, ROWS, WIDTH, W), other=0.0)
     return found
 
 
 @triton.jit
 def _put(
-    base: tl.tensor, step: tl.tensor, start: tl.tensor, count: tl.tensor, tile: tl.tensor, ROWS: tl.constexpr,
-    WIDTH: tl.constexpr, W: tl.constexpr, WHOLE: tl.constexpr,
+    x: tl.tuple, start: tl.tensor, count: tl.tensor, tile: tl.tensor, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    W: tl.constexpr, WHOLE: tl.constexpr,
 ) -> None:  # fmt: skip
     """Store a tile where `_tile` would load it."""
-    rows, columns = tl.arange(0, ROWS), tl.arange(0, W)
-    places = base + tl.cast(start, tl.int64) * step + (rows[:, None] * step + columns[None, :])
-    tile = tile.to(base.dtype.element_ty)
+    tile = tile.to(x[0].dtype.element_ty)
     if WHOLE and WIDTH == W:
-        tl.store(places, tile)
+        tl.store(_places(x, start, ROWS, W), tile)
     else:
-        tl.store(places, tile, mask=((start + rows)[:, None] < count) & (columns[None, :] < WIDTH))
+        tl.store(_places(x, start, ROWS, W), tile, mask=_there(start, count, ROWS, WIDTH, W))
+
+
+@triton.jit
+def _block(at: tl.tensor, blocks: tl.tensor, LAST_FIRST: tl.constexpr, ORDER: tl.constexpr) -> tl.tuple:
+    """Return which head a program computes, and which block of it."""
+    head, block = at // blocks, at % blocks
+    if ORDER:
+        count = tl.num_programs(0) // blocks
+        head, block = at % count, at // count
+    if LAST_FIRST:  # later blocks see more: those with much to do come first
+        block = blocks - 1 - block
+    return head, block
 
 
 @triton.jit
@@ -69,15 +99,15 @@ def _seen(queries: tl.tensor, keys: tl.tensor, source: tl.tensor, CAUSAL: tl.con
 
 @triton.jit
 def _look(
-    means: tl.tensor, total: tl.tensor, top: tl.tensor, queries: tl.tensor, k: tl.tensor, v: tl.tensor,
-    k_step: tl.tensor, v_step: tl.tensor, scale: tl.tensor, first: tl.tensor, start: tl.tensor, stop: tl.tensor,
-    source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr,
-    W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    means: tl.tensor, total: tl.tensor, top: tl.tensor, queries: tl.tensor, k: tl.tuple, v: tl.tuple, scale: tl.tensor,
+    first: tl.tensor, start: tl.tensor, stop: tl.tensor, source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+    WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> tl.tuple:  # fmt: skip
     """Take queries past some keys: means of values times `total`, the largest score being `top`."""
     for n in tl.range(start, stop, N):
         n = tl.multiple_of(n, N)
-        keys = _tile(k, k_step, n, source, N, WIDTH, W, not MASKED)
+        keys = _tile(k, n, source, N, WIDTH, W, not MASKED)
         scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
         if MASKED:
             seen = _seen((first + tl.arange(0, M))[:, None], (n + tl.arange(0, N))[None, :], source, CAUSAL)
@@ -86,7 +116,7 @@ def _look(
         weights = tl.exp2(scores * scale - higher[:, None])
         shrink = tl.exp2(top - higher)
         total = total * shrink + tl.sum(weights, 1)
-        values = _tile(v, v_step, n, source, N, VALUE, V, not MASKED)
+        values = _tile(v, n, source, N, VALUE, V, not MASKED)
         means = tl.dot(weights.to(values.dtype), values, means * shrink[:, None], input_precision=PRECISION)
         top = higher
     return means, total, top
@@ -94,52 +124,41 @@ def _look(
 
 @triton.jit
 def _forward(
-    q: tl.tensor, k: tl.tensor, v: tl.tensor, out: tl.tensor, logs: tl.tensor, scale: tl.tensor, heads: tl.tensor,
-    length: tl.tensor, source: tl.tensor, q_batch: tl.tensor, q_head: tl.tensor, q_step: tl.tensor, k_batch: tl.tensor,
-    k_head: tl.tensor, k_step: tl.tensor, v_batch: tl.tensor, v_head: tl.tensor, v_step: tl.tensor, o_batch: tl.tensor,
-    o_head: tl.tensor, o_step: tl.tensor, CAUSAL: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr,
-    WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
-    PRECISION: tl.constexpr, ORDER: tl.constexpr,
+    q: tl.tuple, k: tl.tuple, v: tl.tuple, out: tl.tuple, logs: tl.tensor, scale: tl.tensor, heads: tl.tensor,
+    groups: tl.tensor, length: tl.tensor, source: tl.tensor, CAUSAL: tl.constexpr, EVEN_M: tl.constexpr,
+    EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr,
+    N: tl.constexpr, PRECISION: tl.constexpr, ORDER: tl.constexpr,
 ) -> None:  # fmt: skip
-    blocks = tl.cdiv(length, M)
-    at, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
-    if ORDER:
-        count = tl.num_programs(0) // blocks
-        at, block = tl.program_id(0) % count, tl.program_id(0) // count
-    if CAUSAL:
-        block = blocks - 1 - block  # those with much to do come first
-    batch, head = tl.cast(at // heads, tl.int64), tl.cast(at % heads, tl.int64)
+    at, block = _block(tl.program_id(0), tl.cdiv(length, M), CAUSAL, ORDER)
     first = block * M
-    k += batch * k_batch + head * k_head
-    v += batch * v_batch + head * v_head
-    queries = _tile(q + batch * q_batch + head * q_head, q_step, first, length, M, WIDTH, W, EVEN_M)
+    k, v = _head(k, at, heads, groups), _head(v, at, heads, groups)
+    queries = _tile(_head(q, at, heads, groups), first, length, M, WIDTH, W, EVEN_M)
     means, total = tl.zeros((M, V), tl.float32), tl.zeros((M,), tl.float32)
     top = tl.full((M,), -float("inf"), tl.float32)
     whole = (tl.minimum(first, source) if CAUSAL else source) // N * N
-    means, total, top = _look(means, total, top, queries, k, v, k_step, v_step, scale, first, 0, whole, source, False,
-                              CAUSAL, WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
+    means, total, top = _look(means, total, top, queries, k, v, scale, first, 0, whole, source, False, CAUSAL, WIDTH,
+                              VALUE, W, V, M, N, PRECISION)  # fmt: skip
     if CAUSAL or not EVEN_N:
         stop = tl.minimum(first + M, source) if CAUSAL else source
-        means, total, top = _look(means, total, top, queries, k, v, k_step, v_step, scale, first, whole, stop, source,
-                                  True, CAUSAL, WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
+        means, total, top = _look(means, total, top, queries, k, v, scale, first, whole, stop, source, True, CAUSAL,
+                                  WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
     rows = first + tl.arange(0, M)
     tl.store(logs + tl.cast(at, tl.int64) * length + rows, (top + tl.log2(total)) * _LOG2, mask=rows < length)
-    o = out + batch * o_batch + head * o_head
-    _put(o, o_step, first, length, means / total[:, None], M, VALUE, V, EVEN_M)
+    _put(_head(out, at, heads, groups), first, length, means / total[:, None], M, VALUE, V, EVEN_M)
 
 
 @triton.jit
 def _query_slopes(
-    slope: tl.tensor, queries: tl.tensor, g: tl.tensor, log: tl.tensor, along: tl.tensor, k: tl.tensor, v: tl.tensor,
-    k_step: tl.tensor, v_step: tl.tensor, scale: tl.tensor, first: tl.tensor, start: tl.tensor, stop: tl.tensor,
-    source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr,
-    W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+    slope: tl.tensor, queries: tl.tensor, g: tl.tensor, log: tl.tensor, along: tl.tensor, k: tl.tuple, v: tl.tuple,
+    scale: tl.tensor, first: tl.tensor, start: tl.tensor, stop: tl.tensor, source: tl.tensor, MASKED: tl.constexpr,
+    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr,
+    N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
     """Add what some keys give to the gradient of queries, but for the scale."""
     for n in tl.range(start, stop, N):
         n = tl.multiple_of(n, N)
-        keys = _tile(k, k_step, n, source, N, WIDTH, W, not MASKED)
-        values = _tile(v, v_step, n, source, N, VALUE, V, not MASKED)
+        keys = _tile(k, n, source, N, WIDTH, W, not MASKED)
+        values = _tile(v, n, source, N, VALUE, V, not MASKED)
         scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
         weights = tl.exp2(scores * scale - log[:, None])
         if MASKED:
@@ -152,29 +171,17 @@ def _query_slopes(
 
 @triton.jit
 def _backward_queries(
-    q: tl.tensor, k: tl.tensor, v: tl.tensor, out: tl.tensor, g: tl.tensor, logs: tl.tensor, alongs: tl.tensor,
-    gq: tl.tensor, scale: tl.tensor, factor: tl.tensor, heads: tl.tensor, length: tl.tensor, source: tl.tensor,
-    q_batch: tl.tensor, q_head: tl.tensor, q_step: tl.tensor, k_batch: tl.tensor, k_head: tl.tensor, k_step: tl.tensor,
-    v_batch: tl.tensor, v_head: tl.tensor, v_step: tl.tensor, o_batch: tl.tensor, o_head: tl.tensor, o_step: tl.tensor,
-    g_batch: tl.tensor, g_head: tl.tensor, g_step: tl.tensor, gq_batch: tl.tensor, gq_head: tl.tensor,
-    gq_step: tl.tensor, CAUSAL: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr,
-    VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
-    ORDER: tl.constexpr,
+    q: tl.tuple, k: tl.tuple, v: tl.tuple, out: tl.tuple, g: tl.tuple, gq: tl.tuple, logs: tl.tensor, alongs: tl.tensor,
+    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, CAUSAL: tl.constexpr,
+    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
+    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr, ORDER: tl.constexpr,
 ) -> None:  # fmt: skip
-    blocks = tl.cdiv(length, M)
-    at, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
-    if ORDER:
-        count = tl.num_programs(0) // blocks
-        at, block = tl.program_id(0) % count, tl.program_id(0) // count
-    if CAUSAL:
-        block = blocks - 1 - block
-    batch, head = tl.cast(at // heads, tl.int64), tl.cast(at % heads, tl.int64)
+    at, block = _block(tl.program_id(0), tl.cdiv(length, M), CAUSAL, ORDER)
     first = block * M
-    k += batch * k_batch + head * k_head
-    v += batch * v_batch + head * v_head
-    queries = _tile(q + batch * q_batch + head * q_head, q_step, first, length, M, WIDTH, W, EVEN_M)
-    slopes = _tile(g + batch * g_batch + head * g_head, g_step, first, length, M, VALUE, V, EVEN_M)
-    means = _tile(out + batch * o_batch + head * o_head, o_step, first, length, M, VALUE, V, EVEN_M)
+    k, v = _head(k, at, heads, groups), _head(v, at, heads, groups)
+    queries = _tile(_head(q, at, heads, groups), first, length, M, WIDTH, W, EVEN_M)
+    slopes = _tile(_head(g, at, heads, groups), first, length, M, VALUE, V, EVEN_M)
+    means = _tile(_head(out, at, heads, groups), first, length, M, VALUE, V, EVEN_M)
     along = tl.sum(slopes.to(tl.float32) * means.to(tl.float32), 1)
     rows = first + tl.arange(0, M)
     places = tl.cast(at, tl.int64) * length + rows
@@ -182,29 +189,28 @@ def _backward_queries(
     log = tl.load(logs + places, mask=rows < length, other=0.0) / _LOG2
     slope = tl.zeros((M, W), tl.float32)
     whole = (tl.minimum(first, source) if CAUSAL else source) // N * N
-    slope = _query_slopes(slope, queries, slopes, log, along, k, v, k_step, v_step, scale, first, 0, whole, source,
-                          False, CAUSAL, WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
+    slope = _query_slopes(slope, queries, slopes, log, along, k, v, scale, first, 0, whole, source, False, CAUSAL,
+                          WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
     if CAUSAL or not EVEN_N:
         stop = tl.minimum(first + M, source) if CAUSAL else source
-        slope = _query_slopes(slope, queries, slopes, log, along, k, v, k_step, v_step, scale, first, whole, stop,
-                              source, True, CAUSAL, WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
-    _put(gq + batch * gq_batch + head * gq_head, gq_step, first, length, slope * factor, M, WIDTH, W, EVEN_M)
+        slope = _query_slopes(slope, queries, slopes, log, along, k, v, scale, first, whole, stop, source, True, CAUSAL,
+                              WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
+    _put(_head(gq, at, heads, groups), first, length, slope * (scale * _LOG2), M, WIDTH, W, EVEN_M)
 
 
 @triton.jit
 def _key_slopes(
-    gk: tl.tensor, gv: tl.tensor, keys: tl.tensor, values: tl.tensor, q: tl.tensor, g: tl.tensor, logs: tl.tensor,
-    alongs: tl.tensor, q_step: tl.tensor, g_step: tl.tensor, scale: tl.tensor, first: tl.tensor, start: tl.tensor,
-    stop: tl.tensor, length: tl.tensor, source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
-    WHOLE: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr,
-    N: tl.constexpr, PRECISION: tl.constexpr,
-) -> tl.tensor:  # fmt: skip
+    gk: tl.tensor, gv: tl.tensor, keys: tl.tensor, values: tl.tensor, q: tl.tuple, g: tl.tuple, logs: tl.tensor,
+    alongs: tl.tensor, scale: tl.tensor, first: tl.tensor, start: tl.tensor, stop: tl.tensor, length: tl.tensor,
+    source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr, WHOLE: tl.constexpr, WIDTH: tl.constexpr,
+    VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+) -> tl.tuple:  # fmt: skip
     """Add what some queries give to the gradients of keys, but for the scale, and of values."""
     for m in tl.range(start, stop, M):
         m = tl.multiple_of(m, M)
         rows = m + tl.arange(0, M)
-        queries = _tile(q, q_step, m, length, M, WIDTH, W, WHOLE)
-        slopes = _tile(g, g_step, m, length, M, VALUE, V, WHOLE)
+        queries = _tile(q, m, length, M, WIDTH, W, WHOLE)
+        slopes = _tile(g, m, length, M, VALUE, V, WHOLE)
         if WHOLE:
             log, along = tl.load(logs + rows), tl.load(alongs + rows)
         else:  # queries that are not there have no weight
@@ -222,43 +228,32 @@ def _key_slopes(
 
 @triton.jit
 def _backward_keys(
-    q: tl.tensor, k: tl.tensor, v: tl.tensor, g: tl.tensor, logs: tl.tensor, alongs: tl.tensor, gk: tl.tensor,
-    gv: tl.tensor, scale: tl.tensor, factor: tl.tensor, heads: tl.tensor, length: tl.tensor, source: tl.tensor,
-    q_batch: tl.tensor, q_head: tl.tensor, q_step: tl.tensor, k_batch: tl.tensor, k_head: tl.tensor, k_step: tl.tensor,
-    v_batch: tl.tensor, v_head: tl.tensor, v_step: tl.tensor, g_batch: tl.tensor, g_head: tl.tensor, g_step: tl.tensor,
-    gk_batch: tl.tensor, gk_head: tl.tensor, gk_step: tl.tensor, gv_batch: tl.tensor, gv_head: tl.tensor,
-    gv_step: tl.tensor, CAUSAL: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr,
-    VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
-    ORDER: tl.constexpr,
+    q: tl.tuple, k: tl.tuple, v: tl.tuple, g: tl.tuple, gk: tl.tuple, gv: tl.tuple, logs: tl.tensor, alongs: tl.tensor,
+    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, CAUSAL: tl.constexpr,
+    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
+    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr, ORDER: tl.constexpr,
 ) -> None:  # fmt: skip
-    blocks = tl.cdiv(source, N)
-    at, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
-    if ORDER:
-        count = tl.num_programs(0) // blocks
-        at, block = tl.program_id(0) % count, tl.program_id(0) // count
-    batch, head = tl.cast(at // heads, tl.int64), tl.cast(at % heads, tl.int64)
+    at, block = _block(tl.program_id(0), tl.cdiv(source, N), False, ORDER)
     first = block * N
-    q += batch * q_batch + head * q_head
-    g += batch * g_batch + head * g_head
+    q, g = _head(q, at, heads, groups), _head(g, at, heads, groups)
     logs += tl.cast(at, tl.int64) * length
     alongs += tl.cast(at, tl.int64) * length
-    keys = _tile(k + batch * k_batch + head * k_head, k_step, first, source, N, WIDTH, W, EVEN_N)
-    values = _tile(v + batch * v_batch + head * v_head, v_step, first, source, N, VALUE, V, EVEN_N)
+    keys = _tile(_head(k, at, heads, groups), first, source, N, WIDTH, W, EVEN_N)
+    values = _tile(_head(v, at, heads, groups), first, source, N, VALUE, V, EVEN_N)
     key_slope, value_slope = tl.zeros((N, W), tl.float32), tl.zeros((N, V), tl.float32)
     start = 0
     if CAUSAL:
-        stop = tl.minimum(tl.cdiv(first + N, M) * M, length)
-        key_slope, value_slope = _key_slopes(
-            key_slope, value_slope, keys, values, q, g, logs, alongs, q_step, g_step, scale, first, first // M * M,
-            stop, length, source, True, CAUSAL, EVEN_M, WIDTH, VALUE, W, V, M, N, PRECISION,
-        )  # fmt: skip
         start = tl.cdiv(first + N, M) * M
+        key_slope, value_slope = _key_slopes(
+            key_slope, value_slope, keys, values, q, g, logs, alongs, scale, first, first // M * M,
+            tl.minimum(start, length), length, source, True, CAUSAL, EVEN_M, WIDTH, VALUE, W, V, M, N, PRECISION,
+        )  # fmt: skip
     key_slope, value_slope = _key_slopes(
-        key_slope, value_slope, keys, values, q, g, logs, alongs, q_step, g_step, scale, first, start, length, length,
-        source, False, CAUSAL, EVEN_M, WIDTH, VALUE, W, V, M, N, PRECISION,
+        key_slope, value_slope, keys, values, q, g, logs, alongs, scale, first, start, length, length, source, False,
+        CAUSAL, EVEN_M, WIDTH, VALUE, W, V, M, N, PRECISION,
     )  # fmt: skip
-    _put(gk + batch * gk_batch + head * gk_head, gk_step, first, source, key_slope * factor, N, WIDTH, W, EVEN_N)
-    _put(gv + batch * gv_batch + head * gv_head, gv_step, first, source, value_slope, N, VALUE, V, EVEN_N)
+    _put(_head(gk, at, heads, groups), first, source, key_slope * (scale * _LOG2), N, WIDTH, W, EVEN_N)
+    _put(_head(gv, at, heads, groups), first, source, value_slope, N, VALUE, V, EVEN_N)
 
 
 # --- Plans ------------------------------------------------------------------------------------------
@@ -266,22 +261,23 @@ def _backward_keys(
 # Queries and keys of a block, warps and stages, by the padded width: of the way forth, of the queries' way back, of the
 # keys'. Measured on an H200.
 _HALF = {
-    64: ((128, 64, 4, 3), (128, 64, 4, 3), (64, 128, 4, 2)),
+    64: ((128, 64, 4, 3), (128, 64, 8, 2), (64, 128, 8, 2)),
     128: ((128, 64, 8, 3), (128, 64, 8, 2), (64, 128, 8, 2)),
-    256: ((64, 64, 4, 2), (64, 32, 4, 2), (32, 64, 4, 2)),
+    256: ((128, 64, 8, 2), (64, 32, 8, 2), (32, 64, 8, 2)),
 }
 _SINGLE = {
-    64: ((64, 32, 4, 2), (64, 32, 4, 2), (32, 64, 4, 2)),
-    128: ((64, 32, 8, 2), (32, 32, 4, 2), (32, 32, 4, 2)),
+    64: ((64, 32, 4, 2), (64, 32, 4, 2), (32, 64, 8, 2)),
+    128: ((128, 32, 8, 2), (32, 32, 4, 2), (32, 32, 4, 2)),
 }
 _KERNELS = (_forward, _backward_queries, _backward_keys)
 _FORTH, _QUERIES, _KEYS = range(3)
 _ORDER = 0
 _OLDEST = 80  # the first capability with bfloat16, and with copies that run beside computation
+_FARTHEST = 1 << 24  # bytes from row to row, so that places in a block fit in 32 bits
 _MOST_PLANS = 1 << 12
 _WIDEST = {"bfloat16": 256, "float16": 256, "float32": 128}
 _launches: dict[Any, Launch] = {}
-_plans: dict[Any, tuple[Launch, tuple[int], list[Any]]] = {}
+_plans: dict[Any, tuple[Launch, tuple[int], list[Any], list[Any]]] = {}
 
 
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
@@ -289,82 +285,85 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
     return (
         max(q.shape[-1], v.shape[-1]) <= _WIDEST.get(q.dtype.name, 0)
         and scale > 0  # the largest product makes the largest score
-        and all(abs(x.strides[-2]) < 1 << 31 for x in (q, k, v))
+        and all(abs(x.strides[-2]) < _FARTHEST for x in (q, k, v))
         and capability() >= _OLDEST
     )
 
 
-def _padded(width: int) -> int:
-    return max(16, 1 << (width - 1).bit_length())
-
-
-def _run(which: int, arrays: tuple[Any, ...], shaped: tuple[Any, ...], causal: bool, scale: float) -> None:
-    """Launch a kernel on its arrays; `shaped` are those of them whose strides it takes, the first three q, k and v."""
-    q, k, v = shaped[:3]
+def _run(which: int, arrays: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float) -> None:
+    """Launch a kernel on arrays, the first three q, k and v, and on arrays of a number per query."""
     key = (
-        which, q.dtype, tuple([address(x) & 15 for x in arrays]), q.shape, k.shape, v.shape,
-        tuple([x.strides for x in shaped]), causal, scale, device(),
+        which, tuple([(x.shape, x.strides, address(x) & 15) for x in arrays]), arrays[0].dtype, causal, scale, device(),
     )  # fmt: skip
-    launch, grid, numbers = _plans.get(key) or _plan(key, arrays, shaped)
-    launch(grid, *arrays, *numbers)
+    launch, grid, steps, rest = _plans.get(key) or _plan(key, arrays, numbers)
+    given: list[Any] = []
+    for x, apart in zip(arrays, steps):
+        given.append(x)
+        given += apart
+    launch(grid, *given, *numbers, *rest)
 
 
-def _plan(key: Any, arrays: tuple[Any, ...], shaped: tuple[Any, ...]) -> tuple[Launch, tuple[int], list[Any]]:
-    which, _, _, (batch, heads, length, width), (*_, source, _), (*_, value), _, causal, scale, place = key
-    w, v = _padded(width), _padded(value)
-    single = shaped[0].dtype.itemsize == 4
-    m, n, warps, stages = (_SINGLE if single else _HALF)[max(w, v, 64)][which]
+def _plan(key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...]) -> Any:
+    which, _, dtype, causal, scale, place = key
+    (*lead, length, width), (*_, source, _), (*_, value) = (x.shape for x in arrays[:3])
+    w, v = (max(16, 1 << (n - 1).bit_length()) for n in (width, value))
+    m, n, warps, stages = (_SINGLE if dtype.itemsize == 4 else _HALF)[max(w, v, 64)][which]
     constants = {
         "CAUSAL": causal, "EVEN_M": length % m == 0, "EVEN_N": source % n == 0, "WIDTH": width, "VALUE": value,
-        "W": w, "V": v, "M": m, "N": n, "PRECISION": "tf32x3" if single else "tf32", "ORDER": _ORDER,
+        "W": w, "V": v, "M": m, "N": n, "PRECISION": "tf32x3" if dtype.itemsize == 4 else "tf32", "ORDER": _ORDER,
     }  # fmt: skip
-    numbers: list[Any] = [np.float32(scale / math.log(2))]
-    numbers += [] if which == _FORTH else [np.float32(scale)]
-    numbers += [np.int32(x) for x in (heads, length, source)]
-    plain = [kind_of(x).partition(":")[0] for x in numbers]  # the same code for all lengths
-    steps = []
-    for x in shaped:
-        across, head, row = (step // x.itemsize for step in x.strides[:3])
-        steps += [np.int64(across), np.int64(head), np.int32(row)]
-    every = (*map(kind_of, arrays), *plain, *map(kind_of, steps))
-    made = (which, every, tuple(constants.values()), place)
+    groups = lead[2] if len(lead) == 3 else 1
+    rest = [np.float32(scale / math.log(2)), *(np.int32(x) for x in (lead[1], groups, length, source))]
+    steps = [_steps(x) for x in arrays]
+    kinds = (
+        *[(kind_of(x), *map(kind_of, apart)) for x, apart in zip(arrays, steps, strict=True)], *map(kind_of, numbers),
+        *[kind_of(x).partition(":")[0] for x in rest],  # the same code for all lengths
+    )  # fmt: skip
+    made = (which, kinds, tuple(constants.values()), place)
     launch = _launches.get(made)
     if launch is None:
-        launch = _launches[made] = Launch(_KERNELS[which], every, constants, warps, stages)
+        launch = _launches[made] = Launch(_KERNELS[which], kinds, constants, warps, stages)
     if len(_plans) >= _MOST_PLANS:
         _plans.clear()
     blocks = -(-source // n) if which == _KEYS else -(-length // m)
-    _plans[key] = launch, (batch * heads * blocks,), [*numbers, *steps]
+    _plans[key] = launch, (math.prod(lead) * blocks,), steps, rest
     return _plans[key]
+
+
+def _steps(x: Any) -> list[Any]:
+    """Return how far apart, in elements, batches, heads, heads of a group and rows are."""
+    batch, head, *group, row, _ = (step // x.itemsize for step in x.strides)
+    return [np.int64(batch), np.int64(head), np.int64(group[0] if group else 0), np.int32(row)]
 
 
 # --- What is called ---------------------------------------------------------------------------------
 
 
-def _four(x: Any) -> Any:
-    """Return an array with two axes for heads, without a copy where it has no more than that, and rows in one piece."""
+def _led(x: Any) -> Any:
+    """Return an array with two axes for heads, or three for groups; a copy if it has more, or its rows lie in pieces."""
     if x.strides[-1] != x.itemsize:
         x = x.copy("C")
-    if x.ndim == 4:
+    if 4 <= x.ndim <= 5:
         return x
-    return x[(None,) * (3 - x.ndim)][:, None] if x.ndim < 4 else x.reshape(-1, 1, *x.shape[-2:])
+    return x[(None,) * (4 - x.ndim)] if x.ndim < 4 else x.reshape(-1, 1, *x.shape[-2:])
 
 
 def _beside(x: Any, width: int) -> Any:
     """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
-    batch, heads, length, _ = x.shape
-    if x.strides[1] < x.strides[2]:
-        return type(x)((batch, length, heads, width), x.dtype).swapaxes(1, 2)
-    return type(x)((batch, heads, length, width), x.dtype)
+    batch, *heads, length, _ = x.shape
+    if x.strides[1] < x.strides[-2]:
+        made = type(x)((batch, length, *heads, width), x.dtype)
+        return made.swapaxes(1, 2) if len(heads) == 1 else made.transpose(0, 2, 3, 1, 4)
+    return type(x)((batch, *heads, length, width), x.dtype)
 
 
 def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
     """Return means of values, as the CPU's `attend` does, and the logarithm of each query's sum of exponentials."""
     lead = q.shape[:-1]
-    q, k, v = _four(q), _four(k), _four(v)
-    out, logs = _beside(q, v.shape[3]), type(q)(q.shape[:3], np.float32)
-    _run(_FORTH, (q, k, v, out, logs), (q, k, v, out), causal, scale)
-    return (out, logs) if len(lead) == 3 else (out.reshape(*lead, v.shape[3]), logs.reshape(lead))
+    q, k, v = _led(q), _led(k), _led(v)
+    out, logs = _beside(q, v.shape[-1]), type(q)(lead, np.float32)
+    _run(_FORTH, (q, k, v, out), (logs,), causal, scale)
+    return (out if out.ndim == len(lead) + 1 else out.reshape(*lead, v.shape[-1])), logs
 
 
 def attend_back(
@@ -372,12 +371,11 @@ def attend_back(
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of queries, keys and values."""
     shapes = q.shape, k.shape, v.shape
-    q, k, v, out, g = (_four(x) for x in (q, k, v, out, g))
-    results = _beside(q, q.shape[3]), _beside(k, k.shape[3]), _beside(v, v.shape[3])
-    gq, gk, gv = results
+    q, k, v, out, g = (_led(x) for x in (q, k, v, out, g))
+    gq, gk, gv = (_beside(x, x.shape[-1]) for x in (q, k, v))
     alongs = type(q)(logs.shape, logs.dtype)  # how much each query's gradient goes along its mean
-    _run(_QUERIES, (q, k, v, out, g, logs, alongs, gq), (q, k, v, out, g, gq), causal, scale)
-    _run(_KEYS, (q, k, v, g, logs, alongs, gk, gv), (q, k, v, g, gk, gv), causal, scale)
-    if len(shapes[0]) == 4:
-        return results
+    _run(_QUERIES, (q, k, v, out, g, gq), (logs, alongs), causal, scale)
+    _run(_KEYS, (q, k, v, g, gk, gv), (logs, alongs), causal, scale)
+    if gq.ndim == len(shapes[0]):
+        return gq, gk, gv
     return gq.reshape(shapes[0]), gk.reshape(shapes[1]), gv.reshape(shapes[2])

@@ -41,15 +41,23 @@ def kind_of(value: Any) -> str:
 
 
 def built(
-    function: Any, kinds: tuple[str, ...], constants: dict[str, Any], target: GPUTarget, warps: int = 4, stages: int = 2
+    function: Any, kinds: tuple[Any, ...], constants: dict[str, Any], target: GPUTarget, warps: int = 4, stages: int = 2
 ) -> Any:
-    """Compile a function for arguments of some kinds and some constants; no GPU is needed for it."""
-    names = [name for name in function.arg_names if name not in constants]
-    types = dict(zip(names, kinds, strict=True))
-    signature = {n: "constexpr" if n in constants else types[n].partition(":")[0] for n in function.arg_names}
-    even = {
-        (i,): [["tt.divisibility", 16]] for i, n in enumerate(function.arg_names) if types.get(n, "").endswith(":16")
-    }
+    """Compile a function for arguments of some kinds and some constants; no GPU is needed for it.
+
+    Several arguments that the function takes as a tuple have a tuple of kinds.
+    """
+    given = iter(kinds)
+    signature: dict[str, Any] = {}
+    even: dict[tuple[int, ...], Any] = {}
+    for i, name in enumerate(function.arg_names):
+        kind = "constexpr" if name in constants else next(given)
+        parts = (kind,) if isinstance(kind, str) else kind
+        for j, part in enumerate(parts):
+            if part.endswith(":16"):
+                even[(i,) if isinstance(kind, str) else (i, j)] = [["tt.divisibility", 16]]
+        types = tuple(part.partition(":")[0] for part in parts)
+        signature[name] = types[0] if isinstance(kind, str) else types
     source = ASTSource(function, signature, constants, even)
     return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": stages})
 
@@ -57,13 +65,13 @@ def built(
 class Launch:
     """A compiled function on the device that was current when it was made; call it with a grid and arguments.
 
-    Arguments are arrays and NumPy numbers, of the kinds for which it was compiled.
+    Arguments are arrays and NumPy numbers, of the kinds for which it was compiled, those of tuples one after another.
     """
 
     __slots__ = ("block", "function", "shared")
 
     def __init__(
-        self, function: Any, kinds: tuple[str, ...], constants: dict[str, Any], warps: int = 4, stages: int = 2
+        self, function: Any, kinds: tuple[Any, ...], constants: dict[str, Any], warps: int = 4, stages: int = 2
     ) -> None:
         target, most = GPUTarget("cuda", capability(), 32), _most_shared(device())
         while True:
@@ -76,7 +84,7 @@ class Launch:
         module = cupy.cuda.function.Module()
         module.load(made.kernel)
         self.function = module.get_function(made.name)
-        self.block, self.shared = (32 * warps, 1, 1), made.metadata.shared
+        self.block, self.shared = (32 * made.metadata.num_warps, 1, 1), made.metadata.shared
         if self.shared > _USUAL_SHARED:
             size = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             cupy.cuda.driver.funcSetAttribute(self.function.ptr, size, self.shared)
