@@ -153,7 +153,7 @@ def _in_blocks(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: 
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Any:
-    """Return attention where a head of keys serves several of queries, in one kernel on a GPU; None if there is none."""
+    """Return attention where a head of keys serves several of queries, in one kernel on a GPU; or None."""
     heads = key.array.shape[-3]
     if type(query.array) is ndarray or not heads or value.array.shape[-3] != heads:
         return None

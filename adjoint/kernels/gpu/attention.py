@@ -23,8 +23,8 @@ _LOG2: tl.constexpr = tl.constexpr(math.log(2))  # scores are those to base 2 in
 
 # --- Kernels ----------------------------------------------------------------------------------------
 # An array is a tuple: its address, and how far apart batches, heads, heads of a group and rows are. Keys that serve a
-# group stand still from one to the next. WIDTH is that of queries and keys, VALUE that of values; W and V are the powers
-# of two that hold them. Blocks have M queries and N keys.
+# group stand still from one to the next. WIDTH is that of queries and keys, VALUE that of values; W and V are powers of
+# two that hold them. Blocks have M queries and N keys.
 
 
 @triton.jit
@@ -340,7 +340,7 @@ def _steps(x: Any) -> list[Any]:
 
 
 def _led(x: Any) -> Any:
-    """Return an array with two axes for heads, or three for groups; a copy if it has more, or its rows lie in pieces."""
+    """Return an array with two axes for heads, or three for groups; a copy if it has more, or rows lie in pieces."""
     if x.strides[-1] != x.itemsize:
         x = x.copy("C")
     if 4 <= x.ndim <= 5:
