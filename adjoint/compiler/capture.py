@@ -119,6 +119,7 @@ class Tracer(Observer):
             key = layout_of(t.array) if hasattr(type(t.array), "strides") else None
             if key is not None and (key not in self.outside or t.node is not None):
                 self.outside[key] = t
+        self.lasting = [t.array for t in self.outside.values()]  # no other array gets their addresses
         leaves, self.graph.takes = tree_flatten((args, kwargs))
         self.given = set(map(id, leaves))
         for leaf in leaves:
@@ -292,7 +293,7 @@ class Tracer(Observer):
         elif memory.origin is not None and id(v) in self.before and id(v) not in self.given:
             if memory.origin.kind == "argument":
                 self.unable = self.unable or "one of its arguments is a tensor that it also finds by itself"
-        if memory.owner is array:
+        if memory.first() is array:
             return memory.current
         return self._region(memory, layout_of(array), array)
 
@@ -362,7 +363,9 @@ class Tracer(Observer):
         if op.outputs or op.name == "as_strided" or not inputs or not isinstance(inputs[0], TensorBase):
             return ()
         source = inputs[0].array
-        return (op, params, layout_of(source), source) if self.memories.find(source) is memory else ()
+        if self.memories.find(source) is not memory:
+            return ()
+        return op, params, layout_of(source), self.graph.value(source)  # what it looks like, not the memory
 
     def assign(self, array: Any, value: Value) -> None:
         """Make `value` what the memory of `array` holds from now on."""
@@ -461,8 +464,7 @@ class Tracer(Observer):
         known = {id(self.memories.find(t.array)) for t in tensors if isinstance(t, TensorBase)}
         for memory in self.memories:
             if memory.written and memory.origin is None and memory.constant and id(memory) not in known:
-                if sys.getrefcount(memory.owner) > _ONLY_HERE:
-                    self.graph.escapes.append("state that was made and written in the same run")
+                self.graph.escapes.append("state that was made and written in the same run")
 
     def _note_overlaps(self) -> None:
         """Note memory that was written and is known twice, under different names: a run would write one of them."""
@@ -525,7 +527,6 @@ class Pattern:
         return True
 
 
-_ONLY_HERE = 2  # references to an array that nobody but a `Memory` holds, the question itself among them
 _running_rule = engine._run_watched.__code__
 
 

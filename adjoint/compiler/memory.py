@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import heapq
+import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -56,12 +57,17 @@ class View(NamedTuple):
 
 
 class Memory:
-    """A stretch of memory as a program knows it: `current` is its value, in the layout `home`."""
+    """A stretch of memory as a program knows it: `current` is its value, in the layout `home`.
 
-    __slots__ = ("constant", "current", "home", "origin", "owner", "version", "views", "written")
+    `first()` is the array that it was first seen as, while that lives; `held` keeps memory from outside alive.
+    """
+
+    __slots__ = ("constant", "current", "first", "held", "home", "origin", "version", "views", "written")
 
     def __init__(self, array: Any, value: Value, origin: Value | None) -> None:
-        self.owner, self.home = array, layout_of(array)  # held: while it lives, no other array has its address
+        self.first, self.home = weakref.ref(array), layout_of(array)
+        # Arrays of a GPU do not die when they are let go: they are handed out again.
+        self.held = array if origin is not None or not isinstance(array, np.ndarray) else None
         self.current, self.origin = value, origin
         self.constant = value.kind == "constant"
         self.version, self.written = 0, False
@@ -89,10 +95,14 @@ class Memory:
 
 
 class Memories:
-    """Every memory that a program has seen, by the array that owns it."""
+    """Every memory that a program has seen and that is still there, by the array that owns it.
+
+    What the program lets go is forgotten: its address may be another's next.
+    """
 
     def __init__(self) -> None:
         self.by_owner: dict[int, list[Memory]] = {}
+        self._alive: dict[int, Any] = {}
 
     def __iter__(self) -> Iterator[Memory]:
         return (m for found in self.by_owner.values() for m in found)
@@ -103,7 +113,7 @@ class Memories:
         if found is None:
             return None
         for memory in found:
-            if memory.owner is array:
+            if memory.first() is array:
                 return memory
         start, stop = _span(layout_of(array))
         return next((m for m in found if m.span[0] <= start and stop <= m.span[1]), None)
@@ -111,8 +121,17 @@ class Memories:
     def add(self, array: Any, value: Value, origin: Value | None = None) -> Memory:
         """Take in the memory of an array."""
         memory = Memory(array, value, origin)
-        self.by_owner.setdefault(id(owner_of(array)), []).append(memory)
+        owner = owner_of(array)
+        key = id(owner)
+        if key not in self.by_owner:
+            self.by_owner[key] = []
+            self._alive[key] = weakref.ref(owner, lambda _: self._forget(key))
+        self.by_owner[key].append(memory)
         return memory
+
+    def _forget(self, key: int) -> None:
+        self.by_owner.pop(key, None)
+        self._alive.pop(key, None)
 
 
 def _block_of(array: Any, strides: tuple[int, ...]) -> tuple[Any, int, Any]:

@@ -72,6 +72,7 @@ class Program:
             self._use_gpu()
         self.lock = threading.Lock()
         self._write()
+        self.samples.clear()
         # The block of memory that each buffer lies in, and their sizes.
         spans = [] if self.gpu else [(v, self.spans[v][0], self.spans[v][1]) for _, v in self.buffers]
         self.places, self.blocks = shared_blocks(spans)
@@ -752,6 +753,15 @@ class Program:
             if tensor.array is not array:
                 return False
         return True
+
+
+def program_of(graph: Graph, kernels: Any) -> Any:
+    """Return the compiled form of a graph, for the device on which its values lie."""
+    if all(v.device == "cpu" for line in graph.lines for v in line.outputs):
+        return Program(graph, kernels)
+    from .gpu.program import DeviceProgram
+
+    return DeviceProgram(graph, kernels)
 
 
 class _Native:
