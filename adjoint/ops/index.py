@@ -673,6 +673,11 @@ def _assign(x: Any, y: Any, *rest: Any) -> None:
     if accumulate:
         add_at(x, tuple(indexes), spec, y)
         return
+    if len(indexes) == 1 and indexes[0].dtype != bool and (gpu := provider.gpu(x)) is not None:
+        given = None if y is _ZERO else y
+        whole = given is None or (given.dtype == x.dtype and given.size == _picked_size(x, indexes[0], spec))
+        if whole and gpu.gathering.put_at(x, indexes[0], given, spec.index(0)):
+            return
     try:
         x[_numpy_index(tuple(indexes), spec)] = y
     except IndexError as error:

@@ -24,7 +24,7 @@ from ..core.recorders import nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels import norms, provider
 from ..kernels.softmax import LARGE
-from .arguments import either
+from .arguments import dtype_of, either
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sub_p
 from .measure import vector_norm
@@ -278,6 +278,11 @@ def _norm_back(
         found = _back_on_gpu(gpu, g, x, weight, axes, shape, centered, moments, needs)
         if found is not None:
             return found
+    if is_half(dtype_of(x)):
+        wide = [v if v is None else cast_p(v, f32) for v in (g, x, weight)]
+        found = _norm_back(wide[0], wide[1], wide[2], axes, shape, eps, centered, None, needs)
+        kinds = dtype_of(x), *(dtype_of(x if weight is None else weight),) * 2
+        return tuple(v if v is None else cast_p(v, kind) for v, kind in zip(found, kinds, strict=True))
     standard, rstd = _standard(x, axes, eps, centered)
     gx = gw = gb = None
     if needs[0]:
@@ -404,6 +409,7 @@ layer_norm_p = _norm_primitive("layer_norm", "NativeLayerNormBackward0")
 batch_norm_p = _norm_primitive("batch_norm", "NativeBatchNormBackward0")
 group_norm_p = _norm_primitive("group_norm", "NativeGroupNormBackward0")
 rms_norm_p = _norm_primitive("rms_norm", "FusedRmsNormBackward0")
+_OF_ROWS = (layer_norm_p, rms_norm_p)
 
 
 def _normed(
@@ -420,6 +426,11 @@ def _normed(
             f"\"{primitive.op.name}\" not implemented for '{title_of(d)}': normalization takes floating-point values"
         )
     work = f32 if is_half(d) else d
+    if work is not d and primitive in _OF_ROWS and provider.gpu(input.array) is not None:  # whose sums are float
+        if bias is not None and weight is not None and bias.array.dtype != weight.array.dtype:
+            bias = cast_p(bias, weight.array.dtype)
+        halves: Tensor = primitive(input, weight, bias, axes, shape, eps, centered, moments or Moments())
+        return halves
     given = [x if x is None or x.array.dtype == work else cast_p(x, work) for x in (input, weight, bias)]
     out = primitive(*given, axes, shape, eps, centered, moments or Moments())
     return out if work is d else cast_p(out, d)

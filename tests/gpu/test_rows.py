@@ -39,6 +39,7 @@ EXPRESSIONS = {
     "embedding": "F.embedding(rows, x)",
     "padding": "F.embedding(rows, x, padding_idx=1)", "gather": "x.gather(1, places)", "by index": "x[rows]",
     "scatter_add": "T.scatter_add(x, 1, places, y)", "index_put": "x.index_put((rows,), y[rows], accumulate=True)",
+    "index_put once": "x.index_put((order,), y)", "columns put": "x.index_put((None, order_n), y)",
     "sort": "x.sort(1)[0] * y", "sort down": "x.sort(1, descending=True)[0] * y",
     "normalize": "F.normalize(x, dim=1) * y",
     "batch_norm": "F.batch_norm(z, None, None, wz, bz, training=True) * z2",
@@ -56,6 +57,7 @@ def values(shape: tuple[int, int], dtype: str) -> dict[str, Any]:
     kind = getattr(T, dtype)
     found: dict[str, Any] = {k: T.tensor(rng.integers(-40, 40, s) / 16).to(kind) for k, s in shapes.items()}
     found |= {"labels": T.tensor(rng.integers(0, n, m)), "rows": T.tensor(rng.integers(0, m, m))}
+    found |= {"order": T.tensor(rng.permutation(m)), "order_n": T.tensor(rng.permutation(n))}
     return found | {"columns": T.tensor(rng.integers(0, n, 5)), "places": T.tensor(rng.integers(0, n, shape))}
 
 
@@ -122,3 +124,20 @@ def test_large_arrays() -> None:
                  "x.log_softmax(1)", "x.norm()", "x.std(1)", "x.topk(5, 1)[1]", "x.topk(9, 1, False)[0]"):  # fmt: skip
         one, two = (eval(text, {"x": v}) for v in (a.double(), b))
         np.testing.assert_allclose(two.cpu().numpy(), one.numpy(), rtol=2e-4, atol=2e-3, err_msg=text)
+
+
+def test_dropout_draws_on_the_gpu() -> None:
+    """The seed decides; as many are kept as should be, and what is kept is scaled."""
+    x = T.ones(200, 301, device="cuda", requires_grad=True)
+    T.manual_seed(5)
+    one = F.dropout(x, 0.25)
+    two = F.dropout(x, 0.25)
+    T.manual_seed(5)
+    again = F.dropout(x, 0.25)
+    a, b, c = (v.detach().cpu().numpy() for v in (one, two, again))
+    np.testing.assert_array_equal(a, c)
+    assert 0.35 < (a != b).mean() < 0.4
+    assert abs((a > 0).mean() - 0.75) < 0.01
+    np.testing.assert_allclose(np.unique(a), [0, 4 / 3], rtol=1e-6)
+    one.sum().backward()
+    np.testing.assert_array_equal(x.grad.cpu().numpy(), a)

@@ -12,7 +12,7 @@ import numpy as np
 
 from .launching import FLOATS, Kernels, dense, empty
 
-__all__ = ["add_at", "gather", "summed", "take_rows"]
+__all__ = ["add_at", "gather", "put_at", "summed", "take_rows"]
 
 _INT64, _F32 = np.dtype(np.int64), np.dtype(np.float32)
 
@@ -25,6 +25,15 @@ extern "C" __global__ void gather(const U* x, const i64* index, U* y, i64 size, 
         i64 j = index[each ? at : (i64)(k - a * M)];
         if (j < 0) j += n;
         y[at] = j >= 0 && j < n ? x[((i64)a * n + j) * B + b] : U();
+    }
+}
+// Elements written at their places; without `x`, zeros.
+extern "C" __global__ void put(U* y, const i64* index, const U* x, i64 size, I n, I M, I B) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
+        I i = (I)at, k = i / B, b = i - k * B, a = k / M;
+        i64 j = index[k - a * M];
+        if (j < 0) j += n;
+        if (j >= 0 && j < n) y[((i64)a * n + j) * B + b] = x ? x[at] : U();
     }
 }
 """,
@@ -90,6 +99,21 @@ def take_rows(x: Any, index: Any, axis: int = 0, out: Any = None) -> Any:
     args = (x, index, out, size, n, index.size, after, 0)
     _READ.launch("gather", (f"u{unit}", _index(max(size, x.nbytes // unit))), _blocks(size), 256, args)
     return out
+
+
+def put_at(y: Any, index: Any, x: Any, axis: int) -> bool:
+    """Write `x` (None: zeros) at the parts of `y` that an index names along an axis; return whether that was done."""
+    if not y._c_contiguous or y.itemsize not in (1, 2, 4, 8) or not y.size or not index.size:
+        return False
+    index = dense(index if index.dtype == _INT64 else index.astype(_INT64))
+    before, n, after = _three(y.shape, axis)
+    count, unit, x = before * index.size * after, y.itemsize, None if x is None else dense(x)
+    places = y.data.ptr | (0 if x is None else x.data.ptr)
+    while unit < 16 and after % 2 == 0 and not places & (2 * unit - 1):
+        unit, after, count = unit * 2, after // 2, count // 2
+    args = (y, index, 0 if x is None else x, count, n, index.size, after)
+    _READ.launch("put", (f"u{unit}", _index(max(count, y.nbytes // unit))), _blocks(count), 256, args)
+    return True
 
 
 def add_at(y: Any, index: Any, x: Any, axis: int, each: bool, skipped: int = _NEVER) -> bool:

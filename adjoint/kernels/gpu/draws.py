@@ -1,0 +1,54 @@
+"""Random numbers made where they are used: Philox, with a seed that the host's stream draws for each call."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .launching import FLOATS, Kernels, empty
+
+__all__ = ["kept"]
+
+_KERNELS = Kernels(
+    r"""
+typedef unsigned int u32;
+// Ten rounds of Philox 4x32: four words for each counter.
+__device__ __forceinline__ void philox(u32 c[4], u32 k0, u32 k1) {
+    c[2] = c[3] = 0;
+    for (int round = 0; round < 10; ++round) {
+        unsigned long long a = (unsigned long long)c[0] * 0xD2511F53u, b = (unsigned long long)c[2] * 0xCD9E8D57u;
+        u32 c0 = (u32)(b >> 32) ^ c[1] ^ k0, c2 = (u32)(a >> 32) ^ c[3] ^ k1;
+        c[1] = (u32)b;
+        c[3] = (u32)a;
+        c[0] = c0;
+        c[2] = c2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+// Ones where a word lies below the threshold, zeros elsewhere; four elements for each thread.
+extern "C" __global__ void keep(T* y, i64 size, i64 seed, i64 threshold) {
+    i64 quarter = blockIdx.x * (i64)blockDim.x + threadIdx.x, i = quarter * 4;
+    if (i >= size) return;
+    u32 c[4] = {(u32)quarter, (u32)(quarter >> 32), 0, 0};
+    philox(c, (u32)seed, (u32)(seed >> 32));
+    Pack<T, 4> v;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) v.v[j] = (T)((i64)c[j] < threshold ? 1.0f : 0.0f);
+    if (i + 4 <= size) *(Pack<T, 4>*)(y + i) = v;
+    else for (int j = 0; i + j < size; ++j) y[i + j] = v.v[j];
+}
+""",
+    "T",
+)
+
+
+def kept(shape: tuple[int, ...], dtype: Any, keep: float, seed: int) -> Any:
+    """Return ones with probability `keep` and zeros otherwise; None for dtypes that are no floats."""
+    if dtype.char not in FLOATS:
+        return None
+    out = empty(shape, dtype)
+    if out.size:
+        blocks = -(-math.prod(shape) // 1024)
+        _KERNELS.launch("keep", (dtype.char,), blocks, 256, (out, out.size, seed, round(keep * 2**32)))
+    return out
