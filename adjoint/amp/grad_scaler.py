@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from ..core import dtypes
 from ..core.device import module_of
@@ -105,6 +108,7 @@ class GradScaler:
         state["stage"] = UNSCALED
 
     def _unscale_grads_(self, optimizer: Any, inverse: float, state: dict[str, Any], allow_fp16: bool) -> None:
+        on_gpu: dict[Any, list[tuple[Any, str]]] = defaultdict(list)
         for number, group in enumerate(optimizer.param_groups):
             names = group.get("param_names")
             for i, p in enumerate(group["params"]):
@@ -114,12 +118,17 @@ class GradScaler:
                 if array.dtype == dtypes.float16.np and not allow_fp16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 state["checked"] = True
-                module = module_of(array)
-                if not bool(module.isfinite(array).all()):
-                    where = f"{names[i]!r}" if names else f"parameter {i} of group {number}"
-                    state["broken"].append(f"{where}, {list(p.shape)}")
-                array *= array.dtype.type(inverse)
+                where = f"{names[i]!r}" if names else f"parameter {i} of group {number}"
+                where = f"{where}, {list(p.shape)}"
+                if type(array) is not np.ndarray and array.size and _is_dense(array):
+                    on_gpu[array.dtype, p.device].append((array, where))
+                else:
+                    if not bool(module_of(array).isfinite(array).all()):
+                        state["broken"].append(where)
+                    array *= array.dtype.type(inverse)
                 note_write(p.grad, "GradScaler.unscale_")
+        for rows in on_gpu.values():
+            state["flags"].append((_unscaled([array for array, _ in rows], inverse), [where for _, where in rows]))
 
     # --- Stepping ----------------------------------------------------------------------------------
 
@@ -137,7 +146,7 @@ class GradScaler:
             self.unscale_(optimizer)
         assert state["checked"], "No inf checks were recorded for this optimizer."
         state["stage"] = STEPPED
-        if not state["broken"]:
+        if not _broken(state):
             return optimizer.step(*args, **kwargs)
         if scale <= self.min_scale:
             broken = state["broken"]
@@ -159,7 +168,7 @@ class GradScaler:
         else:
             states = self._per_optimizer_states.values()
             assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
-            self._adjust(scale, any(s["broken"] for s in states))
+            self._adjust(scale, any(_broken(s) for s in states))
         self._per_optimizer_states = defaultdict(_fresh)
 
     def _adjust(self, scale: float, broken: bool) -> None:
@@ -247,4 +256,35 @@ class GradScaler:
 
 
 def _fresh() -> dict[str, Any]:
-    return {"stage": READY, "checked": False, "broken": []}
+    return {"stage": READY, "checked": False, "broken": [], "flags": []}
+
+
+def _broken(state: dict[str, Any]) -> list[str]:
+    """Return which gradients are not finite; those on a GPU are asked for here, all at once."""
+    for flags, names in state["flags"]:
+        state["broken"] += [name for name, flag in zip(names, flags.get()) if flag]
+    state["flags"] = []
+    broken: list[str] = state["broken"]
+    return broken
+
+
+def _is_dense(array: Any) -> bool:
+    """Return whether an array of real numbers on a GPU lies in one piece."""
+    return array.dtype.kind != "c" and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def _unscaled(gradients: list[Any], inverse: float) -> Any:
+    """Multiply arrays on a GPU by a number, in one launch; return an array that says which are not finite."""
+    flags = module_of(gradients[0]).zeros(len(gradients), "i")
+    number = gradients[0].dtype.type if gradients[0].dtype.itemsize > 2 else np.float32
+    _unscaling()([(g,) for g in gradients], (flags, number(inverse)))
+    return flags
+
+
+@functools.cache
+def _unscaling() -> Any:
+    """Return the kernel that multiplies arrays and notes which are not finite."""
+    from ..kernels.gpu.many import Many  # imports CuPy, so not before there is an array on a GPU
+
+    body = "bad |= !(v0 - v0 == 0); v0 *= n0;"
+    return Many(1, (0,), "int* flags, W n0", body, "bool bad = false;", "if (bad) flags[row] = 1;")

@@ -63,3 +63,54 @@ def test_autocast(dtype: str) -> None:
         scaler.update()
         losses.append(loss.item())
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_scaler_names_what_is_not_finite() -> None:
+    ps = [adjoint.ones(n, device="cuda", requires_grad=True) for n in (3, 70_000, 5)]
+    o = adjoint.optim.SGD([(f"p{i}", p) for i, p in enumerate(ps)], lr=0.5)
+    scaler = adjoint.amp.GradScaler("cuda", init_scale=4.0)
+    for bad in (float("inf"), float("nan")):
+        scaler.scale(sum((p * p).sum() for p in ps)).backward()
+        ps[1].grad[69_999] = bad
+        before = scaler.get_scale()
+        scaler.step(o)
+        scaler.update()
+        assert scaler.get_scale() == before / 2 and ps[0].tolist() == [1.0] * 3
+        o.zero_grad()
+    scaler.min_scale = scaler.get_scale()
+    scaler.scale(sum((p * p).sum() for p in ps)).backward()
+    ps[2].grad[0] = float("inf")
+    with pytest.raises(FloatingPointError, match="'p2', \\[5\\]"):
+        scaler.step(o)
+    scaler.update()
+    o.zero_grad()
+    scaler.scale(sum((p * p).sum() for p in ps)).backward()
+    scaler.unscale_(o)
+    assert ps[1].grad[:2].tolist() == [2.0, 2.0]
+    scaler.step(o)
+    assert ps[0].tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_steps_in_other_layouts_and_dtypes(dtype: str) -> None:
+    """Parameters that lie transposed or in parts, gradients that lie differently, and decay of weights."""
+
+    def run(device: str) -> list[Any]:
+        rng = np.random.default_rng(0)
+        kind = getattr(adjoint, dtype)
+
+        def made(*shape: int) -> Any:
+            return adjoint.tensor(rng.normal(size=shape)).to(kind).to(device)
+
+        ps = [made(5, 7).t().requires_grad_(), made(40, 9)[::2, 1:].requires_grad_(), made(3).requires_grad_(),
+              made(0).requires_grad_(), made(300, 70).requires_grad_()]  # fmt: skip
+        o = adjoint.optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.1, maximize=True)
+        for _ in range(3):
+            for p in ps:
+                p.grad = made(*p.shape[::-1]).t() if p.dim() > 1 else made(*p.shape)
+            o.step()
+        return [p.detach().float().cpu().numpy() for p in ps]
+
+    tolerance = 1e-5 if dtype == "float32" else 2e-2
+    for here, there in zip(run("cpu"), run("cuda"), strict=True):
+        np.testing.assert_allclose(there, here, rtol=tolerance, atol=tolerance)
