@@ -159,7 +159,7 @@ class Logs:
 
 def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
     count, classes = x.shape
-    if (gpu := provider.gpu(x)) is not None:
+    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
         found = gpu.rows.cross_entropy(x, target.astype(np.int64, copy=False), ignored, reduction)
         if found is None:
             return _nll(_log_softmax(x, 1), target, ignored, reduction)
@@ -200,7 +200,12 @@ def _left(count: int, skip: Any) -> int:
 
 
 def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
-    if (gpu := both_on_gpu(g, x)) is not None and logs is not None and logs.values is not None:
+    if (
+        type(g) is not ndarray
+        and (gpu := both_on_gpu(g, x)) is not None
+        and logs is not None
+        and logs.values is not None
+    ):
         labels = target.astype(np.int64, copy=False)
         return gpu.rows.cross_entropy_back(g, x, labels, ignored, logs.values, logs.skip)
     if type(g) is not ndarray or type(x) is not ndarray or logs is None or logs.values is None:

@@ -192,7 +192,7 @@ def _min_dim(x: Any, axis: Any, keepdims: Any) -> Any:
 
 def _extreme_on_gpu(x: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
     """Return values and places of floats on a GPU; None where `x` is none of those."""
-    gpu = None if type(x) is ndarray or axis is None else provider.gpu(x)
+    gpu = None if axis is None else provider.gpu(x)
     return None if gpu is None else gpu.reductions.extreme(x, axis, keepdims, largest)
 
 
@@ -310,13 +310,13 @@ def _extremes(
 
 
 def _argmax(x: Any, axis: Any, keepdims: Any) -> Any:
-    if (found := _extreme_on_gpu(x, axis, keepdims, True)) is not None:
+    if type(x) is not ndarray and (found := _extreme_on_gpu(x, axis, keepdims, True)) is not None:
         return found[1]
     return (x.astype(f32) if is_half(x.dtype) else x).argmax(axis=axis, keepdims=keepdims)
 
 
 def _argmin(x: Any, axis: Any, keepdims: Any) -> Any:
-    if (found := _extreme_on_gpu(x, axis, keepdims, False)) is not None:
+    if type(x) is not ndarray and (found := _extreme_on_gpu(x, axis, keepdims, False)) is not None:
         return found[1]
     return (x.astype(f32) if is_half(x.dtype) else x).argmin(axis=axis, keepdims=keepdims)
 

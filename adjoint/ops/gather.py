@@ -144,7 +144,12 @@ def _add_along(x: Any, y: Any, i: Any, axis: Any) -> None:
         _check_range(i, x.shape[axis], axis)
         if gathering_kernels.added(x, i, y, axis):
             return
-    if (gpu := provider.gpu(x)) is not None and getattr(y, "shape", None) == i.shape and i.ndim:
+    if (
+        type(x) is not ndarray
+        and (gpu := provider.gpu(x)) is not None
+        and getattr(y, "shape", None) == i.shape
+        and i.ndim
+    ):
         others = (*x.shape[:axis], *x.shape[axis + 1 :]) == (*i.shape[:axis], *i.shape[axis + 1 :])
         if others and gpu.gathering.add_at(x, i, y, axis, True):
             return

@@ -38,7 +38,7 @@ _ON_GPU = {2: "length", 1: "size"}
 
 def _vector_norm(x: Any, p: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
-    if p in _ON_GPU and (found := on_gpu(x, axes, keepdims, _ON_GPU[p])) is not None:
+    if type(x) is not ndarray and p in _ON_GPU and (found := on_gpu(x, axes, keepdims, _ON_GPU[p])) is not None:
         return found
     if is_half(d):
         return _vector_norm(x.astype(f32), p, axes, keepdims).astype(d)

@@ -274,7 +274,13 @@ def _norm_back(
 ) -> Any:
     if type(g) is ndarray and type(x) is ndarray and moments is not None and moments.rstd is not None and x.size:
         return _norm_back_arrays(g, x, weight, axes, shape, centered, moments, needs)
-    if (gpu := both_on_gpu(g, x)) is not None and moments is not None and moments.rstd is not None and x.size:
+    if (
+        type(g) is not ndarray
+        and (gpu := both_on_gpu(g, x)) is not None
+        and moments is not None
+        and moments.rstd is not None
+        and x.size
+    ):
         found = _back_on_gpu(gpu, g, x, weight, axes, shape, centered, moments, needs)
         if found is not None:
             return found

@@ -124,7 +124,7 @@ def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
 
 def on_gpu(x: Any, axes: Any, keepdims: bool, op: str, scale: float = 1.0) -> Any:
     """Return a reduction of floats on a GPU; None where `x` is none of those."""
-    gpu = None if type(x) is ndarray else provider.gpu(x)
+    gpu = provider.gpu(x)
     return None if gpu is None else gpu.reductions.reduced(x, axes, keepdims, op, scale)
 
 
@@ -328,7 +328,7 @@ _multiply: Any = np.multiply.reduce
 
 def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
-    if (found := on_gpu(x, axes, keepdims, "prod")) is not None:
+    if type(x) is not ndarray and (found := on_gpu(x, axes, keepdims, "prod")) is not None:
         return found
     if d.kind in "biu":
         return x.prod(axis=axes, dtype=_int64, keepdims=keepdims)
@@ -355,14 +355,18 @@ def _folded(x: Any) -> Any:
 def _prod_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.all():  # no zeros: quicker, and nobody differentiates arrays again
         return kept(g * out, x.ndim, axes, keepdims) / x
-    if (gpu := both_on_gpu(g, x)) is not None and (found := gpu.reductions.prod_back(g, x, axes)) is not None:
+    if (
+        type(g) is not ndarray
+        and (gpu := both_on_gpu(g, x)) is not None
+        and (found := gpu.reductions.prod_back(g, x, axes)) is not None
+    ):
         return found
     return kept(g, x.ndim, axes, keepdims) * others(x, axes)
 
 
 def both_on_gpu(g: Any, x: Any) -> Any:
     """Return the GPU's kernels where a gradient and a value are arrays there; else None."""
-    return None if type(g) is ndarray or provider.gpu(g) is None else provider.gpu(x)
+    return None if provider.gpu(g) is None else provider.gpu(x)
 
 
 def others(x: Any, axes: tuple[int, ...]) -> Any:
@@ -462,7 +466,7 @@ def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
         n = count_of(x.shape, axes)
         away = x - _add(x, axes, None, None, True) / d.type(n)
         return _add(away * away, axes, None, None, keepdims) / d.type(max(n - correction, 0))
-    if (found := _spread_on_gpu(x, axes, correction, keepdims, False)) is not None:
+    if type(x) is not ndarray and (found := _spread_on_gpu(x, axes, correction, keepdims, False)) is not None:
         return found
     if is_half(d):
         return _var(x.astype(f32), axes, correction, keepdims).astype(d)
@@ -477,7 +481,7 @@ def _var(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
 
 def _spread_on_gpu(x: Any, axes: Any, correction: Any, keepdims: Any, root: bool) -> Any:
     """Return the variance or the deviation of floats on a GPU; None where `x` is none of those."""
-    gpu = None if type(x) is ndarray else provider.gpu(x)
+    gpu = provider.gpu(x)
     if gpu is None:
         return None
     found = gpu.reductions.moments(x, axes, keepdims, max(count_of(x.shape, axes) - correction, 0), root)
@@ -504,7 +508,7 @@ def _is_complex(x: Any) -> bool:
 
 
 def _var_x(g: Any, x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if (gpu := both_on_gpu(g, x)) is not None:
+    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
         found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0))
         if found is not None:
             return found
@@ -521,7 +525,7 @@ var_p: Primitive = parametric(
 
 
 def _std(x: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if (found := _spread_on_gpu(x, axes, correction, keepdims, True)) is not None:
+    if type(x) is not ndarray and (found := _spread_on_gpu(x, axes, correction, keepdims, True)) is not None:
         return found
     return np.sqrt(_var(x, axes, correction, keepdims))
 
@@ -535,7 +539,7 @@ def _half_inverse(out: Any) -> Any:
 
 
 def _std_x(g: Any, x: Any, out: Any, axes: Any, correction: Any, keepdims: Any) -> Any:
-    if (gpu := both_on_gpu(g, x)) is not None:
+    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
         found = gpu.reductions.var_back(g, x, axes, max(count_of(x.shape, axes) - correction, 0), out)
         if found is not None:
             return found
@@ -698,7 +702,11 @@ def _softmax_x(g: Any, out: Any, axis: Any) -> Any:
         result = g - weight
         result *= out
         return result
-    if (gpu := both_on_gpu(g, out)) is not None and (found := gpu.rows.softmax_back(g, out, axis, False)) is not None:
+    if (
+        type(g) is not ndarray
+        and (gpu := both_on_gpu(g, out)) is not None
+        and (found := gpu.rows.softmax_back(g, out, axis, False)) is not None
+    ):
         return found
     product = g * out
     return product - out * product.sum(axis=axis, keepdims=True)
@@ -736,7 +744,11 @@ def _log_softmax_x(g: Any, out: Any, axis: Any) -> Any:
         part *= -_sum(g, (axis,), True)
         part += g
         return part
-    if (gpu := both_on_gpu(g, out)) is not None and (found := gpu.rows.softmax_back(g, out, axis, True)) is not None:
+    if (
+        type(g) is not ndarray
+        and (gpu := both_on_gpu(g, out)) is not None
+        and (found := gpu.rows.softmax_back(g, out, axis, True)) is not None
+    ):
         return found
     return g - np.exp(out) * g.sum(axis=axis, keepdims=True)
 

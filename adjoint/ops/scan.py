@@ -42,13 +42,13 @@ _int64 = np.dtype("int64")
 
 def _running_on_gpu(x: Any, axis: Any, reverse: Any, op: str) -> Any:
     """Return a scan of floats on a GPU; None where `x` is none of those."""
-    gpu = None if type(x) is ndarray else provider.gpu(x)
+    gpu = provider.gpu(x)
     return None if gpu is None else gpu.scans.running(x, axis, reverse, op)
 
 
 def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
     d = x.dtype
-    if (found := _running_on_gpu(x, axis, reverse, "sum")) is not None:
+    if type(x) is not ndarray and (found := _running_on_gpu(x, axis, reverse, "sum")) is not None:
         return found
     if is_half(d):
         return _cumsum(x.astype(f32), axis, reverse).astype(d)
@@ -134,7 +134,7 @@ recur_p: Primitive = nary(
 
 def _cumprod(x: Any, axis: Any) -> Any:
     d = x.dtype
-    if (found := _running_on_gpu(x, axis, False, "prod")) is not None:
+    if type(x) is not ndarray and (found := _running_on_gpu(x, axis, False, "prod")) is not None:
         return found
     if is_half(d):
         return _cumprod(x.astype(f32), axis).astype(d)
@@ -147,7 +147,7 @@ def _cumprod_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
     found = reductions.running_products_back(g, x, out, axis) if type(x) is ndarray and x.size > 4096 else None
     if found is not None:
         return found
-    if (gpu := both_on_gpu(g, x)) is not None:
+    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None:
         found = gpu.scans.running_products_back(g, x, out, axis)
         if found is not None:
             return found
@@ -175,7 +175,7 @@ cumprod_p: Primitive = parametric(
 
 def _logcumsumexp(x: Any, axis: Any) -> Any:
     d = x.dtype
-    if (found := _running_on_gpu(x, axis, False, "logsumexp")) is not None:
+    if type(x) is not ndarray and (found := _running_on_gpu(x, axis, False, "logsumexp")) is not None:
         return found
     if is_half(d):
         return _logcumsumexp(x.astype(f32), axis).astype(d)
@@ -283,7 +283,7 @@ def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis
 
 def _running(x: Any, axis: int, ufunc: Any) -> Any:
     xp = module_of(x)
-    if (gpu := provider.gpu(x)) is not None:
+    if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
         found = gpu.scans.running_extreme(x, axis, "amax" if ufunc is np.maximum else "amin")
         if found is not None:
             return found

@@ -39,7 +39,11 @@ def _comparable(x: Any) -> Any:
 def _argsort(x: Any, axis: Any, descending: Any) -> Any:
     if x.dtype.kind == "c":
         raise RuntimeError("Sort does not support complex dtypes on CPU")
-    if (gpu := provider.gpu(x)) is not None and (found := gpu.selection.argsort(x, axis, descending)) is not None:
+    if (
+        type(x) is not ndarray
+        and (gpu := provider.gpu(x)) is not None
+        and (found := gpu.selection.argsort(x, axis, descending)) is not None
+    ):
         return found
     x = _comparable(x)
     xp = module_of(x)
@@ -69,7 +73,11 @@ argsort_p: Primitive = parametric(
 def _best(x: Any, axis: Any, count: Any, largest: Any) -> Any:
     """Return the indices of the `count` largest or smallest elements along an axis, best first."""
     n = x.shape[axis]
-    if (gpu := provider.gpu(x)) is not None and (best := gpu.selection.best(x, axis, count, largest)) is not None:
+    if (
+        type(x) is not ndarray
+        and (gpu := provider.gpu(x)) is not None
+        and (best := gpu.selection.best(x, axis, count, largest)) is not None
+    ):
         return best
     if type(x) is not ndarray or n < 256 or not 0 < count <= n // 8:
         order = _argsort(x, axis, largest)
