@@ -153,6 +153,18 @@ def test_a_gradient_that_the_program_holds_stays_as_it_is() -> None:
     assert g.cpu().numpy().max() == 1
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (300, 301)])
+@pytest.mark.parametrize("target", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("source", ["float64", "float32", "float16", "bfloat16", "bool", "int64"])
+def test_conversion(source: str, target: str, shape: tuple[int, ...]) -> None:
+    values = adjoint.tensor(np.random.default_rng(0).normal(size=shape) * 3).to(getattr(adjoint, source))
+    wanted = values.to(getattr(adjoint, target)).double().numpy()
+    for given, expected in ((values.to("cuda"), wanted), (values.to("cuda").t(), wanted.T)):
+        found = given.to(getattr(adjoint, target))
+        assert found.dtype is getattr(adjoint, target)
+        np.testing.assert_allclose(found.cpu().double(), expected, 1e-3 if source == "float64" else 0)
+
+
 def test_in_place_writes() -> None:
     x = adjoint.arange(12.0, device="cuda").reshape(3, 4)
     x += 1

@@ -17,7 +17,7 @@ import cupy
 import numpy as np
 
 from .arrays import Array, new, operators, several, writers
-from .formulas import PACKED_FROM, Formula, Total
+from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
 __all__ = ["LOSSES", "ROWS", "direct", "kernel", "loss", "loss_run", "run"]
 
@@ -489,6 +489,23 @@ def _swapped(function: Any) -> Any:
     return lambda x, y: function(y, x)
 
 
+_casts: dict[Any, Formula] = {}
+
+
+def _astype(x: Any, dtype: Any, *options: Any, **named: Any) -> Any:
+    """Return an array converted to another dtype, by a formula from floats and booleans to floats."""
+    dtype = np.dtype(dtype)
+    if dtype.name in FLOATS and dtype != x.dtype and not options and not named.keys() - {"copy"}:
+        key = (dtype, x.dtype.kind == "b")
+        cast = _casts.get(key)
+        if cast is None:
+            cast = _casts[key] = Formula("x", "x", masks="x" if key[1] else "", result=dtype.name)
+        found = cast(x)
+        if found is not None:
+            return found[0]
+    return cupy.ndarray.astype(x, dtype, *options, **named)
+
+
 def _inplace(name: str, usual: Any) -> Any:
     into = Formula("x y", ROWS[name].value).into
     return lambda x, y: x if into(x, x, y) else usual(x, y)
@@ -528,6 +545,7 @@ def _install() -> None:
             swapped = kernel(name, ("x", "y"), 2, _swapped(reflected))
             setattr(Array, f"__r{method}__", _swapped(swapped))
             setattr(Array, f"__i{method}__", _inplace(name, getattr(cupy.ndarray, f"__i{method}__")))
+    Array.astype = _astype  # type: ignore[method-assign]
 
 
 _install()

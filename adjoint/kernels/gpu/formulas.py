@@ -22,14 +22,14 @@ import numpy as np
 from .arrays import Array, new, several
 from .source import HEAD, TYPES
 
-__all__ = ["PACKED_FROM", "Formula", "Total"]
+__all__ = ["FLOATS", "PACKED_FROM", "Formula", "Total"]
 
 PACKED_FROM = 1 << 16  # elements from which on they are read in packs of 16 bytes
 _MOST_PLANS = 1 << 12
 _RANK = 6  # axes, joined, up to which an index is worked out; arrays with more are copied first
 _THREADS, _BLOCKS = 256, 1056  # of sums: eight blocks for each multiprocessor of the largest GPUs
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-_FLOATS = {"float32", "float64", "float16", "bfloat16"}
+FLOATS = {"float32", "float64", "float16", "bfloat16"}
 _BOOL = np.dtype(np.bool_)
 _LARGEST = {"float32": "3.4028234663852886e38", "float64": "1.7976931348623157e308", "float16": "65504.0",
             "bfloat16": "3.3895313892515355e38"}  # fmt: skip
@@ -78,16 +78,28 @@ class _Plan:
 class Formula:
     """Expressions of the same operands, computed in one launch; a call returns a list of results, or None."""
 
-    __slots__ = ("expressions", "launches", "masks", "names", "plans", "result")
+    __slots__ = ("expressions", "launches", "masks", "names", "plans", "quick", "result")
 
     def __init__(self, names: str, *expressions: str, masks: str = "", result: str = "") -> None:
         self.names, self.expressions = tuple(names.split()), expressions
         self.masks, self.result = frozenset(masks.split()), result
         self.plans: dict[Any, _Plan | None] = {}
         self.launches: dict[Any, Any] = {}
+        self.quick: dict[Any, Any] = {}  # by dtype: the launch on small arrays of one shape, once it has been needed
 
     def __call__(self, *operands: Any) -> list[Any] | None:
         """Return the results as arrays, or None where operands are not what kernels are made for."""
+        first = operands[0]
+        if type(first) is Array and (launch := self.quick.get(first.dtype)) is not None and first._c_contiguous:
+            dtype, shape, n = first.dtype, first.shape, first.size
+            for v in operands:  # as in most programs: small arrays of one shape, laid out as usual
+                if type(v) is not Array or v.dtype is not dtype or not v._c_contiguous or v.shape != shape:
+                    break
+            else:
+                if 0 < n < PACKED_FROM:
+                    outs = [new(shape, dtype) for _ in self.expressions]
+                    launch(n, (*operands, *outs, n))
+                    return outs
         plan, values = self._find(operands)
         if plan is None:
             return None
@@ -167,7 +179,9 @@ class Formula:
                 kind = v.dtype
             elif v.dtype != kind:
                 return None
-        return kind if kind is not None and kind.name in _FLOATS else None
+        if kind is None and self.masks:
+            return _SINGLE
+        return kind if kind is not None and kind.name in FLOATS else None
 
     def _planned(self, operands: Any) -> _Plan | None:
         kind = self._kind(operands)
@@ -215,6 +229,8 @@ class Formula:
             plan.aligned = tuple((i, width * operands[i].itemsize) for i in near)
             plan.count = -(-plan.size // width)
             plan.packed = self._launch(kind, plan.dtype, "".join(forms), rank, width)
+        elif set(forms) == {"v"} and not self.masks and not self.result and not several and plan.back is None:
+            plan.one = self.quick[kind] = self._launch(*plan.single)
         return True
 
     # --- Kernels ----------------------------------------------------------------------------------------
@@ -230,7 +246,7 @@ class Formula:
 
     def small(self, kind: Any, forms: str) -> Any:
         """Return the launch on arrays that lie as the result does (v) and numbers (s); None where there is none."""
-        if kind.name not in _FLOATS:
+        if kind.name not in FLOATS:
             return None
         return self._launch(kind, kind if self.result == "" else np.dtype(self.result), forms, 0, 1)
 
@@ -407,7 +423,7 @@ class Total:
     def __call__(self, scale: float, *operands: Any) -> Any:
         """Return the sum as a 0-d array, or None where operands are not arrays of one shape, laid out as usual."""
         first, forms = operands[0], ""
-        if type(first) is not Array or first.dtype.name not in _FLOATS or not first.size:
+        if type(first) is not Array or first.dtype.name not in FLOATS or not first.size:
             return None
         for v in operands:
             if type(v) is not Array:
