@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import os
 import re
@@ -19,7 +20,7 @@ from . import runtime
 
 _HERE = Path(__file__).parent / "include"
 _FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing",
-          "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-I{_HERE}")  # fmt: skip
+          "-fvisibility=hidden", "-Wl,-Bsymbolic")  # fmt: skip
 _BOUNDS = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
 _KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(')
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n\\]|\\\n|\\.)*", re.MULTILINE)
@@ -50,6 +51,7 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:24]
 
 
+@functools.cache
 def _head(gxx: str) -> Path:
     """Return the folder with what every source includes, compiled once: that halves the time of each."""
     digest = _digest(*(f.read_text() for f in sorted(_HERE.iterdir())), *_FLAGS)
