@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core import device as devices
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import threads
@@ -63,18 +62,13 @@ class Program:
         self.strides: dict[Value, tuple[int, ...]] = {}
         self.fixed: set[Value] = set()  # values whose array is the same object in every run
         self.sources: list[str] = []
+        self.forms: dict[Any, Any] = {}  # texts of loops, by what they depend on
         self.guarded = any(line.op is GUARD for line in graph.lines)
-        # On a GPU: what is computed on the host (step counts, rates) goes first, and is sent over.
-        self.gpu = any(v.device != "cpu" for line in graph.lines for v in line.outputs)
-        self.host: list[str] = []
-        self.sent: dict[Value, str] = {}
-        if self.gpu:
-            self._use_gpu()
         self.lock = threading.Lock()
         self._write()
         self.samples.clear()
         # The block of memory that each buffer lies in, and their sizes.
-        spans = [] if self.gpu else [(v, self.spans[v][0], self.spans[v][1]) for _, v in self.buffers]
+        spans = [(v, self.spans[v][0], self.spans[v][1]) for _, v in self.buffers]
         self.places, self.blocks = shared_blocks(spans)
 
     # --- writing the program ---
@@ -93,9 +87,6 @@ class Program:
         pending: list[Region] = []
         for unit in self.fusion.units:
             if isinstance(unit, Region):
-                if self.gpu:
-                    self._emit_on_gpu(unit)
-                    continue
                 if self.kernels is not None and unit.size < THREADED:
                     if any(self._waits(v, pending) and self._must_copy(v) for v in unit.inputs()):
                         self._flush(pending)
@@ -118,28 +109,12 @@ class Program:
         self.early.add(v)
         views = sum(line.operands[0] is v for line in self.fusion.views.values())
         written = any(line.op is WRITE and line.operands[0] is v for line in self.graph.lines)
-        if views < _VIEWED or v.nbytes > _SMALL_BYTES or written or self.kernels is None or self.gpu:
+        if views < _VIEWED or v.nbytes > _SMALL_BYTES or written or self.kernels is None:
             self._declare(v, f"a{v.number}", v.strides, False)
             return
         name = self._declare(v, f"b{v.number}", _row_major(v.shape, v.dtype.itemsize), True)
         self.buffers.append((name, v))
         self.first.append(f"{name}[...] = a{v.number}")
-
-    def _use_gpu(self) -> None:
-        module = devices.array_module(devices.device("cuda"))
-        self.env.update(empty=module.empty, asarray=module.asarray)
-
-    def _where(self, device: str) -> list[str]:
-        """Return the part of the program in which something on a device is computed."""
-        return self.host if self.gpu and device == "cpu" else self.body
-
-    def _sent(self, v: Value) -> str:
-        """Return the name of a host value's copy on the GPU."""
-        if v not in self.sent:
-            name = self.sent[v] = f"u{v.number}"
-            self.env[name] = self.env["empty"](v.shape, v.dtype)
-            self.host.append(f"{name}.set({self._array(v)})")
-        return self.sent[v]
 
     def _waits(self, v: Value, pending: list[Region]) -> bool:
         """Return whether a value, or what it is a view of, is made by loops not written yet."""
@@ -189,9 +164,7 @@ class Program:
                 continue
             if value.shape != target.shape or value.dtype != target.dtype or value.shape != home.space:
                 continue
-            if (self.kernels is None or (self.gpu and value.device == "cpu")) and not _writes_itself(
-                home, value, target
-            ):
+            if self.kernels is None and not _writes_itself(home, value, target):
                 continue
             if _dense(target) and self._last_use(target, home, users, views_of):
                 self.direct[value] = target
@@ -229,20 +202,20 @@ class Program:
         if operand in self.fixed and np.may_share_memory(before, after):
             self.prelude[name] = text
             self.fixed.add(v)
-        elif operand in self.early and not self.gpu and (np.may_share_memory(before, after) or self._is_given(operand)):
+        elif operand in self.early and (np.may_share_memory(before, after) or self._is_given(operand)):
             self.first.append(f"{name} = {text}")
             self.early.add(v)
         elif self._only_reshapes(line):  # and must copy
             return self._copied(v, operand)
         else:
-            self._where(v.device).append(f"{name} = {text}")
+            self.body.append(f"{name} = {text}")
         self.names[v], self.strides[v] = name, after.strides
         return name
 
     def _only_reshapes(self, line: Line) -> bool:
         """Return whether a line only gives elements another shape, and a loop can copy them."""
         out, x = line.outputs[0], line.operands[0] if line.operands else None
-        if self.kernels is None or self.gpu or isinstance(line.op, Step) or line.op.name not in _RESHAPING:
+        if self.kernels is None or isinstance(line.op, Step) or line.op.name not in _RESHAPING:
             return False
         alike = isinstance(x, Value) and x.dtype == out.dtype and x.size == out.size > 0
         return alike and out.dtype in COPIED and bool(out.shape)
@@ -318,9 +291,7 @@ class Program:
             return self.names[v]
         name = self._declare(v, f"b{v.number}", strides, v not in self.results)
         if v in self.results:
-            make = "np.empty" if v.device == "cpu" else "empty"
-            into = self._where(v.device) if self.gpu else self.first
-            into.append(f"{name} = {make}({v.shape}, {self._object(v.dtype, v.dtype.name)})")
+            self.first.append(f"{name} = empty({v.shape}, {self._object(v.dtype, v.dtype.name)})")
             self.early.add(v)
         else:
             self.buffers.append((name, v))
@@ -342,11 +313,7 @@ class Program:
         out = line.outputs[0]
         if not isinstance(line.op, Step) and line.op.name in ("mm", "bmm") and _multiplies(line):
             name = self._buffer(out)
-            if self.gpu:
-                from .cuda import multiply
-
-                self.body.append(f"{self._object(multiply, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
-            elif not self._emit_product(line):
+            if not self._emit_product(line):
                 multiplied: Any = dot_into if line.operands[0].size * out.shape[-1] > LARGE else np.matmul
                 self.body.append(f"{self._object(multiplied, 'matmul')}({operands[0]}, {operands[1]}, {name}){note}")
             return
@@ -355,7 +322,7 @@ class Program:
             call = self._object(line.op.kernel, line.op.name)
             self.body.append(f"{call}({', '.join((*self._constants(line, operands), name))})")
             return
-        if line.op.name == "assemble" and not self.gpu and out.dtype == line.operands[0].dtype:
+        if line.op.name == "assemble" and out.dtype == line.operands[0].dtype:
             self._emit_assembly(line, operands)
             return
         if line.op.name == "unembedding" and self._emit_scatter(line):
@@ -370,23 +337,18 @@ class Program:
             self._copied(out, line.operands[0])
             return
         made = [
-            self._declare(v, f"r{v.number}", v.strides if self.gpu else _row_major(v.shape, v.dtype.itemsize), False)
-            for v in line.outputs
+            self._declare(v, f"r{v.number}", _row_major(v.shape, v.dtype.itemsize), False) for v in line.outputs
         ]
         text = f"{call}({', '.join((*operands, *self._params(line)))})"
-        into = self._where(out.device)
         if line.op.outputs:
-            text = text if self.gpu else f"{self._object(_all_in_order, 'in_order')}({text})"
-            into.append(f"{', '.join(made)}, = {text}{note}")
-        elif out.device == "cpu":
-            into.append(f"{made[0]} = np.asarray({text}, order='C'){note}")
+            self.body.append(f"{', '.join(made)}, = {self._object(_all_in_order, 'in_order')}({text}){note}")
         else:
-            into.append(f"{made[0]} = asarray({text}){note}")
+            self.body.append(f"{made[0]} = np.asarray({text}, order='C'){note}")
 
     def _emit_scatter(self, line: Line) -> bool:
         """Write a loop that adds rows to those of a table that numbers name; return whether it does."""
         (g, numbers), out, (rows, padding, by_frequency) = line.operands, line.outputs[0], line.params
-        if self.kernels is None or self.gpu or padding >= 0 or by_frequency or not isinstance(numbers, Value):
+        if self.kernels is None or padding >= 0 or by_frequency or not isinstance(numbers, Value):
             return False
         if g.dtype not in FLOATS or g.dtype != out.dtype or numbers.dtype.name not in ("int32", "int64") or not g.size:
             return False
@@ -474,23 +436,54 @@ class Program:
         else:
             self._emit_kernel([region], True)
 
-    def _emit_on_gpu(self, region: Region) -> None:
-        """Write a region as one kernel; on the host, as NumPy calls."""
-        if region.outputs and all(v.device == "cpu" for v in region.made):
-            self._emit_without_loops(region)
-            return
-        from .cuda import Kernel
-
-        for v in (*region.outputs, *Phases(region).kept()):
-            self._buffer(v)
-        for v in region.inputs():
-            self._array(v)
-        kernel = Kernel(region, self.strides)
-        self.sources.append(kernel.source)
-        operands = [self.names[v] if v.device != "cpu" else self._sent(v) for v in kernel.values]
-        self.body.append(f"{self._object(kernel, 'kernel')}({', '.join(operands)})")
-
     def _emit_kernel(self, regions: list[Region], threaded: bool) -> None:
+        for i, region in enumerate(regions):
+            for v in (*region.inputs(), *region.outputs):
+                if v in region.made:
+                    self._buffer(v)
+                elif not any(v in other.made for other in regions[:i]):
+                    self._array(v)
+            made = {v for other in regions[:i] for v in other.made}
+            for v in region.inputs():
+                if v in made and v not in self.names:
+                    self._buffer(v)
+        form, values = self._form(regions[0], threaded) if len(regions) == 1 else (None, [])
+        if form is not None and form in self.forms:
+            source, places, sizes = self.forms[form]
+            given = [(values[i], shape) for i, shape in places]
+        else:
+            source, given, sizes, scratch = self._loops(regions, threaded)
+            number = {v: i for i, v in enumerate(values)}
+            if form is not None and not scratch and all(v in number for v, _ in given):
+                self.forms[form] = source, [(number[v], shape) for v, shape in given], sizes
+        self.sources.append(source)
+        operands = [(self._shaped(v, shape), v in self.fixed) for v, shape in given]
+        kernel = self._object(self.kernels.loop(source, self._kinds(given)), "loop")
+        if threaded:
+            self._share(kernel, operands, given, sizes, regions[0])
+        else:
+            self.body.append(_Native(kernel, operands))
+
+    def _form(self, region: Region, threaded: bool) -> tuple[Any, list[Value]]:
+        """Return what the text of a region depends on, and its values in order; an optimizer's regions are alike."""
+        numbers: dict[Value, int] = {}
+        lines = []
+        for line in region.lines:
+            given = [
+                numbers.setdefault(o, len(numbers)) if isinstance(o, Value) else repr(o) for o in line.operands
+            ]  # fmt: skip
+            made = [numbers.setdefault(v, len(numbers)) for v in line.outputs]
+            lines.append((line.op, repr(line.params), *given, *made))
+        written = [numbers.setdefault(self.direct[v], len(numbers)) if v in self.direct else -1 for v in [*numbers]]
+        values = list(numbers)
+        if any(self._whole(v) is not None for v in region.inputs()):
+            return None, values
+        outputs, late = set(region.outputs), region.late
+        looks = [(v.shape, v.dtype, self.strides.get(v), v in outputs, v in late) for v in values]
+        return (threaded, region.space, region.split, *lines, *written, *looks), values
+
+    def _loops(self, regions: list[Region], threaded: bool) -> tuple[str, list[Any], list[int], bool]:
+        """Return the text of loops, the arrays that they take, their sizes, and whether they keep values meanwhile."""
         arrays: dict[Any, str] = {}
         given: list[tuple[Value, tuple[int, ...]]] = []
 
@@ -503,34 +496,12 @@ class Program:
 
         nests = []
         for i, region in enumerate(regions):
-            for v in (*region.inputs(), *region.outputs):
-                if v in region.made:
-                    self._buffer(v)
-                elif not any(v in other.made for other in regions[:i]):
-                    self._array(v)
-            made = {v for other in regions[:i] for v in other.made}
-            for v in region.inputs():
-                if v in made and v not in self.names:
-                    self._buffer(v)
-            nest = Nest(
-                region,
-                self.strides,
-                named,
-                threaded,
-                "abcdefghijklmnop"[i % 16] + str(i // 16 or ""),
-                self._whole,
-            )
-            for v in nest.scratch:
+            tag = "abcdefghijklmnop"[i % 16] + str(i // 16 or "")
+            nests.append(Nest(region, self.strides, named, threaded, tag, self._whole))
+            for v in nests[-1].scratch:
                 self._buffer(v)
-            nests.append(nest)
         source = function_text(nests, list(arrays.values()), threaded)
-        self.sources.append(source)
-        operands = [(self._shaped(v, shape), v in self.fixed) for v, shape in given]
-        kernel = self._object(self.kernels.loop(source, self._kinds(given)), "loop")
-        if threaded:
-            self._share(kernel, operands, given, nests[0])
-        else:
-            self.body.append(_Native(kernel, operands))
+        return source, given, nests[0].sizes, any(nest.scratch for nest in nests)
 
     def _kinds(self, given: list[tuple[Value, tuple[int, ...]]]) -> list[Kind]:
         """Return what loops may rely on of the arrays that they are given."""
@@ -557,11 +528,13 @@ class Program:
         starts = [i.indices(n)[0] for i, n in zip(index, parent.shape)]
         return parent, (*starts, *(0,) * (len(parent.shape) - len(starts)))
 
-    def _share(self, kernel: str, operands: list[tuple[str, bool]], given: list[Any], nest: Nest) -> None:
+    def _share(
+        self, kernel: str, operands: list[tuple[str, bool]], given: list[Any], sizes: list[int], region: Region
+    ) -> None:
         """Write a call of one nest whose first loop threads share; what they reduce is put together afterwards."""
-        size = nest.sizes[0] if nest.sizes else 1
-        least = max(1, THREADED // 2 // max(math.prod(nest.sizes[1:]), 1))
-        late = [i for i, (v, _) in enumerate(given) if v in nest.region.late]
+        size = sizes[0] if sizes else 1
+        least = max(1, THREADED // 2 // max(math.prod(sizes[1:]), 1))
+        late = [i for i, (v, _) in enumerate(given) if v in region.late]
         for i in late:
             v, shape = given[i]
             parts = f"parts_{v.number}"
@@ -573,7 +546,7 @@ class Program:
         self._append_native(_Native(f"{kernel}.shared", operands, numbers), "share", self._has_team())
         for i in late:
             v, shape = given[i]
-            self._combine(v, shape, name_of(nest.region.made[v]))
+            self._combine(v, shape, name_of(region.made[v]))
 
     def _combine(self, v: Value, shape: tuple[int, ...], name: str) -> None:
         """Write a call that puts together what threads have reduced, each for itself."""
@@ -649,12 +622,11 @@ class Program:
             held.append((self._array(target), f"{source}.copy()" if root in inputs else source))
         for _, value in pairs:
             self._touch(value)
-        places = [self._where(value.device) for _, value in pairs]
         for i, (_, source) in enumerate(held):
             if source.endswith(".copy()"):
-                places[i].append(f"h{i} = {source}")
+                self.body.append(f"h{i} = {source}")
         for i, (target, source) in enumerate(held):
-            places[i].append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
+            self.body.append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
 
     def _finish(self) -> None:
         graph = self.graph
@@ -684,13 +656,6 @@ class Program:
                 "",
             ]
         )
-        if self.gpu:
-            made = [n for text in self.host if " = " in text and "[" not in (left := text.split(" = ")[0])
-                    for n in left.replace(",", " ").split()]  # fmt: skip
-            shared = [f"global {', '.join(made)}"] if made else []
-            lines = [*shared, *self.host, "return None"]
-            before = "\n".join(["def host():", *(f"    {text}" for text in lines), ""])
-            self.source = f"{before}\n\n{self.source}"
 
     def code(self) -> str:
         """Return the source: what is made once, the program, and its loops."""
@@ -722,18 +687,9 @@ class Program:
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
         env["look"]()
         self.run: Callable[..., Any] = env["program"]
-        if self.gpu:
-            from .cuda import Recorded
-
-            alive = self.guarded or any(isinstance(m.op, Step) and m.op.random for m in self.graph.lines)
-            why = "it draws random numbers or looks at values" if alive else ""
-            self.run = Recorded(env["host"], env["program"], why)
 
     def _arrays(self) -> dict[str, Any]:
         """Return an array for each buffer; those that are not in use at the same time may share memory."""
-        if self.gpu:
-            makers = {True: np.empty, False: self.env["empty"]}
-            return {name: makers[v.device == "cpu"](v.shape, v.dtype) for name, v in self.buffers}
         blocks = [np.empty(size, np.uint8) for size in self.blocks]
         return {name: np.ndarray(v.shape, v.dtype, blocks[self.places[v]]) for name, v in self.buffers}
 
