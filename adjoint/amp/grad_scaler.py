@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.tensor import TensorBase, note_write
 from ..cuda.devices import is_available as has_gpu
+from ..kernels import together
 from ..ops.create import full
 
 __all__ = ["GradScaler"]
@@ -120,7 +118,7 @@ class GradScaler:
                 state["checked"] = True
                 where = f"{names[i]!r}" if names else f"parameter {i} of group {number}"
                 where = f"{where}, {list(p.shape)}"
-                if type(array) is not np.ndarray and array.size and _is_dense(array):
+                if array.size and together.on_gpu([array]):
                     on_gpu[array.dtype, p.device].append((array, where))
                 else:
                     if not bool(module_of(array).isfinite(array).all()):
@@ -128,7 +126,9 @@ class GradScaler:
                     array *= array.dtype.type(inverse)
                 note_write(p.grad, "GradScaler.unscale_")
         for rows in on_gpu.values():
-            state["flags"].append((_unscaled([array for array, _ in rows], inverse), [where for _, where in rows]))
+            arrays = [array for array, _ in rows]
+            flags = together.on_gpu(arrays).unscale(arrays, inverse)
+            state["flags"].append((flags, [where for _, where in rows]))
 
     # --- Stepping ----------------------------------------------------------------------------------
 
@@ -266,25 +266,3 @@ def _broken(state: dict[str, Any]) -> list[str]:
     state["flags"] = []
     broken: list[str] = state["broken"]
     return broken
-
-
-def _is_dense(array: Any) -> bool:
-    """Return whether an array of real numbers on a GPU lies in one piece."""
-    return array.dtype.kind != "c" and (array.flags.c_contiguous or array.flags.f_contiguous)
-
-
-def _unscaled(gradients: list[Any], inverse: float) -> Any:
-    """Multiply arrays on a GPU by a number, in one launch; return an array that says which are not finite."""
-    flags = module_of(gradients[0]).zeros(len(gradients), "i")
-    number = gradients[0].dtype.type if gradients[0].dtype.itemsize > 2 else np.float32
-    _unscaling()([(g,) for g in gradients], (flags, number(inverse)))
-    return flags
-
-
-@functools.cache
-def _unscaling() -> Any:
-    """Return the kernel that multiplies arrays and notes which are not finite."""
-    from ..kernels.gpu.many import Many  # imports CuPy, so not before there is an array on a GPU
-
-    body = "bad |= !(v0 - v0 == 0); v0 *= n0;"
-    return Many(1, (0,), "int* flags, W n0", body, "bool bad = false;", "if (bad) flags[row] = 1;")

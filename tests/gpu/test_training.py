@@ -114,3 +114,19 @@ def test_steps_in_other_layouts_and_dtypes(dtype: str) -> None:
     tolerance = 1e-5 if dtype == "float32" else 2e-2
     for here, there in zip(run("cpu"), run("cuda"), strict=True):
         np.testing.assert_allclose(there, here, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("most", [0.5, 1e9])
+def test_clipping(most: float, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    ps = [adjoint.zeros(n, 3, device="cuda", dtype=getattr(adjoint, dtype), requires_grad=True) for n in (3, 0, 9000)]
+    for p in ps:
+        p.grad = adjoint.tensor(rng.normal(size=p.shape)).to(p.dtype).to("cuda")
+    before = np.concatenate([p.grad.double().cpu().numpy().ravel() for p in ps])
+    total = adjoint.nn.utils.clip_grad_norm_(ps, most)
+    norm = np.linalg.norm(before)
+    tolerance = 1e-2 if dtype == "bfloat16" else 1e-5
+    assert total.device.type == "cuda" and total.item() == pytest.approx(norm, rel=tolerance)
+    after = np.concatenate([p.grad.double().cpu().numpy().ravel() for p in ps])
+    np.testing.assert_allclose(after, before * min(1, most / norm), rtol=tolerance, atol=tolerance)

@@ -11,9 +11,10 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .launching import Kernels
+from .arrays import adopt, new
+from .launching import FLOATS, Kernels
 
-__all__ = ["CHUNK", "Many"]
+__all__ = ["CHUNK", "Many", "are_dense", "scale", "sum_of_squares", "unscale"]
 
 CHUNK = 1 << 14  # elements that one block goes over
 _THREADS = 512
@@ -44,6 +45,9 @@ extern "C" __global__ void many(const i64* table, const int* chunksPARAMETERS) {
     END
 }
 """
+
+
+_AT_END = "sum = block_sum(sum); if (threadIdx.x == 0) parts[blockIdx.x] = sum;"
 
 
 def _text(columns: int, written: tuple[int, ...], parameters: str, body: str, begin: str, end: str) -> str:
@@ -107,3 +111,53 @@ def _table(rows: Any, addresses: tuple[int, ...], sizes: tuple[int, ...], column
     part = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     chunks = np.stack([row, part], 1).astype(np.int32)
     return cupy.asarray(table), cupy.asarray(chunks), len(row)
+
+
+# --- What is done to all gradients -------------------------------------------------------------------------
+
+_SQUARES = Many(1, (), "W* parts", "sum += v0 * v0;", "W sum = 0;", _AT_END)
+_SCALE = Many(1, (0,), "const W* factor", "v0 *= by;", "const W by = *factor;")
+_UNSCALE = Many(
+    1, (0,), "int* flags, W n0", "bad |= !(v0 - v0 == 0); v0 *= n0;", "bool bad = false;", "if (bad) flags[row] = 1;"
+)
+
+
+def are_dense(values: list[Any]) -> bool:
+    """Return whether values are arrays on a GPU, of one real dtype and on one device, that each lie in one piece."""
+    first = values[0]
+    if not isinstance(first, cupy.ndarray) or first.dtype.char not in FLOATS:
+        return False
+    dtype, place = first.dtype, first.data.device_id
+    return all(
+        isinstance(a, cupy.ndarray) and a.dtype == dtype and a.data.device_id == place
+        and (a._c_contiguous or a._f_contiguous)
+        for a in values
+    )  # fmt: skip
+
+
+def _wide(dtype: Any) -> Any:
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def sum_of_squares(values: list[Any]) -> Any:
+    """Return the sum of the squares of all elements of arrays; half precision is added up in single."""
+    rows = [(a,) for a in values if a.size]
+    if not rows:
+        return adopt(cupy.zeros((), _wide(values[0].dtype)))
+    parts = new((sum(-(-a.size // CHUNK) for (a,) in rows),), _wide(values[0].dtype))
+    _SQUARES(rows, (parts,))
+    return adopt(parts.sum())
+
+
+def scale(values: list[Any], factor: Any) -> None:
+    """Multiply arrays by an array of one element."""
+    rows = [(a,) for a in values if a.size]
+    if rows:
+        _SCALE(rows, (factor.astype(_wide(values[0].dtype), copy=False),))
+
+
+def unscale(values: list[Any], factor: float) -> Any:
+    """Multiply arrays, none of them empty, by a number; return an array that says which were not finite."""
+    flags = cupy.zeros(len(values), np.int32)
+    _UNSCALE([(a,) for a in values], (flags, _wide(values[0].dtype).type(factor)))
+    return flags

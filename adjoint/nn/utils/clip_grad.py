@@ -13,6 +13,7 @@ from ...autograd.grad_mode import no_grad
 from ...core.nodes import wrap
 from ...core.observation import lifting
 from ...core.tensor import TensorBase, note_write
+from ...kernels import together
 from ...linalg import vector_norm
 from ...ops.join import stack
 
@@ -37,6 +38,13 @@ def _plain(tensors: list[Any]) -> bool:
     )  # fmt: skip
 
 
+def _on_gpu(tensors: list[Any]) -> Any:
+    """Return the kernels over many arrays, if tensors without a history hold such on a GPU, else None."""
+    if lifting(False) is not False or any(t.node is not None or t.is_sparse for t in tensors):
+        return None
+    return together.on_gpu([t.array for t in tensors])
+
+
 @no_grad()
 def get_total_norm(
     tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
@@ -56,6 +64,9 @@ def get_total_norm(
         squares = (float(np.vdot(a, a)) for a in (t.array.ravel(order="K") for t in tensors))
         dtype = tensors[0].array.dtype
         total = wrap(np.asarray(math.sqrt(sum(squares)), dtype))
+    elif norm_type == 2.0 and _on_gpu(tensors) is not None:
+        squares_on_gpu = wrap(_on_gpu(tensors).sum_of_squares([t.array for t in tensors]))
+        total = squares_on_gpu.sqrt().to(tensors[0].dtype)
     else:
         total = vector_norm(stack([vector_norm(t, norm_type).to(tensors[0].device) for t in tensors]), norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
@@ -77,6 +88,12 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
     if lifting(False) is not False:  # captured: the factor is another on every run
         for g in grads:
             g.mul_(scale.to(g.device))
+        return
+    gpu = _on_gpu(grads)
+    if gpu is not None:  # the host does not wait to learn the factor
+        gpu.scale([g.array for g in grads], scale.to(grads[0].device).array)
+        for g in grads:
+            note_write(g, "clip_grads_with_norm_")
         return
     factor = scale.item()
     if factor == 1.0:  # what is multiplied by one stays as it is
