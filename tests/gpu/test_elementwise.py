@@ -108,6 +108,7 @@ LAYOUTS = {
     "outer": "x.reshape(15, 1) * y.reshape(1, 15)",
     "permuted": "x.reshape(3, 5, 1).permute(2, 1, 0) * y.reshape(3, 5, 1).permute(2, 1, 0)",
     "itself": "x * x + x / x",
+    "one number": "-x[0, 0].expand(3, 5) * y[0, :1].expand(3, 5)",
     "a sum": "(x - y).abs().sum() * adjoint.ones(3, device=x.device, dtype=x.dtype)",
 }
 

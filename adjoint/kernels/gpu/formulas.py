@@ -61,7 +61,7 @@ _numbers: dict[Any, bool] = {float: True, int: True, bool: False, type(None): Fa
 class _Plan:
     """How one combination of layouts is computed."""
 
-    __slots__ = ("aligned", "back", "count", "dtype", "extra", "one", "packed", "shape", "single", "size")
+    __slots__ = ("aligned", "back", "count", "dtype", "extra", "one", "packed", "shape", "single", "size", "spread")
 
     size: int
     dtype: Any
@@ -72,6 +72,7 @@ class _Plan:
     packed: Any  # that of a pack per thread, or None
     aligned: tuple[tuple[int, int], ...]  # the operands whose addresses packs need to be multiples, and of what
     shape: tuple[int, ...]  # of the results' memory
+    spread: tuple[int, ...] | None  # the shape to which one number is repeated
     back: tuple[int, ...] | None  # how its axes become those of the result, if they are in another order
 
 
@@ -105,12 +106,20 @@ class Formula:
             return None
         outs = [new(plan.shape, plan.dtype) for _ in self.expressions]
         self._run(plan, values, outs)
+        if plan.spread is not None:
+            return [cupy.broadcast_to(out, plan.spread) for out in outs]
         return outs if plan.back is None else [out.transpose(plan.back) for out in outs]
 
     def into(self, out: Any, *operands: Any) -> bool:
         """Write the one result to `out`, or return False where another way must be found."""
         plan, values = self._find(operands)
-        if plan is None or plan.back is not None or plan.dtype != out.dtype or plan.shape != out.shape:
+        if (
+            plan is None
+            or plan.back is not None
+            or plan.spread is not None
+            or plan.dtype != out.dtype
+            or plan.shape != out.shape
+        ):
             return False
         if not out._c_contiguous or out.data.ptr % 16:
             return False
@@ -192,6 +201,10 @@ class Formula:
             shape = np.broadcast_shapes(*[v.shape for v in arrays])
         except ValueError:  # whoever is asked next says what is wrong
             return None
+        spread = None
+        if math.prod(shape) > 1 and not any(any(_steps(v, shape, tuple(range(len(shape))))) for v in arrays):
+            shape, spread = (), shape  # one number, repeated
+            arrays = [v[(0,) * v.ndim] for v in arrays]
         order = _order(arrays, shape)
         sizes = [shape[k] for k in order]
         steps = [_steps(v, shape, order) for v in arrays]
@@ -200,6 +213,7 @@ class Formula:
         plan = _Plan()
         plan.shape, plan.size = tuple(sizes), math.prod(shape)
         plan.back = None if order == tuple(range(len(shape))) else tuple(int(k) for k in np.argsort(order))
+        plan.spread = spread
         plan.dtype = kind if self.result == "" else np.dtype(self.result)
         plan.one = plan.packed = None
         plan.extra = plan.aligned = ()
