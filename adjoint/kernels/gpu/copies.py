@@ -24,6 +24,16 @@ extern "C" __global__ void copy(U* y, const U* x, i64 size, I n1, I n2, I n3,
         y[d0 * t0 + d1 * t1 + d2 * t2 + d3 * t3] = x[d0 * s0 + d1 * s1 + d2 * s2 + d3 * s3];
     }
 }
+// One element everywhere, in packs.
+extern "C" __global__ void fill(U* y, const U* x, i64 size) {
+    const int P = 16 / sizeof(U);
+    i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    Pack<U, P> v;
+    #pragma unroll
+    for (int j = 0; j < P; ++j) v.v[j] = x[0];
+    if (i * P + P <= size) ((Pack<U, P>*)y)[i] = v;
+    else for (i64 k = i * P; k < size; ++k) y[k] = v.v[0];
+}
 // Zeros with an array in them: along each dimension from `b` on, `c` elements, `e` apart.
 extern "C" __global__ void place(U* y, const U* x, i64 size, I n1, I n2, I n3, I b0, I b1, I b2, I b3,
                                  I c0, I c1, I c2, I c3, I e0, I e1, I e2, I e3, i64 s0, i64 s1, i64 s2, i64 s3) {
@@ -111,6 +121,9 @@ def contiguous(x: Any) -> Any:
     if not x.size or x.itemsize not in (1, 2, 4, 8, 16):
         return cupy.ndarray.copy(x, "C")
     out = empty(x.shape, x.dtype)
+    if not any(x.strides):
+        _KERNELS.launch("fill", (f"u{x.itemsize}", "i"), -(-out.nbytes // 4096), 256, (out, x, out.size))
+        return out
     dims = _merged(x.shape, _steps(x))
     if 2 <= len(dims) <= 3 and dims[-2][1] == 1 and dims[-1][1] > 1 and dims[-2][0] > 4:
         (rows, _), (columns, step) = dims[-2:]
