@@ -25,7 +25,7 @@ from .graph import Graph, GuardFailure, Step, Value
 from .guards import Before, Outside, Surroundings
 from .joint import JointTrace, Recording, has_history
 from .memory import layout_of
-from .program import Program, note_writes
+from .program import note_writes, program_of
 
 __all__ = ["Compiled", "compile"]
 
@@ -125,7 +125,7 @@ class Trace:
 
     def __init__(self, signature: Signature, surroundings: Surroundings, graph: Graph, loops: Any) -> None:
         self.signature, self.surroundings, self.graph = signature, surroundings, graph
-        self.program = Program(graph, loops)
+        self.program = program_of(graph, loops)
         self.program.bind()
         self.calls = 0
         self.lock = threading.Lock()
@@ -156,6 +156,10 @@ class Trace:
             (leaf_of[e.target] if isinstance(e.target, Value) else None, e.target, source(e.value))
             for e in graph.effects
         ]
+        read = {id(r.tensor) for r in graph.outside if r.attribute}
+        self.replaced = [
+            e.target for e in graph.effects if not isinstance(e.target, Value) and id(e.target) not in read
+        ] if getattr(self.program, "reuses", False) else []  # fmt: skip
         self.had = [
             (leaf_of[e.target] if isinstance(e.target, Value) else None, e.target, e.had) for e in graph.effects
         ]
@@ -183,6 +187,8 @@ class Trace:
             if not program.is_bound():
                 program.bind()
             state = get_rng_state() if self.random else None
+            for target in self.replaced:  # what nobody holds any more is there for the new gradients
+                target._grad = None
             try:
                 arrays = program.run(*[leaves[i].array for i in self.leaves])
             except GuardFailure:

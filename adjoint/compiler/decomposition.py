@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.nodes import registry
-from .expressions import IS_CLASS
+from .expressions import IS_CLASS, REDUCTIONS, is_half
 from .graph import Form, Graph, Line, Step, Value
 
 
@@ -163,12 +163,25 @@ def _cross_entropy(s: Scribe, x: Value, target: Value, ignored: int, reduction: 
     rows, classes = x.shape
     if not rows or target.shape != (rows,) or reduction == 0:
         return None
+    counts, number = _counted(s, target, ignored, x.dtype)  # first: what the way back needs is there early
     hit = s.write(IS_CLASS, (s.reshape(target, (rows, 1)),), (rows, classes), bool, classes)
     low = s.binary("sub", x, s.reduce("amax", x, (1,)))
     total = s.unary("log", s.reduce("sum", s.unary("exp", low), (1,)))
     picked = s.reduce("sum", s.write("where", (hit, low, 0.0), x.shape, x.dtype), (1,))
-    counts, number = _counted(s, target, ignored, x.dtype)
     each = s.write("where", (counts, s.binary("sub", total, picked), 0.0), (rows, 1), x.dtype)
+    loss = s.reduce("sum", each, (0, 1))
+    return s.reshape(loss if reduction == 2 else s.binary("div", loss, number), ())
+
+
+def _nll_loss(s: Scribe, x: Value, target: Value, ignored: int, reduction: int) -> Value | None:
+    """Write the loss on a GPU, where picking one element of a row is a reduction of it like any other."""
+    if x.device == "cpu" or len(x.shape) != 2 or target.shape != x.shape[:1] or reduction == 0:
+        return None
+    rows, classes = x.shape
+    counts, number = _counted(s, target, ignored, x.dtype)
+    hit = s.write(IS_CLASS, (s.reshape(target, (rows, 1)),), (rows, classes), bool, classes)
+    picked = s.reduce("sum", s.write("where", (hit, x, 0.0), x.shape, x.dtype), (1,))
+    each = s.write("where", (counts, s.unary("neg", picked), 0.0), (rows, 1), x.dtype)
     loss = s.reduce("sum", each, (0, 1))
     return s.reshape(loss if reduction == 2 else s.binary("div", loss, number), ())
 
@@ -218,11 +231,11 @@ RULES: dict[str, Callable[..., Value | None]] = {
     "linear": _linear, "project": _linear, "softmax": _softmax, "log_softmax": _log_softmax, "logsumexp": _logsumexp,
     "mean": _mean, "mean_all": _mean, "sum_all": _sum_all, "sum_to": _sum_to, "var": _var, "layer_norm": _norm,
     "rms_norm": _norm, "batch_norm": _norm, "group_norm": _norm, "power": _power, "cross_entropy": _cross_entropy,
-    "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
+    "nll_loss": _nll_loss, "nll_back": _nll_back, "mse_loss": _mse, "sum": _reduced("sum"), "amax": _reduced("amax"),
     "amin": _reduced("amin"), "addcmul": _addcmul, "bmm": _bmm,
 }  # fmt: skip
 _SPLITTING = frozenset(("split", "split_with_sizes", "unbind"))
-_FLOATS_ONLY = frozenset(RULES) - {"power"}
+_PRODUCTS = frozenset(("linear", "project", "bmm"))
 
 
 def decompose(graph: Graph) -> None:
@@ -252,14 +265,38 @@ def _rewritten(graph: Graph, line: Line, lines: list[Line]) -> Value | None:
     if rule is None or isinstance(line.op, Step) or len(line.outputs) != 1:
         return None
     first = line.operands[0] if line.operands else None
-    if not isinstance(first, Value) or first.dtype.kind not in "f" or not first.size:
+    if not isinstance(first, Value) or (first.dtype.kind not in "f" and not is_half(first)) or not first.size:
         return None
     mine: list[Line] = []
-    made = rule(Scribe(graph, line, mine), *line.operands, *line.params)
+    if is_half(first) and line.op.name not in _PRODUCTS:
+        made = _in_single(rule, Scribe(graph, line, mine))
+    else:
+        made = rule(Scribe(graph, line, mine), *line.operands, *line.params)
     if made is None or made.shape != line.outputs[0].shape:
         return None
     lines += mine
     return made
+
+
+def _in_single(rule: Callable[..., Value | None], s: Scribe) -> Value | None:
+    """Write a line of 16-bit floats in single precision, rounded at the end, as kernels of libraries compute it."""
+    line, single = s.line, np.dtype("float32")
+
+    def wide(v: Any) -> Any:
+        return s.write("cast", (v,), v.shape, single, single) if isinstance(v, Value) and is_half(v) else v
+
+    out = line.outputs[0]
+    if not is_half(out) and out.dtype != single:
+        return None
+    operands = [wide(o) for o in line.operands]
+    s.line = Line(line.op, operands, line.params, (s.graph.value(Form(out.shape, single, out.device)),), line.place)
+    s.line.backward = line.backward
+    made = rule(s, *operands, *line.params)
+    if made is None and line.op.name in REDUCTIONS:  # written as it should be, but for the dtype
+        made = s.reduce(line.op.name, operands[0], line.params[0])
+    if made is None or out.dtype == single:
+        return made
+    return s.write("cast", (made,), made.shape, out.dtype, out.dtype)
 
 
 def _alias(lines: list[Line], graph: Graph, line: Line, made: Value) -> None:

@@ -52,7 +52,18 @@ _REDUCING = {
     "amin": "{0} if ({0} < {1} or {0} != {0}) else {1}",
 }
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
+HALVES = ("bfloat16", "float16")  # computed in single precision, on a GPU; on the CPU left to NumPy
 TRUTH = np.dtype(bool)
+
+
+def is_half(v: Value) -> bool:
+    """Return whether a value is of 16-bit floats that loops on its device take."""
+    return v.device != "cpu" and v.dtype.name in HALVES
+
+
+def is_floating(v: Value) -> bool:
+    """Return whether a value is of floats that loops take."""
+    return v.dtype in FLOATS or is_half(v)
 
 
 def name_of(line: Line) -> str:
@@ -83,17 +94,25 @@ def is_elementwise(line: Line) -> bool:
         return False
     if isinstance(line.op, Step):
         return line.op is IS_CLASS
-    if any(v.dtype.kind not in "fbi" or v.dtype.itemsize not in (1, 4, 8) or not v.dtype.isnative for v in values):
+    if not all(_is_readable(v) or (out.device != "cpu" and v.dtype.name in HALVES) for v in values):
         return False
     if name in ARITHMETIC or name in FLOATING:
-        return out.dtype in FLOATS and _params_fit(name, line)
+        return is_floating(out) and _params_fit(name, line)
     if name == "cast":
-        return out.dtype in FLOATS or out.dtype == TRUTH
+        return is_floating(out) or out.dtype == TRUTH
     if name in ("where", "masked_fill"):
-        return out.dtype in FLOATS and line.operands[0 if name == "where" else 1].dtype == TRUTH
+        return is_floating(out) and _is_truth(line.operands[0 if name == "where" else 1])
     if name in COMPARISONS:
-        return out.dtype == TRUTH and computing_dtype(line).kind in "fi"
+        return out.dtype == TRUTH and (computing_dtype(line).kind in "fi" or any(map(is_half, values)))
     return name in LOGIC and out.dtype == TRUTH and all(v.dtype == TRUTH for v in values)
+
+
+def _is_readable(v: Value) -> bool:
+    return is_half(v) or (v.dtype.kind in "fbi" and v.dtype.itemsize in (1, 4, 8) and v.dtype.isnative)
+
+
+def _is_truth(operand: Any) -> bool:
+    return isinstance(operand, Value) and operand.dtype == TRUTH
 
 
 def _params_fit(name: str, line: Line) -> bool:
@@ -119,8 +138,8 @@ def is_reduction(line: Line) -> bool:
     )  # fmt: skip
 
 
-def expression(line: Line, operands: list[str]) -> str:
-    """Return the text that computes a line for one element."""
+def expression(line: Line, operands: list[str], dtype: Any = None) -> str:
+    """Return the text that computes a line for one element, in the dtype of its result or another."""
     name = name_of(line)
     if name == "where":
         return f"{operands[1]} if {operands[0]} else {operands[2]}"
@@ -130,13 +149,12 @@ def expression(line: Line, operands: list[str]) -> str:
         return operands[0] if line.outputs[0].dtype != TRUTH else f"{operands[0]} != 0"
     for table in (ARITHMETIC, FLOATING, COMPARISONS, LOGIC):
         if name in table:
-            return table[name].format(*operands, **_named_params(line))
+            return table[name].format(*operands, **_named_params(line, dtype or line.outputs[0].dtype))
     raise KeyError(name)
 
 
-def _named_params(line: Line) -> dict[str, Any]:
+def _named_params(line: Line, dtype: Any) -> dict[str, Any]:
     """Return what the braces of an expression stand for: parameters, constants, the width of functions."""
-    dtype = line.outputs[0].dtype
     kind = f"np.{dtype.name}"
     named = {"w": dtype.itemsize * 8, "zero": f"{kind}(0)", "one": f"{kind}(1)"}
     for name, value in zip(getattr(line.op, "params", ()), line.params):

@@ -93,12 +93,10 @@ def is_view(line: Line) -> bool:
 def fusible(line: Line) -> bool:
     """Return whether a line may be part of a loop nest."""
     if is_reduction(line):
-        # On a GPU a block reduces its own row; what many blocks would have to share is left to a library.
-        x, axes = line.operands[0], line.params[0]
-        return x.device == "cpu" or (trailing(axes, len(x.shape)) and len(axes) < len(x.shape))
+        return True
     if not is_elementwise(line) or 0 in line.outputs[0].shape or len(line.outputs[0].shape) > 6:
         return False
-    return name_of(line) not in _SLOW or line.outputs[0].size <= _SLOW_SIZE or line.outputs[0].device != "cpu"
+    return name_of(line) not in _SLOW or line.outputs[0].size <= _SLOW_SIZE
 
 
 class Fusion:
@@ -110,16 +108,23 @@ class Fusion:
         self.at: dict[Value, int] = dict.fromkeys(graph.inputs, -1)  # the unit after which a value is there
         self.views: dict[Value, Line] = {}  # made when first needed: they cost no pass over memory
         self.regions: dict[tuple[int, ...], list[Region]] = {}
-        for line in graph.lines:
+        for line in self._lines():
             self._place(line)
         self._find_outputs()
+
+    def _lines(self) -> list[Line]:
+        """Return the lines that are sorted."""
+        return self.graph.lines
+
+    def _is_fusible(self, line: Line) -> bool:
+        return fusible(line)
 
     def _place(self, line: Line) -> None:
         if is_view(line):
             self.at[line.outputs[0]] = self.at[line.operands[0]]
             self.views[line.outputs[0]] = line
             return
-        if not line.is_call or not fusible(line):
+        if not line.is_call or not self._is_fusible(line):
             self._append(line, line.outputs)
             return
         region = self._home(line)

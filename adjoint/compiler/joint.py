@@ -24,7 +24,7 @@ from ..tree import tree_flatten, tree_unflatten
 from .capture import Tracer
 from .graph import GUARD, WRITE, Graph, GuardFailure, Step, Value
 from .guards import Outside
-from .program import Program, laid_out, note_writes
+from .program import Program, laid_out, note_writes, program_of
 
 
 class Recording:
@@ -256,6 +256,6 @@ def _part(graph: Graph, lines: list[Any], arguments: list[Value], outputs: list[
     part.lines = [twin for twin, line in zip(part.lines, graph.lines, strict=True) if id(line) in mine]
     part.arguments, part.outputs, part.effects = arguments, outputs, []
     part.prune()
-    program = Program(part, loops)
+    program: Program = program_of(part, loops)
     program.bind()
     return program

@@ -15,7 +15,7 @@ from ..core.observation import opaque
 from ..core.payload import Payload
 from .arguments import beside
 from .elementwise import add_p, mul_p
-from .random import stream_of
+from .random import default_generator, stream_of
 
 _SELU_LEAST = 1.7580993408473766  # what selu tends to far below zero, negated: alpha times its scale
 
@@ -29,8 +29,24 @@ def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> An
     """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
     array = input.array
     base: Any = array.memory() if isinstance(array, Payload) else array
-    sample = stream_of(None).bernoulli(keep, tuple(array.shape) if shape is None else shape, base.dtype)
-    return devices.place_array(sample, devices.of(base))
+    shape = tuple(array.shape) if shape is None else shape
+    place = devices.of(base)
+    if place is devices.CPU or isinstance(array, Payload):
+        return devices.place_array(stream_of(None).bernoulli(keep, shape, base.dtype), place)
+    return opaque("random.keep", _kept_there, default_generator.stream, keep, shape, base.dtype, place)
+
+
+def _kept_there(stream: Any, keep: float, shape: tuple[int, ...], dtype: Any, place: Any) -> Any:
+    """Draw for another device: there, by a seed from here; a compiled program lets the device draw too."""
+    if place.type == "cuda":
+        module = devices.array_module(place)
+        from ..kernels.gpu import draws  # imports CuPy
+
+        with module.cuda.Device(place.index or 0):
+            found = draws.kept(shape, dtype, keep, int(stream.random((1,), np.int64)[0]))
+        if found is not None:
+            return found
+    return devices.place_array(stream.bernoulli(keep, shape, dtype), place)
 
 
 def _feature_shape(input: Tensor) -> tuple[int, ...]:

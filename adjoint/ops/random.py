@@ -189,7 +189,8 @@ def stream_of(generator: Generator | None) -> Any:
 
 def _made(array: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
     place = devices.as_device(device)
-    return into(out, finish(array if place is devices.CPU else devices.place_array(array, place), requires_grad))
+    placed = array if place is devices.CPU else opaque("place", devices.place_array, array, place)
+    return into(out, finish(placed, requires_grad))
 
 
 def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, generator: Any, *params: Any) -> Any:

@@ -59,6 +59,7 @@ def install() -> Any:
     names = {
         n: getattr(runtime, n)
         for n in "Device Event ExternalStream Graph Memory MemoryPointer MemoryPool Stream UnownedMemory alloc "
+        "alloc_pinned_memory "
         "get_current_stream get_elapsed_time set_allocator using_allocator".split()
     }
     _module("cupy.cuda", **names, Function=kernels.Function, is_available=lambda: True, get_device_id=lambda: 0)
@@ -81,7 +82,9 @@ def _runtime() -> None:
         "setDevice": lambda i: None, "deviceSynchronize": runtime.Stream.null.synchronize,
         "memGetInfo": lambda: runtime.Device().mem_info, "getDeviceProperties": runtime.properties,
         "runtimeGetVersion": lambda: 13020, "driverGetVersion": lambda: 13020,
-        "deviceGetAttribute": lambda *_: 132, "is_hip": False,
+        "deviceGetAttribute": lambda *_: 132, "is_hip": False, "memcpyAsync": runtime.memcpy_async,
+        "memsetAsync": runtime.memset_async, "memcpyHostToDevice": 1, "memcpyDeviceToHost": 2,
+        "memcpyDeviceToDevice": 3,
     }  # fmt: skip
     _module("cupy.cuda.runtime", **shared)
     _module("cupy.cuda.driver", CUDADriverError=runtime.CUDADriverError)

@@ -150,7 +150,9 @@ class Function:
         packed = [_pack(a) for a in args]
         pointers = (ctypes.c_void_p * max(len(packed), 1))(*[ctypes.addressof(p) for p in packed])
         kept = tuple(args)
-        runtime.write([a for a in kept if hasattr(a, "_a")], lambda: self._run(grid, block, pointers, packed, kept))
+        arrays = [a for a in kept if hasattr(a, "_a")]
+        # What bare addresses lead to cannot be put back: such a launch waits for the graph's.
+        runtime.write(arrays, lambda: self._run(grid, block, pointers, packed, kept), not arrays)
 
     def _run(self, grid: Any, block: Any, pointers: Any, packed: Any, kept: Any) -> None:
         wrong = self.entry(ctypes.c_bool(self.barriers), grid, block, pointers, len(packed))

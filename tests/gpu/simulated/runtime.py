@@ -173,6 +173,34 @@ def set_allocator(allocator: Any = None) -> None:
     state.allocators[0] = allocator or _pool.malloc
 
 
+def alloc_pinned_memory(size: int) -> Any:
+    """Return memory of the host, with an address."""
+    made = (ctypes.c_char * size)()
+    return _Pinned(made)
+
+
+class _Pinned(np.ndarray):
+    ptr: int
+
+    def __new__(cls, room: Any) -> Any:
+        made = np.frombuffer(room, np.uint8).view(cls)
+        made.ptr = ctypes.addressof(room)
+        made.room = room  # type: ignore[attr-defined]
+        return made
+
+
+def memcpy_async(target: int, source: int, size: int, kind: int, stream: int) -> None:
+    """Copy memory."""
+    if kind == 2:
+        transfer()
+    write([], lambda: ctypes.memmove(target, source, size), kind == 3)
+
+
+def memset_async(target: int, value: int, size: int, stream: int) -> None:
+    """Fill memory."""
+    write([], lambda: ctypes.memset(target, value, size), True)
+
+
 # --- What a graph records ---------------------------------------------------------------------------
 
 
@@ -207,10 +235,13 @@ class Graph:
         pass
 
 
-def write(targets: list[Any], action: Callable[[], Any]) -> Any:
-    """Do something that writes into memory, and remember it where a graph is captured."""
+def write(targets: list[Any], action: Callable[[], Any], later: bool = False) -> Any:
+    """Do something that writes into memory, and remember it where a graph is captured; `later`: do only that then."""
     capture = state.capture
     if capture is not None:
+        if later:
+            capture.steps.append(action)
+            return None
         for target in targets:
             capture.keep(target)
         capture.steps.append(action)

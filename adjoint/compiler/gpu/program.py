@@ -1,0 +1,484 @@
+"""A graph as a program on a GPU: kernels and library calls on memory that is planned once, replayed as CUDA graphs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.nodes import registry
+from ..decomposition import decompose
+from ..expressions import is_elementwise, is_floating, is_reduction
+from ..fusion import Region
+from ..graph import GUARD, WRITE, Form, Graph, GuardFailure, Line, Step, Value
+from ..program import _Guard, _Raw, _row_major, laid_out
+from ..simplification import simplify
+from .fusion import DeviceFusion
+from .host import SEED, Host, host_lines
+from .kernels import DRAW, Kernel
+from .memory import Lives
+from .replaying import Player
+from .steps import Add, Ask, Call, Copy, Fill, Launch, Multiply, Place, Sources, Take
+
+_PADDED = 64  # columns from which on rows that are no multiple of 16 bytes get some more
+_VIEWING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered", "alias"))
+
+
+class DeviceProgram:
+    """Compiled form of a graph whose values lie on a GPU; call `run` with the arrays of the arguments."""
+
+    def __init__(self, graph: Graph, kernels: Any) -> None:
+        self.graph = graph = graph.copy()
+        self.kernels = kernels
+        self.before = len(graph.lines)
+        lower_draws(graph)
+        decompose(graph)
+        simplify(graph)
+        self.results = graph.results
+        self.writes = [line for line in graph.lines if line.op is WRITE]
+        self.guarded = any(line.op is GUARD for line in graph.lines)
+        self.reuses = not self.guarded  # memory of gradients, which are gone before it runs
+        early = host_lines(graph, self.guarded)
+        mine = set(map(id, early))
+        lines = [line for line in graph.lines if id(line) not in mine]
+        ready = {v for line in early for v in line.outputs}
+        self.fusion = DeviceFusion(graph, lines, ready)
+        asked = {v for line in lines if _asks(line) for v in line.inputs if v.device == "cpu"}
+        self.seen = [v for v in asked if v in ready]  # what the host's own part leaves for what the host does later
+        self.looked = [v for v in asked if v in set(graph.inputs)]
+        self.host = Host(graph, early, kernels, [*(v for v in self.results if v in ready), *self.seen])
+        self.misaligned = {r.value for r in graph.outside if _is_misaligned(r)}
+        self.places: dict[Value, Place] = {}
+        self.strides: dict[Value, tuple[int, ...]] = {}
+        self.samples: dict[Value, Any] = {}
+        self.lives = Lives()
+        self.steps: list[Any] = []
+        self.sources = Sources()
+        self._write()
+        for i, step in enumerate(self.steps):
+            for place in step.touched():
+                self.lives.use(place.root, i)
+        self.arena = self.lives.plan()
+        self.host.finish()
+        self.player: Any = None
+
+    # --- where values lie ---
+
+    def _root(self, v: Value, strides: tuple[int, ...]) -> Place:
+        self.strides[v] = strides
+        place = self.places[v] = Place(v, v, 0, v.shape, strides)
+        return place
+
+    def _declare_inputs(self) -> None:
+        for v in self.graph.inputs:
+            if v.device != "cpu":
+                self._root(v, v.strides)
+
+    def place(self, v: Value) -> Place:
+        """Return where a value lies: in an input, a buffer, what a library returned, or a view of one of these."""
+        found = self.places.get(v)
+        if found is None:
+            line = self.fusion.views.get(v)
+            found = self._sent(v) if v.device == "cpu" else self._viewed(v, line)  # type: ignore[arg-type]
+        return found
+
+    def _sent(self, v: Value) -> Place:
+        """Return the place of a value of the host's in the memory that is sent."""
+        if v in self.late_host:
+            place = self._root(v, _row_major(v.shape, v.dtype.itemsize))
+            self.steps.append(Take(place))
+            return place
+        offset = self.host.place(v)
+        self.strides[v] = _row_major(v.shape, v.dtype.itemsize)
+        place = self.places[v] = Place(v, None, offset, v.shape, self.strides[v])
+        return place
+
+    def _viewed(self, v: Value, line: Line) -> Place:
+        source = line.operands[0]
+        under = self.place(source)
+        before = self._sample(source)
+        after = line.op.kernel(before, *line.params)
+        if isinstance(after, np.ndarray) and np.may_share_memory(before, after):
+            offset = _address(after) - _address(before)
+            self.samples[v], self.strides[v] = after, after.strides
+            place = Place(v, under.root, under.offset + offset, v.shape, after.strides)
+        elif line.op.name in _VIEWING and source.size == v.size and source.dtype == v.dtype:
+            place = self._copied(v, source)
+        else:
+            place = self._root(v, v.strides)
+            self.called.add(v)
+            self.steps.append(Call(line, [under], [place], _Raw(line)))
+            self.lives.holds(v, under.root)
+        self.places[v] = place
+        return place
+
+    def _sample(self, v: Value) -> Any:
+        if v not in self.samples:
+            self.samples[v] = laid_out(v.shape, v.dtype, self.strides[v])
+        return self.samples[v]
+
+    def _copied(self, v: Value, source: Value) -> Place:
+        """Give a value the elements of another, in order, in a buffer."""
+        under = self.place(source)
+        dense = _row_major(source.shape, source.dtype.itemsize)
+        self.strides[v] = _row_major(v.shape, v.dtype.itemsize)
+        self._new_buffer(v, self.strides[v])
+        there = Place(v, v, 0, source.shape, dense)
+        self._copy(under, there, source)
+        return self.places[v]
+
+    def _copy(self, source: Place, target: Place, like: Value) -> None:
+        """Write a kernel that copies elements between two places of one shape."""
+        if not like.size:
+            return
+        x = self.graph.value(Form(like.shape, like.dtype, like.device))
+        y = self.graph.value(Form(like.shape, target.value.dtype, like.device))
+        region = Region(like.shape, 0, like.device)
+        region.add(Line(registry["cast"], (x,), (y.dtype,), (y,)))
+        region.outputs = [y]
+        strides = {x: source.strides, y: target.strides}
+        aligned = {x: self._is_aligned(source), y: self._is_aligned(target)}
+        if like.dtype.name not in _COPIED:
+            self.steps.append(Copy(source, target))
+            return
+        kernel = Kernel(region, strides.__getitem__, aligned.__getitem__)
+        self.steps.append(Launch(self.sources.name(kernel.source), kernel, [source, target], [], "copy"))
+
+    def _is_aligned(self, place: Place) -> bool:
+        return place.offset % 16 == 0 and place.root not in self.misaligned
+
+    def _buffer(self, v: Value) -> Place:
+        """Give a value memory: its own while it is in use, that of what it replaces, or one that leaves the program."""
+        if v in self.places:
+            return self.place(v)
+        if v in self.direct:
+            target = self.place(self.direct[v])
+            self.strides[v] = target.strides
+            self.places[v] = Place(v, target.root, target.offset, v.shape, target.strides)
+            return self.places[v]
+        strides = _row_major(v.shape, v.dtype.itemsize)
+        if v in self.results or v in self.carriers:
+            return self._root(v, strides)
+        return self._new_buffer(v, self._padded(v, strides))
+
+    def _padded(self, v: Value, strides: tuple[int, ...]) -> tuple[int, ...]:
+        """Return strides that let every row begin at a multiple of 16 bytes, for matrices of 16-bit floats."""
+        if len(v.shape) < 2 or v.shape[-1] < _PADDED or v.dtype.itemsize != 2 or v.shape[-1] % 8 == 0:
+            return strides
+        return (*_row_major((*v.shape[:-1], -(-v.shape[-1] // 8) * 8), 2)[:-1], 2)
+
+    def _new_buffer(self, v: Value, strides: tuple[int, ...]) -> Place:
+        rows = strides[0] * v.shape[0] if v.shape else v.dtype.itemsize
+        self.lives.add(v, max(rows, v.nbytes))
+        return self._root(v, strides)
+
+    # --- writing ---
+
+    def _write(self) -> None:
+        self.late_host: set[Value] = set()  # what the host computes from what the device has computed
+        self.called: set[Value] = set()  # what libraries return, wherever they like
+        self._declare_inputs()
+        self._find_carriers()
+        self._plan_writes()
+        for unit in self.fusion.units:
+            if isinstance(unit, Region):
+                if unit.outputs:
+                    self._write_region(unit)
+            elif unit.op is not WRITE:
+                self._write_line(unit)
+        self._write_writes()
+        self._write_results()
+
+    def _find_carriers(self) -> None:
+        """Find values that leave the program in another shape: their memory is the result's."""
+        self.carriers: set[Value] = set()
+        taken: set[Value] = set()
+        for v in self.results:
+            root = v
+            while root in self.fusion.views and self.fusion.views[root].op.name in _VIEWING:
+                root = self.fusion.views[root].operands[0]
+            alone = root not in taken and root not in self.results and root.kind == "result"
+            if root is not v and alone and root not in self.fusion.views and root.nbytes == v.nbytes:
+                self.carriers.add(root)
+                taken.add(root)
+
+    def _plan_writes(self) -> None:
+        """Find writes whose new value a kernel may put straight into the memory that is written."""
+        self.direct: dict[Value, Value] = {}
+        if self.guarded:
+            return  # until the last guard has held, nothing may be written
+        order = {id(u): i for i, u in enumerate(self.fusion.units)}
+        users: dict[Value, list[Any]] = {}
+        for unit in self.fusion.units:
+            for v in unit.inputs() if isinstance(unit, Region) else unit.inputs:
+                users.setdefault(v, []).append(unit)
+        looks: dict[Value, list[Value]] = {}
+        for v, line in self.fusion.views.items():
+            looks.setdefault(line.operands[0], []).append(v)
+        for line in self.writes:
+            target, value = line.operands
+            at = self.fusion.at.get(value, -1)
+            home = self.fusion.units[at] if at >= 0 and value not in self.fusion.views else None
+            if not isinstance(home, Region) or value in self.direct or value in home.late or value in self.results:
+                continue
+            if (value.shape, value.dtype) != (target.shape, target.dtype) or value.shape != home.space:
+                continue
+            if home.split is None and value in home.outputs and self._is_last(target, home, users, looks, order):
+                self.direct[value] = target
+
+    def _is_last(self, target: Value, home: Region, users: Any, looks: Any, order: Any) -> bool:
+        """Return whether nothing reads an input later than a region, or through a view there."""
+        if target.strides != _row_major(target.shape, target.dtype.itemsize):
+            return False
+        stack, root = [target], target
+        while stack:
+            v = stack.pop()
+            if v in self.results and v is not root:
+                return False
+            for unit in users.get(v, ()):
+                if unit is home:
+                    if v is not root:
+                        return False
+                elif isinstance(unit, Line) and unit.op is WRITE and unit.operands[1] is not v:
+                    continue
+                elif order[id(unit)] > order[id(home)]:
+                    return False
+            stack += looks.get(v, ())
+        return True
+
+    def _write_region(self, region: Region) -> None:
+        for v in region.inputs():
+            self.place(v)
+        for v in region.outputs:
+            self._buffer(v)
+        stand_for = {v: self.direct[v] for v in region.outputs if v in self.direct}
+        kernel = Kernel(region, lambda v: self.strides[v], lambda v: self._is_aligned(self.places[v]), stand_for)
+        parts = []
+        for v, columns in kernel.late:
+            part = self.graph.value(Form((kernel.parts * columns,), v.dtype, v.device))
+            parts.append(self._new_buffer(part, (v.dtype.itemsize,)))
+        given = [self.place(v) for v in kernel.values]
+        text = ", ".join(dict.fromkeys(m.op.name for m in region.lines))
+        self.steps.append(Launch(self.sources.name(kernel.source), kernel, given, parts, text))
+        for i, (v, columns) in enumerate(kernel.late):
+            self.steps.append(Add(self.sources, region.made[v], parts[i], self.place(v), kernel.parts, columns))
+
+    def _write_line(self, line: Line) -> None:
+        if line.op is GUARD:
+            self.steps.append(Ask(_Guard(line), self._anywhere(line.operands[0])))
+            return
+        name, out = line.op.name, line.outputs[0]
+        if self._is_sent(line):
+            sent = self.place(line.operands[0])
+            self.strides[out], self.places[out] = sent.strides, Place(out, sent.root, sent.offset, out.shape, sent.strides)
+            return
+        if not isinstance(line.op, Step):
+            if name in ("mm", "bmm") and _multiplies(line):
+                self.steps.append(Multiply(*[self.place(o) for o in line.operands], self._buffer(out)))
+                return
+            if name == "assemble" and self._assembles(line):
+                return
+            if name in ("embedding", "unembedding") and self._looks_up(line):
+                return
+        self._write_call(line)
+
+    def _anywhere(self, v: Value) -> Any:
+        """Return a place, or the value itself if it is on the host."""
+        return v if v.device == "cpu" else self.place(v)
+
+    def _is_sent(self, line: Line) -> bool:
+        return _is_way(line) and line.operands[0] not in self.late_host
+
+    def _write_call(self, line: Line) -> None:
+        """Write a call of the op's own kernel."""
+        operands = [self._anywhere(o) if isinstance(o, Value) else o for o in line.operands]
+        outputs: list[Any] = []
+        for v in line.outputs:
+            if v.device == "cpu":
+                self.late_host.add(v)
+                outputs.append(v)
+                continue
+            outputs.append(self._root(v, v.strides))
+            self.called.add(v)
+            for o in operands:
+                if isinstance(o, Place) and o.root is not None:
+                    self.lives.holds(v, o.root)
+        call = line.op.function if isinstance(line.op, Step) else _Raw(line)
+        self.steps.append(Call(line, operands, outputs, call))
+
+    def _assembles(self, line: Line) -> bool:
+        """Write pieces into the places of a buffer, which is zero elsewhere."""
+        out, (shape, indexes) = line.outputs[0], line.params
+        if out.dtype.name not in _COPIED or any(o.dtype != out.dtype for o in line.operands):
+            return False
+        pieces = [self.place(o) for o in line.operands]
+        place = self._buffer(out)
+        if sum(o.size for o in line.operands) < math.prod(shape):
+            self.steps.append(Fill(place))
+        sample = self._sample(out)
+        for index, piece, v in zip(indexes, pieces, line.operands, strict=True):
+            there = sample[index]
+            offset = _address(there) - _address(sample)
+            target = Place(out, place.root, place.offset + offset, there.shape, there.strides)
+            if there.shape != v.shape:
+                piece = Place(v, piece.root, piece.offset, there.shape, self._sample(v).reshape(there.shape).strides)
+            self._copy(piece, target, self.graph.value(Form(there.shape, v.dtype, v.device)))
+        return True
+
+    def _looks_up(self, line: Line) -> bool:
+        """Write the kernel of a table that is looked up by numbers, or of its gradient."""
+        from .tables import table_kernel
+
+        kernel = table_kernel(line, lambda v: self.place(v))
+        if kernel is None:
+            return False
+        operands = [self.place(o) for o in line.operands]
+        place = self._buffer(line.outputs[0])
+        if line.op.name == "unembedding":
+            self.steps.append(Fill(place))
+        self.steps.append(Launch(self.sources.name(kernel.source), kernel, [*operands, place], [], line.op.name))
+        return True
+
+    def _write_writes(self) -> None:
+        pairs = [(t, v) for t, v in (line.operands for line in self.writes) if t.device != "cpu" and self.direct.get(v) is not t]
+        targets = {t for t, _ in pairs}
+        found = []
+        for target, value in pairs:
+            place = self.place(value)
+            if place.root in targets and place.root is not target or (place.root is target and value is not target):
+                fresh = self.graph.value(Form(value.shape, value.dtype, value.device))
+                self._new_buffer(fresh, _row_major(value.shape, value.dtype.itemsize))
+                self._copy(place, self.places[fresh], value)
+                place = self.place(fresh)
+            found.append((place, self.place(target)))
+        for place, target in found:
+            self._copy(place, target, target.value)
+        self.host_writes = [
+            (t, v) for t, v in (line.operands for line in self.writes) if t.device == "cpu" and (self.guarded or v in self.late_host)
+        ]
+
+    def _write_results(self) -> None:
+        """Let everything that leaves the program lie in memory of its own."""
+        graph = self.graph
+        owners = {*graph.arguments, *(r.value for r in graph.outside)}
+        self.left = [v for v in self.results if v not in owners]
+        self.made: list[Any] = []
+        for v in self.left:
+            if v.device == "cpu":
+                self.made.append(v)
+                continue
+            place = self.place(v)
+            mine = place.root is v or (place.root in self.carriers and _is_dense(place) and place.root not in self.made)
+            if not mine or place.root in self.called:
+                fresh = self.graph.value(Form(v.shape, v.dtype, v.device))
+                self._root(fresh, _row_major(v.shape, v.dtype.itemsize))
+                self._copy(place, self.places[fresh], v)
+                place = self.places[fresh]
+            self.made.append(place.root)
+
+    # --- running ---
+
+    def bind(self) -> None:
+        """Look up the outside tensors' arrays."""
+        bound = []
+        for reference in self.graph.outside:
+            if reference.value.device == "cpu":
+                continue
+            tensor, value = reference.current, reference.value
+            array = tensor.array
+            if array.shape != value.shape or array.dtype != value.dtype or array.strides != value.strides:
+                raise GuardFailure(
+                    f"a tensor outside was {value.described} and is {array.dtype.name}{list(array.shape)}"
+                )
+            if array.data.ptr % 16 and value not in self.misaligned:
+                raise GuardFailure("a tensor outside began at a multiple of 16 bytes")
+            bound.append((reference, tensor, array))
+        self.bound = bound
+        if self.player is None:
+            self.player = Player(self)
+        self.player.bind({reference.value: array for reference, _, array in bound})
+        self.run = self.player
+
+    def is_bound(self) -> bool:
+        """Return whether the outside tensors still hold the arrays that the program works on."""
+        for reference, tensor, array in self.bound:
+            if reference.attribute and reference.tensor._grad is not tensor:
+                return False
+            if tensor.array is not array:
+                return False
+        return True
+
+    def code(self) -> str:
+        """Return what is launched and called, in order, and the kernels."""
+        head = f"# {self.arena} bytes of memory for {len(self.lives.offsets)} buffers"
+        host = "" if self.host.idle else f"# on the host\n{self.host.program.code()}\n"
+        return "\n".join([host, head, *map(str, self.steps), "", *self.sources.texts()])
+
+    @property
+    def body(self) -> list[Any]:
+        """What is launched and called."""
+        return self.steps
+
+
+_COPIED = frozenset(("float32", "float64", "float16", "bfloat16", "bool", "int64", "int32", "int16", "int8", "uint8"))
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _is_dense(place: Place) -> bool:
+    return place.offset == 0 and place.strides == _row_major(place.shape, place.value.dtype.itemsize)
+
+
+def _is_misaligned(reference: Any) -> bool:
+    return reference.value.device != "cpu" and reference.current.array.data.ptr % 16 != 0
+
+
+def _is_way(line: Line) -> bool:
+    """Return whether a line only brings a value of the host's to the device."""
+    if not line.is_call or line.op.name not in ("place", "move"):
+        return False
+    x, out = line.operands[0], line.outputs[0]
+    return isinstance(x, Value) and x.device == "cpu" != out.device and x.dtype == out.dtype and x.shape == out.shape
+
+
+def _asks(line: Line) -> bool:
+    """Return whether a line of the device's part wants values of the host's as they lie there."""
+    if line.op is WRITE:
+        return line.operands[0].device == "cpu"
+    return not _is_way(line) and not is_elementwise(line) and not is_reduction(line) and line.op is not DRAW
+
+
+def _multiplies(line: Line) -> bool:
+    x, y = line.operands
+    out = line.outputs[0]
+    if not isinstance(x, Value) or not isinstance(y, Value) or not x.dtype == y.dtype == out.dtype:
+        return False
+    return is_floating(out) and x.size > 0 and y.size > 0 and len(x.shape) == len(y.shape) == len(out.shape)
+
+
+def lower_draws(graph: Graph) -> None:
+    """Let the device draw random numbers: of the host's generator only a seed is asked for in every run."""
+    lines: list[Line] = []
+    seeds: dict[int, Value] = {}
+    for number, line in enumerate(graph.lines):
+        if not isinstance(line.op, Step):
+            lines.append(line)
+        elif line.op.name == "random.keep":
+            stream, keep = line.operands[:2]
+            out = line.outputs[0]
+            if id(stream) not in seeds:
+                seeds[id(stream)] = graph.value(Form((1,), np.int64))
+                lines.append(Line(SEED, (stream,), (), (seeds[id(stream)],), line.place))
+            drawn = graph.value(Form(out.shape, np.float32, out.device))
+            lines.append(Line(DRAW, (seeds[id(stream)],), (out.shape, "float32", number), (drawn,), line.place))
+            below = graph.value(Form(out.shape, bool, out.device))
+            lines.append(Line(registry["lt"], (drawn, float(keep)), (), (below,), line.place))
+            lines.append(Line(registry["cast"], (below,), (out.dtype,), (out,), line.place))
+        elif line.op.name == "scaled_noise" and line.outputs[0].device != "cpu":
+            lines.append(Line(registry["div"], line.operands, (), line.outputs, line.place))
+        else:
+            lines.append(line)
+    graph.lines = lines

@@ -1,0 +1,311 @@
+"""Running a program on a GPU: once step by step, then recorded as CUDA graphs and replayed.
+
+A graph has fixed addresses. So there is one for each set of arguments that comes again, at the same places; where
+ever others come, arguments are copied to places of the program's own. What leaves the program lies in arrays that
+are handed out, and again once nobody holds them; small ones are copied.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..graph import Value
+from .host import Mail
+from .steps import Env, reach
+
+_MOST = 6  # recordings for arguments, and results, at different places
+_SMALL = 1 << 16  # bytes up to which what is returned is copied, and may be kept by many
+
+
+class Recording:
+    """The steps of a program as CUDA graphs, for arguments and results at certain places."""
+
+    def __init__(self, key: Any, env: Any, segments: list[Any], results: dict[Value, Any]) -> None:
+        self.key, self.env, self.segments, self.results = key, env, segments, results
+        self.resting: dict[Value, tuple[int, int]] = {}
+
+    def rest(self) -> None:
+        """Note how many hold each result while nobody outside does."""
+        for v in self.results:
+            self.resting[v] = _holders(self.results[v])
+
+    def is_free(self, handed: Any) -> bool:
+        """Return whether nobody holds what the recording has given out."""
+        return all(_holders(self.results[v]) == self.resting[v] for v in handed)
+
+
+def _holders(array: Any) -> tuple[int, int]:
+    return sys.getrefcount(array), sys.getrefcount(array.data.mem)
+
+
+class Player:
+    """Calls a program with arrays."""
+
+    def __init__(self, program: Any) -> None:
+        import cupy
+
+        from ...kernels.gpu.arrays import Array
+
+        self.cupy, self.program, self.kind = cupy, program, Array
+        program.sources.compile()
+        self.arena = cupy.cuda.alloc(program.arena) if program.arena else None
+        self.mail = Mail(program.host.size)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.pool = cupy.cuda.MemoryPool()
+        self.arguments = program.graph.arguments
+        self.on_device = [(i, v) for i, v in enumerate(self.arguments) if v.device != "cpu"]
+        self.on_host = [i for i, v in enumerate(self.arguments) if v.device == "cpu"]
+        self.constants = {v: cupy.asarray(v.array) for v in program.graph.constants if v.device != "cpu"}
+        returned = {o for o in program.graph.outputs if isinstance(o, Value)}
+        # What leaves, by the value in whose memory it lies.
+        self.shapes = {root: v for v, root in zip(program.left, program.made, strict=True) if v.device != "cpu"}
+        self.device_results = list(self.shapes)
+        self.small = {v for v in self.device_results if v.nbytes <= _SMALL and self.shapes[v] in returned}
+        self.handed = [v for v in self.device_results if v not in self.small]
+        self.recordings: list[Recording] = []
+        self.own: Recording | None = None
+        self.breaking: set[int] = set()  # steps that cannot be recorded
+        self.refused = ""
+        self.runs = 0
+        self.last_use = _last_uses(program.steps)
+
+    @property
+    def graph(self) -> Any:
+        """The CUDA graphs of the recording that ran last, None before there is one."""
+        found = self.recordings or ([self.own] if self.own else [])
+        return next((s.graph for s in found[0].segments if isinstance(s, _Graph)), None) if found else None
+
+    def bind(self, outside: dict[Value, Any]) -> None:
+        """Work on these arrays of outside tensors from now on."""
+        self.outside = outside
+        self.recordings, self.own = [], None
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run the program; what it returns is the caller's."""
+        program = self.program
+        from_host = program.host.run([arrays[i] for i in self.on_host])
+        self.mail.send(program.host.staged)
+        given = {v: self._laid(arrays[i], v) for i, v in self.on_device}
+        hosted = dict(zip(program.host.results, from_host)) if from_host else {}
+        if program.looked:
+            hosted.update(self._looked(arrays))
+        self.runs += 1
+        if self.runs == 1:
+            env = self._env(given, self._fresh_results())
+            env.hosted = hosted
+            self._on_stream(lambda: self._step(env))
+            made = env.roots
+        else:
+            env, made = self._replay(given, hosted)
+        for target, v in program.host_writes:
+            self._find(target, arrays)[...] = env.hosted[v]
+        return [made[r] if r.device != "cpu" else env.hosted[r].copy() for r in program.made]
+
+    def _looked(self, arrays: Any) -> dict[Value, Any]:
+        """Return the arrays of inputs on the host that something looks at there."""
+        return {v: self._find(v, arrays) for v in self.program.looked}
+
+    def _find(self, v: Value, arrays: Any) -> Any:
+        if v.array is not None:
+            return v.array
+        if v in self.arguments:
+            return arrays[self.arguments.index(v)]
+        return next(r.current.array for r in self.program.graph.outside if r.value is v)
+
+    def _laid(self, array: Any, v: Value) -> Any:
+        """Return an argument that lies as the program relies on."""
+        if array.strides == v.strides and array.data.ptr % 16 == 0:
+            return array
+        fresh = self._room(v.shape, v.dtype, v.strides)
+        fresh[...] = array
+        return fresh
+
+    def _room(self, shape: Any, dtype: Any, strides: Any) -> Any:
+        """Return an array of new memory that lies as strides say."""
+        block = self.cupy.empty(max(reach(shape, strides, dtype.itemsize), 1), np.uint8)
+        return self.kind(shape, dtype, block.data, strides=strides)
+
+    def _fresh_results(self) -> dict[Value, Any]:
+        return {root: self.kind(v.shape, v.dtype) for root, v in self.shapes.items()}
+
+    def _env(self, given: dict[Value, Any], results: dict[Value, Any]) -> Env:
+        arena = self.arena.ptr if self.arena is not None else 0
+        roots = {**self.constants, **self.outside, **given, **results}
+        return Env(self.program, arena, self.mail.there.ptr, roots)
+
+    # --- step by step ---
+
+    def _step(self, env: Env) -> None:
+        for i, step in enumerate(self.program.steps):
+            step.run(env)
+            for root in self.last_use.get(i, ()):
+                env.roots.pop(root, None)
+
+    def _on_stream(self, run: Any) -> None:
+        """Do something on our stream, between what comes before and after."""
+        current = self.cupy.cuda.get_current_stream()
+        self.stream.wait_event(current.record())
+        with self.stream:
+            run()
+        current.wait_event(self.stream.record())
+
+    # --- recorded ---
+
+    def _replay(self, given: dict[Value, Any], hosted: dict[Value, Any]) -> tuple[Any, dict[Value, Any]]:
+        key = tuple([a.data.ptr for a in given.values()])
+        found = next((r for r in self.recordings if r.key == key and r.is_free(self.handed)), None)
+        if found is None and len(self.recordings) < _MOST:
+            found = self._recorded(key, given)
+            self.recordings.append(found)
+        copied = found is None
+        if found is None:
+            found = self._copying(given)
+        found.env.hosted = hosted
+        for segment in found.segments:
+            segment.run(found.env)
+        made = dict(found.results)
+        for v in self.device_results if copied else self.small:
+            made[v] = _copied(self.cupy, made[v])
+        return found.env, made
+
+    def _copying(self, given: dict[Value, Any]) -> Recording:
+        """Return a recording on arguments of its own, filled with what is given."""
+        if self.own is None:
+            self.own = self._recorded(None, {v: self._room(v.shape, v.dtype, v.strides) for v in given})
+        for v, array in given.items():
+            self.own.env.roots[v][...] = array
+        return self.own
+
+    def _recorded(self, key: Any, given: dict[Value, Any]) -> Recording:
+        while True:
+            results = self._fresh_results()
+            env = self._env(given, results)
+            try:
+                segments = self._record(env)
+            except _Unrecordable as error:
+                self.breaking.add(error.step)
+                self.refused = self.refused or f"{self.program.steps[error.step]}: {error.__cause__}"
+                continue
+            recording = Recording(key, env, segments, results)
+            del results
+            recording.rest()
+            return recording
+
+    def _record(self, env: Env) -> list[Any]:
+        """Return the steps as graphs, and those between that cannot be recorded."""
+        segments: list[Any] = []
+        waiting: list[int] = []
+        for i, step in enumerate(self.program.steps):
+            if i in self.breaking or getattr(step, "breaks", False):
+                segments += self._graphs(waiting, env)
+                segments.append(_Alone(step, self._settled_roots(step, env)))
+                waiting = []
+            else:
+                waiting.append(i)
+        return [*segments, *self._graphs(waiting, env)]
+
+    def _settled_roots(self, step: Any, env: Env) -> list[Any]:
+        """Give what a step leaves on the device a place that is the same in every run."""
+        made = getattr(step, "outputs", [step.place] if step.text == "take" else [])
+        places = [p for p in made if not isinstance(p, Value)]
+        for p in places:
+            env.roots[p.root] = self._room(p.shape, p.value.dtype, p.strides)
+            env.kept.add(p.root)
+        return [p.root for p in places]
+
+    def _graphs(self, numbers: list[int], env: Env) -> list[Any]:
+        if not numbers:
+            return []
+        self.cupy.cuda.Device().synchronize()
+        failed: Any = None
+        with self.cupy.cuda.using_allocator(self.pool.malloc), self.stream:
+            self.stream.begin_capture()
+            try:
+                for i in numbers:
+                    self.program.steps[i].run(env)
+                    for root in self.last_use.get(i, ()):
+                        if root not in env.kept:
+                            env.roots.pop(root, None)
+            except Exception as error:
+                failed = _Unrecordable(i)
+                failed.__cause__ = error
+            finally:
+                try:
+                    graph = self.stream.end_capture()
+                except Exception:
+                    if failed is None:
+                        raise
+        if failed is not None:
+            raise failed
+        return [_Graph(graph)]
+
+    def timed(self, *arrays: Any) -> list[tuple[float, Any]]:
+        """Run step by step, and return how many milliseconds the device spent on each."""
+        program = self.program
+        program.host.run([arrays[i] for i in self.on_host])
+        self.mail.send(program.host.staged)
+        env = self._env({v: self._laid(arrays[i], v) for i, v in self.on_device}, self._fresh_results())
+        events = [self.cupy.cuda.Event() for _ in range(len(program.steps) + 1)]
+        events[0].record()
+        for i, step in enumerate(program.steps):
+            step.run(env)
+            events[i + 1].record()
+        events[-1].synchronize()
+        elapsed = self.cupy.cuda.get_elapsed_time
+        return [(elapsed(a, b), s) for a, b, s in zip(events, events[1:], program.steps)]
+
+
+class _Unrecordable(Exception):
+    def __init__(self, step: int) -> None:
+        super().__init__(step)
+        self.step = step
+
+
+class _Graph:
+    """Steps that are replayed at once."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+
+    def run(self, env: Any) -> None:
+        self.graph.launch()
+
+
+class _Alone:
+    """A step that runs by itself."""
+
+    def __init__(self, step: Any, roots: list[Value]) -> None:
+        self.step, self.roots = step, roots
+
+    def run(self, env: Any) -> None:
+        places = [env.roots[root] for root in self.roots]
+        self.step.run(env)
+        for root, place in zip(self.roots, places):
+            place[...] = env.roots[root]
+            env.roots[root] = place
+
+
+def _last_uses(steps: list[Any]) -> dict[int, list[Value]]:
+    """Return which arrays that libraries returned are not used after a step."""
+    made = {p.root for s in steps if hasattr(s, "outputs") for p in s.outputs if not isinstance(p, Value)}
+    last: dict[Value, int] = {}
+    for i, step in enumerate(steps):
+        for place in step.touched():
+            if place.root in made:
+                last[place.root] = i
+    found: dict[int, list[Value]] = {}
+    for root, i in last.items():
+        found.setdefault(i, []).append(root)
+    return found
+
+
+def _copied(cupy: Any, array: Any) -> Any:
+    """Return a copy of a dense array, by a copy of its memory: less ado than CuPy's own."""
+    fresh = type(array)(array.shape, array.dtype)
+    stream = cupy.cuda.get_current_stream().ptr
+    runtime = cupy.cuda.runtime
+    runtime.memcpyAsync(fresh.data.ptr, array.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream)
+    return fresh

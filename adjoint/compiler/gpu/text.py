@@ -1,0 +1,131 @@
+"""The C of fused kernels: mathematics by dtype, random numbers, and expressions translated by their syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from typing import Any
+
+from ...kernels.gpu.source import HEAD as TYPES_AND_SUMS
+
+__all__ = ["HEAD", "computed_as", "expressed", "wide"]
+
+_MATHEMATICS = r"""
+#define MATHEMATICS(T, W, ONE, TWO) \
+__device__ __forceinline__ T exp##W(T x) { return exp(x); } \
+__device__ __forceinline__ T log##W(T x) { return log(x); } \
+__device__ __forceinline__ T tanh##W(T x) { return tanh(x); } \
+__device__ __forceinline__ T erf##W(T x) { return erf(x); } \
+__device__ __forceinline__ T sin##W(T x) { return sin(x); } \
+__device__ __forceinline__ T cos##W(T x) { return cos(x); } \
+__device__ __forceinline__ T tan##W(T x) { return tan(x); } \
+__device__ __forceinline__ T asin##W(T x) { return asin(x); } \
+__device__ __forceinline__ T acos##W(T x) { return acos(x); } \
+__device__ __forceinline__ T atan##W(T x) { return atan(x); } \
+__device__ __forceinline__ T sinh##W(T x) { return sinh(x); } \
+__device__ __forceinline__ T cosh##W(T x) { return cosh(x); } \
+__device__ __forceinline__ T sqrt##W(T x) { return sqrt(x); } \
+__device__ __forceinline__ T floor##W(T x) { return floor(x); } \
+__device__ __forceinline__ T ceil##W(T x) { return ceil(x); } \
+__device__ __forceinline__ T trunc##W(T x) { return trunc(x); } \
+__device__ __forceinline__ T log1p##W(T x) { return log1p(x); } \
+__device__ __forceinline__ T expm1##W(T x) { return expm1(x); } \
+__device__ __forceinline__ T log2##W(T x) { return log2(x); } \
+__device__ __forceinline__ T power##W(T x, T y) { return pow(x, y); } \
+__device__ __forceinline__ T sigmoid##W(T x) { return ONE / (ONE + exp##W(-x)); } \
+__device__ __forceinline__ T silu_slope##W(T x) { T s = sigmoid##W(x); return s * (ONE + x * (ONE - s)); } \
+__device__ __forceinline__ T gelu_none##W(T x) { return (T)0.5 * x * (ONE + erf(x * (T)0.7071067811865476)); } \
+__device__ __forceinline__ T gelu_slope_none##W(T x) { \
+    return (T)0.5 * (ONE + erf(x * (T)0.7071067811865476)) + x * (T)0.3989422804014327 * exp((T)-0.5 * x * x); } \
+__device__ __forceinline__ T gelu_inner##W(T x) { \
+    return tanh((T)0.7978845608028654 * (x + (T)0.044715 * x * x * x)); } \
+__device__ __forceinline__ T gelu_tanh##W(T x) { return (T)0.5 * x * (ONE + gelu_inner##W(x)); } \
+__device__ __forceinline__ T gelu_slope_tanh##W(T x) { \
+    T t = gelu_inner##W(x); \
+    return (T)0.5 * (ONE + t) \
+        + (T)0.5 * x * (ONE - t * t) * (T)0.7978845608028654 * (ONE + (T)0.134145 * x * x); } \
+__device__ __forceinline__ T softplus##W(T x, T b, T t) { return x * b > t ? x : log1p(exp(x * b)) / b; }
+MATHEMATICS(float, 32, 1.0f, 2.0f)
+MATHEMATICS(double, 64, 1.0, 2.0)
+"""
+# Philox 4x32-10 (Salmon et al. 2011): the numbers of element `e` of draw `number`, in the run that `seed` stands for.
+_RANDOM = r"""
+__device__ __forceinline__ float draw32(const i64* seed, unsigned int number, i64 e) {
+    unsigned int k0 = (unsigned int)seed[0], k1 = (unsigned int)((unsigned long long)seed[0] >> 32);
+    unsigned int a = (unsigned int)e, b = (unsigned int)((unsigned long long)e >> 32), c = number, d = 0x5eed;
+    for (int round = 0; round < 10; ++round) {
+        unsigned long long x = 0xD2511F53ull * a, y = 0xCD9E8D57ull * c;
+        a = (unsigned int)(y >> 32) ^ b ^ k0; b = (unsigned int)y;
+        c = (unsigned int)(x >> 32) ^ d ^ k1; d = (unsigned int)x;
+        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+    }
+    return (float)(a >> 8) * 5.9604644775390625e-8f;
+}
+"""
+HEAD = TYPES_AND_SUMS + _MATHEMATICS + _RANDOM
+
+# What a number is computed as, by its dtype's name.
+_COMPUTED = {
+    "float32": "float", "float64": "double", "float16": "float", "bfloat16": "float", "bool": "bool", "int64": "i64",
+    "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
+}  # fmt: skip
+_OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.BitAnd: "&", ast.BitOr: "|", ast.Lt: "<",
+    ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.And: "&&", ast.Or: "||",
+}  # fmt: skip
+
+
+def computed_as(dtype: Any) -> str:
+    """Return the C type in which numbers of a dtype are computed."""
+    return _COMPUTED[dtype.name]
+
+
+def wide(name: str) -> str:
+    """Return the name of the dtype in which numbers of another are computed."""
+    return "float32" if name in ("float16", "bfloat16") else name
+
+
+class _Translator(ast.NodeVisitor):
+    """Turns an expression of a fused loop into C."""
+
+    def visit_Expression(self, node: ast.Expression) -> str:
+        return str(self.visit(node.body))
+
+    def visit_Name(self, node: ast.Name) -> str:
+        return node.id
+
+    def visit_Constant(self, node: ast.Constant) -> str:
+        if isinstance(node.value, bool):
+            return "true" if node.value else "false"
+        return repr(node.value)
+
+    def visit_Attribute(self, node: ast.Attribute) -> str:
+        return {"inf": "__int_as_float(0x7f800000)", "nan": "__int_as_float(0x7fffffff)"}[node.attr]
+
+    def visit_BinOp(self, node: ast.BinOp) -> str:
+        return f"({self.visit(node.left)} {_OPERATORS[type(node.op)]} {self.visit(node.right)})"
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> str:
+        return f"({'!' if isinstance(node.op, ast.Not) else '-'}{self.visit(node.operand)})"
+
+    def visit_Compare(self, node: ast.Compare) -> str:
+        return f"({self.visit(node.left)} {_OPERATORS[type(node.ops[0])]} {self.visit(node.comparators[0])})"
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> str:
+        return "(" + f" {_OPERATORS[type(node.op)]} ".join(map(self.visit, node.values)) + ")"
+
+    def visit_IfExp(self, node: ast.IfExp) -> str:
+        return f"({self.visit(node.test)} ? {self.visit(node.body)} : {self.visit(node.orelse)})"
+
+    def visit_Call(self, node: ast.Call) -> str:
+        given = ", ".join(map(self.visit, node.args))
+        if isinstance(node.func, ast.Attribute):  # np.float32(x)
+            return f"(({_COMPUTED[node.func.attr]})({given}))"
+        assert isinstance(node.func, ast.Name)
+        return f"fabs({given})" if node.func.id == "abs" else f"{node.func.id}({given})"
+
+
+@cache
+def expressed(text: str) -> str:
+    """Return an expression of Python's in C."""
+    return str(_Translator().visit(ast.parse(text, mode="eval")))
