@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from .._paths import lead_to as _lead_to
 from ..typed import gpu as _types
 from . import amp
@@ -50,3 +53,12 @@ from .devices import (
 
 globals().update(_types)
 _lead_to(__name__, {"devices": "memory random streams"})
+
+_GRAPHS = ("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _GRAPHS or name == "graphs":
+        found = _importlib.import_module("adjoint.cuda.graphs")
+        return found if name == "graphs" else getattr(found, name)
+    raise AttributeError(f"module 'adjoint.cuda' has no attribute '{name}'")
