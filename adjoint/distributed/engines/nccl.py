@@ -46,7 +46,7 @@ class NcclEngine:
         self.size, self.rank = comm.Get_size(), comm.Get_rank()
         self.device = device
         with self._here():
-            self.talk = self._met(_told(comm, nccl))
+            self.talk = self._met(_told(comm, cupy, nccl))
             self.stream = cupy.cuda.Stream(non_blocking=True)
         self._open: list[_Ended] | None = None
 
@@ -212,13 +212,14 @@ def _bytes(x: Any, counts: list[int]) -> Iterator[tuple[int, int]]:
         at += count * width
 
 
-def _told(comm: Any, nccl: Any) -> Any:
+def _told(comm: Any, cupy: Any, nccl: Any) -> Any:
     """Return the name under which NCCL's ranks meet: rank 0 chooses it, MPI tells the others."""
-    name = np.zeros(128, np.int8)
+    name = np.zeros(128, np.uint8)
     if comm.Get_rank() == 0:
-        name[:] = nccl.get_unique_id()
+        name[:] = [byte & 255 for byte in nccl.get_unique_id()]
     comm.Bcast(name, 0)
-    return tuple(name.tolist())
+    # Before CuPy 14 it was a tuple of numbers, some of them negative.
+    return name.tobytes() if int(cupy.__version__.partition(".")[0]) >= 14 else tuple(name.view(np.int8).tolist())
 
 
 class _Ended:
@@ -227,7 +228,12 @@ class _Ended:
     source = -1
 
     def __init__(self, event: Any, engine: NcclEngine) -> None:
-        self.event, self.engine = event, engine
+        self.event, self.engine, self.ordered = event, engine, False
+
+    def __del__(self) -> None:
+        if not self.ordered:  # nobody waits: who gets its memory next must
+            with contextlib.suppress(Exception):
+                self.order()
 
     def __call__(self) -> bool:
         if not self.event.done:
@@ -237,5 +243,6 @@ class _Ended:
 
     def order(self) -> None:
         """Let the program's stream wait for the event; the program itself goes on."""
+        self.ordered = True
         with self.engine._here():
             self.engine.cupy.cuda.get_current_stream().wait_event(self.event)

@@ -78,8 +78,8 @@ def _finish(requests: list[Any]) -> None:
 class NcclCommunicator:
     """A communicator whose collectives end before they return."""
 
-    def __init__(self, size: int, name: Any, rank: int) -> None:
-        assert len(name) == 128
+    def __init__(self, size: int, name: bytes, rank: int) -> None:
+        assert isinstance(name, bytes) and len(name) == 128
         self.comm, self.size, self.rank = _communicator(size, name, rank), size, rank
 
     def allReduce(self, a: int, b: int, n: int, t: int, op: int, stream: int) -> None:
@@ -122,11 +122,11 @@ class NcclCommunicator:
             _finish([call()])
 
 
-def _communicator(size: int, name: tuple[int, ...], rank: int) -> Any:
+def _communicator(size: int, name: bytes, rank: int) -> Any:
     """Return a communicator of the ranks that have come with this name: they find each other through files."""
     from mpi4py import MPI
 
-    folder = Path(tempfile.gettempdir()) / f"nccl-{bytes(name[:16]).hex()}"
+    folder = Path(tempfile.gettempdir()) / f"nccl-{name[:16].hex()}"
     folder.mkdir(exist_ok=True)
     mine = folder / str(rank)
     mine.with_suffix(".tmp").write_text(str(MPI.COMM_WORLD.rank))
@@ -149,7 +149,7 @@ def install() -> None:
     codes = {name: code for names in (_DTYPES, _OPS) for code, name in enumerate(names)}
     vars(nccl).update(
         codes, NcclCommunicator=NcclCommunicator, NcclError=NcclError, groupStart=groupStart, groupEnd=groupEnd,
-        get_unique_id=lambda: tuple(byte & 127 for byte in secrets.token_bytes(128)), available=True,
+        get_unique_id=lambda: secrets.token_bytes(128), available=True,
     )  # fmt: skip
     sys.modules["cupy.cuda.nccl"] = nccl
     sys.modules["cupy.cuda"].nccl = nccl  # type: ignore[attr-defined]
