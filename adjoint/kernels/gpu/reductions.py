@@ -182,6 +182,9 @@ def reduced(x: Any, axes: Any, keepdims: bool, op: str = "sum", scale: float = 1
     """Return a reduction along axes (None: all), times `scale` where it is a sum; None where CuPy must do it."""
     if not is_float(x) or not x.size:
         return None
+    if axes is not None and op in _IN_TURN and x._c_contiguous and folded(x.shape, axes) is None:
+        if x.dtype.char in "fd" or op != "sum":  # 16 bits between two sums would be too few
+            return reduced(reduced(x, _last_run(x.shape, axes), True, op), axes, keepdims, op, scale, out)
     out = made(out, left_shape(x.shape, axes, keepdims), x.dtype)
     x, (before, count, after) = _laid(x, axes)
     if after == 1:
@@ -189,6 +192,19 @@ def reduced(x: Any, axes: Any, keepdims: bool, op: str = "sum", scale: float = 1
     else:
         _reduce_columns(_REDUCTIONS[op], x, out, before, count, after, scale)
     return out
+
+
+_IN_TURN = ("sum", "amax", "amin")  # what may be reduced along one axis after another
+
+
+def _last_run(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the last of the axes, with those that lie before it without a gap."""
+    at = max([a for a in axes if shape[a] != 1])
+    run = []
+    while at >= 0 and (at in axes or shape[at] == 1):
+        run.append(at)
+        at -= 1
+    return tuple([a for a in run if a in axes])
 
 
 def _reduce_rows(kernels: Kernels, x: Any, out: Any, rows: int, n: int, scale: float) -> None:
