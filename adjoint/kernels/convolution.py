@@ -35,7 +35,7 @@ settings = _Settings()
 
 def _gpu(*arrays: Any) -> Any:
     """Return the kernels of the GPU that arrays are on, if they have some for these; else None."""
-    if type(arrays[0]) is np.ndarray or module_of(arrays[0]) is np:
+    if provider.gpu(arrays[0]) is None:
         return None
     from .gpu import convolution  # imports CuPy, which is there if an array of its own is
 

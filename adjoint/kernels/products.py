@@ -18,8 +18,6 @@ LARGE = 1 << 18  # products of numbers up to which BLAS keeps to one thread, and
 _SMALL = 1 << 13  # elements whose sum is as fast without a product
 _ONE = 1 << 27  # products of numbers in one matrix from which on BLAS shares it as well itself
 
-on_gpu: Any = None  # `kernels.gpu.products`, from when on the first array is put on a GPU
-
 
 class _Precision:
     """How precise products of float32 matrices must be; only a GPU can do with less than float32.

@@ -201,7 +201,7 @@ def _mix_integers(x: Any, axes: list[tuple[Taps, int]]) -> Any:
 
 def _gpu(x: Any) -> Any:
     """Return the kernels of the GPU that an array is on, if they have some for it; else None."""
-    if type(x) is np.ndarray or module_of(x) is np:
+    if provider.gpu(x) is None:
         return None
     from .gpu import windows  # imports CuPy, which is there if an array of its own is
 
@@ -346,12 +346,8 @@ def _where_largest(x: Any, plans: tuple[Taps, ...]) -> Any:
 
 def put_back_on_gpu(g: Any, x: Any, plans: tuple[Taps, ...]) -> Any:
     """Return what `put_back` does of arrays on a GPU; None of others, and if windows are not of one size."""
-    gpu = _gpu(x) if _is_on_gpu(g) and _is_on_gpu(x) else None
+    gpu = None if provider.gpu(g) is None else _gpu(x)
     return None if gpu is None else gpu.put_back(g, x, plans)
-
-
-def _is_on_gpu(x: Any) -> bool:
-    return type(x) is not np.ndarray and hasattr(x, "_c_contiguous")
 
 
 def put_back(g: Any, x: Any, plans: tuple[Taps, ...]) -> Any:

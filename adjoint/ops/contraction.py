@@ -17,7 +17,7 @@ from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
-from ..kernels import products as kernels
+from ..kernels import provider
 from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_tensor
 from .create import into
@@ -40,8 +40,8 @@ _MANY = 1 << 13  # elements from which on a batch may be worth sharing
 
 def multiply(x: Any, y: Any) -> Any:
     """Return the matrix product; leading dims of `x` are folded into rows where `y` is one matrix."""
-    if type(x) is not ndarray and _are_on_gpu(x, y):
-        return _odd_product(x, y) if x.dtype.kind == "b" else kernels.on_gpu.matmul(x, y)
+    if type(x) is not ndarray and (gpu := _gpu(x, y)) is not None:
+        return _odd_product(x, y) if x.dtype.kind == "b" else gpu.products.matmul(x, y)
     d = x.dtype
     if d is not f32 and d is not f64 and d.kind != "c":
         return _odd_product(x, y)
@@ -52,8 +52,9 @@ def multiply(x: Any, y: Any) -> Any:
     return _times(x, y)
 
 
-def _are_on_gpu(x: Any, y: Any) -> bool:
-    return kernels.on_gpu is not None and kernels.on_gpu.are_arrays(x, y)
+def _gpu(x: Any, y: Any) -> Any:
+    """Return the kernels of the GPU that two values, if they are arrays, lie on; else None."""
+    return None if provider.gpu(x) is None else provider.gpu(y)
 
 
 def _times(x: Any, y: Any) -> Any:
@@ -62,7 +63,8 @@ def _times(x: Any, y: Any) -> Any:
         return multiply_batches(x, y)
     if type(x) is ndarray is type(y):
         return dot_matrices(x, y) if x.ndim == 2 == y.ndim else x @ y
-    return kernels.on_gpu.matmul(x, y) if _are_on_gpu(x, y) else x @ y
+    gpu = _gpu(x, y)
+    return x @ y if gpu is None else gpu.products.matmul(x, y)
 
 
 def _odd_product(x: Any, y: Any) -> Any:
@@ -540,8 +542,8 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 
 
 def _project(x: Any, weight: Any) -> Any:
-    if type(x) is not ndarray and _are_on_gpu(x, weight):
-        return kernels.on_gpu.project(x, weight)
+    if type(x) is not ndarray and (gpu := _gpu(x, weight)) is not None:
+        return gpu.products.project(x, weight)
     if x.ndim <= 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
         return x @ weight.T if type(x) is not ndarray else dot_matrices(x, weight.T) if x.ndim == 2 else x.dot(weight.T)
     return multiply(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
@@ -558,8 +560,8 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
             return out
         if rank and x.size:
             return dot_add(x.reshape(-1, x.shape[-1]), weight.T, bias).reshape(*x.shape[:-1], len(bias))
-    if type(x) is not ndarray and _are_on_gpu(x, weight):
-        return kernels.on_gpu.linear(x, weight, bias)
+    if type(x) is not ndarray and (gpu := _gpu(x, weight)) is not None:
+        return gpu.products.linear(x, weight, bias)
     out = _project(x, weight)
     if out.ndim == 0:
         return out + bias
@@ -574,8 +576,8 @@ def _linear_x(g: Any, y: Any) -> Any:
 
 
 def _linear_weight(g: Any, x: Any) -> Any:
-    if type(g) is not ndarray and g.ndim == x.ndim and _are_on_gpu(g, x):
-        return kernels.on_gpu.weigh(g, x)
+    if type(g) is not ndarray and g.ndim == x.ndim and (gpu := _gpu(g, x)) is not None:
+        return gpu.products.weigh(g, x)
     if g.ndim == 2 == x.ndim:
         return dot_matrices(g.T, x) if type(g) is ndarray is type(x) else _times(g.swapaxes(0, 1), x)
     if g.ndim == 1 == x.ndim and type(g) is ndarray is type(x):
@@ -595,8 +597,16 @@ def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
         if rank and type(g) is ndarray and weight.ndim > 1:
             gb = sum_rows(g)
         else:
-            gb = g.sum(axis=tuple(range(rank))) if rank else g
+            gb = _leading_sums(g, rank) if rank else g
     return gx, gw, gb
+
+
+def _leading_sums(g: Any, rank: int) -> Any:
+    """Return the sums over the first axes of a value that a rule sees."""
+    axes = tuple(range(rank))
+    gpu = None if type(g) is ndarray else provider.gpu(g)
+    found = None if gpu is None else gpu.reductions.reduced(g, axes, False)
+    return g.sum(axis=axes) if found is None else found
 
 
 def _linear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:

@@ -18,6 +18,7 @@ from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
+from ..kernels import provider
 from ..kernels.convolution import channel_sums, convolve, folded, spread, unfolded, weigh
 from .arguments import require_tensor
 from .contraction import check_dtypes
@@ -70,7 +71,10 @@ def _transpose_w(g: Any, x: Any, w_shape: Any, stride: Any, before: Any, dilatio
 def _bias(g: Any) -> Any:
     if type(g) is np.ndarray:
         return channel_sums(g)
-    return g.sum(axis=(0, *range(2, g.ndim)))
+    axes = (0, *range(2, g.ndim))
+    gpu = provider.gpu(g)
+    found = None if gpu is None else gpu.reductions.reduced(g, axes, False)
+    return g.sum(axis=axes) if found is None else found
 
 
 def _weigh_x(g: Any, y: Any, x_shape: Any, stride: Any, before: Any, dilation: Any, groups: Any) -> Any:

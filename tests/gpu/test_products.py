@@ -15,6 +15,13 @@ F = adjoint.nn.functional
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 1e-2, "bfloat16": 6e-2}
 
 
+@pytest.fixture(autouse=True)
+def in_full() -> Any:
+    """Let cuDNN compute in full precision."""
+    with adjoint.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
 def leaves(dtype: str, *shapes: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
     """Return the same random leaves on the host and on the GPU; on the host half precision is double."""
     rng = np.random.default_rng(0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import sys
 from typing import Any, NamedTuple
 
 import cupy
@@ -19,7 +18,7 @@ import numpy as np
 from .. import products as host
 from . import arrays
 
-__all__ = ["Library", "are_arrays", "install", "kind_of", "linear", "matmul", "multiply", "project", "weigh"]
+__all__ = ["Library", "install", "kind_of", "linear", "matmul", "multiply", "project", "weigh"]
 
 Ints = tuple[int, ...]
 WORKSPACE = 32 << 20  # bytes, what cuBLAS asks for on recent devices
@@ -342,11 +341,6 @@ def _fits(x: Any, y: Any) -> bool:
     )
 
 
-def are_arrays(x: Any, y: Any) -> bool:
-    """Return whether two values are arrays on a GPU."""
-    return isinstance(x, cupy.ndarray) and isinstance(y, cupy.ndarray)
-
-
 def matmul(x: Any, y: Any) -> Any:
     """Return ``x @ y`` of an array of ours and another; what cuBLAS does not multiply is left to CuPy."""
     if _fits(x, y):
@@ -385,7 +379,6 @@ def weigh(g: Any, x: Any) -> Any:
 
 
 def install() -> None:
-    """Let arrays on a GPU, and ops on them, multiply matrices here."""
+    """Let arrays on a GPU multiply matrices here."""
     arrays.Array.__matmul__ = matmul
     arrays.operators[np.matmul] = lambda x, y: matmul(x, y) if isinstance(x, cupy.ndarray) else None
-    host.on_gpu = sys.modules[__name__]
