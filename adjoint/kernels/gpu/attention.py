@@ -17,7 +17,8 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from .triton import Launch, address, capability, device, kind_of
+from .arrays import new
+from .triton import Bound, Launch, address, capability, device, kind_of, near_memory
 
 _LOG2: tl.constexpr = tl.constexpr(math.log(2))  # scores are those to base 2 inside kernels: that is what GPUs have
 
@@ -77,15 +78,16 @@ def _put(
 
 
 @triton.jit
-def _block(at: tl.tensor, blocks: tl.tensor, LAST_FIRST: tl.constexpr, ORDER: tl.constexpr) -> tl.tuple:
-    """Return which head a program computes, and which block of it."""
-    head, block = at // blocks, at % blocks
-    if ORDER:
-        count = tl.num_programs(0) // blocks
-        head, block = at % count, at // count
-    if LAST_FIRST:  # later blocks see more: those with much to do come first
+def _block(blocks: tl.tensor, together: tl.tensor, LAST_FIRST: tl.constexpr) -> tl.tuple:
+    """Return which head a program computes, and which block of it: the same of heads that are computed together."""
+    at = tl.program_id(0)
+    before = at // (together * blocks) * together
+    count = tl.minimum(together, tl.num_programs(0) // blocks - before)
+    rest = at - before * blocks
+    block = rest // count
+    if LAST_FIRST:
         block = blocks - 1 - block
-    return head, block
+    return before + rest % count, block
 
 
 @triton.jit
@@ -125,11 +127,11 @@ def _look(
 @triton.jit
 def _forward(
     q: tl.tuple, k: tl.tuple, v: tl.tuple, out: tl.tuple, logs: tl.tensor, scale: tl.tensor, heads: tl.tensor,
-    groups: tl.tensor, length: tl.tensor, source: tl.tensor, CAUSAL: tl.constexpr, EVEN_M: tl.constexpr,
-    EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr,
-    N: tl.constexpr, PRECISION: tl.constexpr, ORDER: tl.constexpr,
+    groups: tl.tensor, length: tl.tensor, source: tl.tensor, together: tl.tensor, CAUSAL: tl.constexpr,
+    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
+    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
-    at, block = _block(tl.program_id(0), tl.cdiv(length, M), CAUSAL, ORDER)
+    at, block = _block(tl.cdiv(length, M), together, CAUSAL)
     first = block * M
     k, v = _head(k, at, heads, groups), _head(v, at, heads, groups)
     queries = _tile(_head(q, at, heads, groups), first, length, M, WIDTH, W, EVEN_M)
@@ -172,11 +174,11 @@ def _query_slopes(
 @triton.jit
 def _backward_queries(
     q: tl.tuple, k: tl.tuple, v: tl.tuple, out: tl.tuple, g: tl.tuple, gq: tl.tuple, logs: tl.tensor, alongs: tl.tensor,
-    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, CAUSAL: tl.constexpr,
-    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
-    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr, ORDER: tl.constexpr,
+    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, together: tl.tensor,
+    CAUSAL: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr,
+    W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
-    at, block = _block(tl.program_id(0), tl.cdiv(length, M), CAUSAL, ORDER)
+    at, block = _block(tl.cdiv(length, M), together, CAUSAL)
     first = block * M
     k, v = _head(k, at, heads, groups), _head(v, at, heads, groups)
     queries = _tile(_head(q, at, heads, groups), first, length, M, WIDTH, W, EVEN_M)
@@ -229,11 +231,11 @@ def _key_slopes(
 @triton.jit
 def _backward_keys(
     q: tl.tuple, k: tl.tuple, v: tl.tuple, g: tl.tuple, gk: tl.tuple, gv: tl.tuple, logs: tl.tensor, alongs: tl.tensor,
-    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, CAUSAL: tl.constexpr,
-    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
-    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr, ORDER: tl.constexpr,
+    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, together: tl.tensor,
+    CAUSAL: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr,
+    W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
-    at, block = _block(tl.program_id(0), tl.cdiv(source, N), False, ORDER)
+    at, block = _block(tl.cdiv(source, N), together, False)
     first = block * N
     q, g = _head(q, at, heads, groups), _head(g, at, heads, groups)
     logs += tl.cast(at, tl.int64) * length
@@ -261,23 +263,23 @@ def _backward_keys(
 # Queries and keys of a block, warps and stages, by the padded width: of the way forth, of the queries' way back, of the
 # keys'. Measured on an H200.
 _HALF = {
-    64: ((128, 64, 4, 3), (128, 64, 8, 2), (64, 128, 8, 2)),
-    128: ((128, 64, 8, 3), (128, 64, 8, 2), (64, 128, 8, 2)),
-    256: ((128, 64, 8, 2), (64, 32, 8, 2), (32, 64, 8, 2)),
+    64: ((64, 64, 4, 3), (64, 64, 4, 3), (32, 64, 4, 3)),
+    128: ((64, 64, 4, 3), (128, 32, 8, 3), (64, 64, 4, 2)),
+    256: ((128, 64, 8, 2), (64, 64, 8, 2), (32, 32, 4, 2)),
 }
 _SINGLE = {
-    64: ((64, 32, 4, 2), (64, 32, 4, 2), (32, 64, 8, 2)),
-    128: ((128, 32, 8, 2), (32, 32, 4, 2), (32, 32, 4, 2)),
+    64: ((64, 64, 4, 2), (64, 32, 4, 2), (32, 128, 8, 2)),
+    128: ((32, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 2)),
 }
 _KERNELS = (_forward, _backward_queries, _backward_keys)
 _FORTH, _QUERIES, _KEYS = range(3)
-_ORDER = 0
 _OLDEST = 80  # the first capability with bfloat16, and with copies that run beside computation
 _FARTHEST = 1 << 24  # bytes from row to row, so that places in a block fit in 32 bits
 _MOST_PLANS = 1 << 12
 _WIDEST = {"bfloat16": 256, "float16": 256, "float32": 128}
+_F32 = np.dtype(np.float32)
 _launches: dict[Any, Launch] = {}
-_plans: dict[Any, tuple[Launch, tuple[int], list[Any], list[Any]]] = {}
+_plans: dict[Any, Bound] = {}
 
 
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
@@ -290,44 +292,49 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
     )
 
 
-def _run(which: int, arrays: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float) -> None:
-    """Launch a kernel on arrays, the first three q, k and v, and on arrays of a number per query."""
+def _run(
+    which: int, given: tuple[Any, ...], made: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float
+) -> None:
+    """Launch a kernel on arrays, the first three q, k and v, on those made beside them, and a number per query."""
     key = (
-        which, tuple([(x.shape, x.strides, address(x) & 15) for x in arrays]), arrays[0].dtype, causal, scale, device(),
+        which, tuple([(x.shape, x.strides, address(x) & 15) for x in given]), given[0].dtype, causal, scale, device(),
     )  # fmt: skip
-    launch, grid, steps, rest = _plans.get(key) or _plan(key, arrays, numbers)
-    given: list[Any] = []
-    for x, apart in zip(arrays, steps):
-        given.append(x)
-        given += apart
-    launch(grid, *given, *numbers, *rest)
+    plan = _plans.get(key) or _plan(key, (*given, *made), numbers)
+    plan(*given, *made, *numbers)
 
 
-def _plan(key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...]) -> Any:
+def _plan(key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...]) -> Bound:
     which, _, dtype, causal, scale, place = key
     (*lead, length, width), (*_, source, _), (*_, value) = (x.shape for x in arrays[:3])
     w, v = (max(16, 1 << (n - 1).bit_length()) for n in (width, value))
     m, n, warps, stages = (_SINGLE if dtype.itemsize == 4 else _HALF)[max(w, v, 64)][which]
     constants = {
         "CAUSAL": causal, "EVEN_M": length % m == 0, "EVEN_N": source % n == 0, "WIDTH": width, "VALUE": value,
-        "W": w, "V": v, "M": m, "N": n, "PRECISION": "tf32x3" if dtype.itemsize == 4 else "tf32", "ORDER": _ORDER,
+        "W": w, "V": v, "M": m, "N": n, "PRECISION": "tf32x3" if dtype.itemsize == 4 else "tf32",
     }  # fmt: skip
-    groups = lead[2] if len(lead) == 3 else 1
-    rest = [np.float32(scale / math.log(2)), *(np.int32(x) for x in (lead[1], groups, length, source))]
+    blocks, passed = (-(-source // n), length) if which == _KEYS else (-(-length // m), source)
+    together = _together(math.prod(lead), passed * (width + value) * dtype.itemsize) if causal else 1
+    rest: list[Any] = [np.float32(scale / math.log(2))]
+    rest += [np.int32(x) for x in (lead[1], lead[2] if len(lead) == 3 else 1, length, source, together)]
     steps = [_steps(x) for x in arrays]
     kinds = (
-        *[(kind_of(x), *map(kind_of, apart)) for x, apart in zip(arrays, steps, strict=True)], *map(kind_of, numbers),
-        *[kind_of(x).partition(":")[0] for x in rest],  # the same code for all lengths
-    )  # fmt: skip
+        *[(kind_of(x), *map(kind_of, apart)) for x, apart in zip(arrays, steps, strict=True)],
+        *[kind_of(x).partition(":")[0] for x in (*numbers, *rest)],  # the same code for all lengths
+    )
     made = (which, kinds, tuple(constants.values()), place)
     launch = _launches.get(made)
     if launch is None:
         launch = _launches[made] = Launch(_KERNELS[which], kinds, constants, warps, stages)
     if len(_plans) >= _MOST_PLANS:
         _plans.clear()
-    blocks = -(-source // n) if which == _KEYS else -(-length // m)
-    _plans[key] = launch, (math.prod(lead) * blocks,), steps, rest
-    return _plans[key]
+    parameters = [p for apart in steps for p in (None, *apart)] + [None] * len(numbers) + rest
+    found = _plans[key] = Bound(launch, math.prod(lead) * blocks, parameters)
+    return found
+
+
+def _together(heads: int, size: int) -> int:
+    """Return how many heads are computed side by side: blocks with much to do first, but all of them in near memory."""
+    return max(1, min(heads, near_memory(device()) // 2 // size))
 
 
 def _steps(x: Any) -> list[Any]:
@@ -352,17 +359,17 @@ def _beside(x: Any, width: int) -> Any:
     """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
     batch, *heads, length, _ = x.shape
     if x.strides[1] < x.strides[-2]:
-        made = type(x)((batch, length, *heads, width), x.dtype)
+        made = new((batch, length, *heads, width), x.dtype)
         return made.swapaxes(1, 2) if len(heads) == 1 else made.transpose(0, 2, 3, 1, 4)
-    return type(x)((batch, *heads, length, width), x.dtype)
+    return new((batch, *heads, length, width), x.dtype)
 
 
 def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
     """Return means of values, as the CPU's `attend` does, and the logarithm of each query's sum of exponentials."""
     lead = q.shape[:-1]
     q, k, v = _led(q), _led(k), _led(v)
-    out, logs = _beside(q, v.shape[-1]), type(q)(lead, np.float32)
-    _run(_FORTH, (q, k, v, out), (logs,), causal, scale)
+    out, logs = _beside(q, v.shape[-1]), new(lead, _F32)
+    _run(_FORTH, (q, k, v), (out,), (logs,), causal, scale)
     return (out if out.ndim == len(lead) + 1 else out.reshape(*lead, v.shape[-1])), logs
 
 
@@ -373,9 +380,9 @@ def attend_back(
     shapes = q.shape, k.shape, v.shape
     q, k, v, out, g = (_led(x) for x in (q, k, v, out, g))
     gq, gk, gv = (_beside(x, x.shape[-1]) for x in (q, k, v))
-    alongs = type(q)(logs.shape, logs.dtype)  # how much each query's gradient goes along its mean
-    _run(_QUERIES, (q, k, v, out, g, gq), (logs, alongs), causal, scale)
-    _run(_KEYS, (q, k, v, g, gk, gv), (logs, alongs), causal, scale)
+    alongs = new(logs.shape, _F32)  # how much each query's gradient goes along its mean
+    _run(_QUERIES, (q, k, v, out, g), (gq,), (logs, alongs), causal, scale)
+    _run(_KEYS, (q, k, v, g), (gk, gv), (logs, alongs), causal, scale)
     if gq.ndim == len(shapes[0]):
         return gq, gk, gv
     return gq.reshape(shapes[0]), gk.reshape(shapes[1]), gv.reshape(shapes[2])

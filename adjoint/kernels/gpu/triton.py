@@ -7,7 +7,10 @@ and can be recorded in a CUDA graph.
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import struct
+import threading
 from typing import Any
 
 import cupy
@@ -22,6 +25,7 @@ _NAMES = {
 }  # fmt: skip
 _USUAL_SHARED = 48 << 10  # bytes of shared memory above which a function must ask for them
 _NOTHING = np.int64(0)
+_launch, _stream = cupy.cuda.driver.launchKernel, cupy.cuda.get_current_stream
 
 
 def address(array: Any) -> int:
@@ -63,12 +67,9 @@ def built(
 
 
 class Launch:
-    """A compiled function on the device that was current when it was made; call it with a grid and arguments.
+    """A compiled function on the device that was current when it was made."""
 
-    Arguments are arrays and NumPy numbers, of the kinds for which it was compiled, those of tuples one after another.
-    """
-
-    __slots__ = ("block", "function", "shared")
+    __slots__ = ("function", "shared", "threads")
 
     def __init__(
         self, function: Any, kinds: tuple[Any, ...], constants: dict[str, Any], warps: int = 4, stages: int = 2
@@ -84,15 +85,42 @@ class Launch:
         module = cupy.cuda.function.Module()
         module.load(made.kernel)
         self.function = module.get_function(made.name)
-        self.block, self.shared = (32 * made.metadata.num_warps, 1, 1), made.metadata.shared
+        self.threads, self.shared = 32 * made.metadata.num_warps, made.metadata.shared
         if self.shared > _USUAL_SHARED:
             size = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             cupy.cuda.driver.funcSetAttribute(self.function.ptr, size, self.shared)
 
-    def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
+
+class Bound:
+    """A launch with everything but its arrays: call it with these, in order.
+
+    `parameters` are those of the function, tuples taken apart: None for an array, else a NumPy number. They lie ready
+    in memory; a call writes addresses beside them.
+    """
+
+    __slots__ = ("_addresses", "_after", "_kept", "_lock", "_memory", "_table")
+
+    def __init__(self, launch: Launch, programs: int, parameters: list[Any]) -> None:
+        given = [*parameters, _NOTHING, _NOTHING]  # Triton's functions take two more addresses, of scratch memory
+        arrays = [i for i, value in enumerate(given) if value is None]
+        self._memory = memory = bytearray(8 * len(given))
+        self._addresses = struct.Struct(f"{len(arrays)}Q")
+        places = dict(zip(arrays, range(len(arrays))))  # addresses come first, whatever their turn
+        for i, value in enumerate(given):
+            place = 8 * places.setdefault(i, len(places))
+            if value is not None:
+                memory[place : place + value.nbytes] = value.tobytes()
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        table = np.array([base + 8 * places[i] for i in range(len(given))], np.uint64)
+        self._kept, self._table = (launch, table), table.ctypes.data
+        self._after = (launch.function.ptr, programs, 1, 1, launch.threads, 1, 1, launch.shared)
+        self._lock = threading.Lock()
+
+    def __call__(self, *arrays: Any) -> None:
         """Launch it on the current stream."""
-        # Triton's functions take two more addresses, of scratch memory.
-        self.function(grid, self.block, (*arguments, _NOTHING, _NOTHING), self.shared)
+        with self._lock:  # what lies in memory is read before the call returns
+            self._addresses.pack_into(self._memory, 0, *[x.data.ptr for x in arrays])
+            _launch(*self._after, _stream().ptr, self._table, 0)
 
 
 def device() -> int:
@@ -108,6 +136,12 @@ def _capability(number: int) -> int:
 @functools.cache
 def _most_shared(number: int) -> int:
     return int(cupy.cuda.Device(number).attributes["MaxSharedMemoryPerBlockOptin"])
+
+
+@functools.cache
+def near_memory(number: int) -> int:
+    """Return how many bytes of memory a device keeps near its processors."""
+    return int(cupy.cuda.Device(number).attributes.get("L2CacheSize", 1 << 25))
 
 
 def capability() -> int:
