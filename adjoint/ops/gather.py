@@ -641,10 +641,18 @@ def _row_batch(x: Any, i: Any, axis: Any) -> Any:
     return expand_p(reshape_p(i, shape), full)
 
 
+def _unselected(g: Any, i: Any, x_shape: Any, axis: Any) -> Any:
+    if type(g) is not ndarray and x_shape and (gpu := provider.gpu(g)) is not None and provider.gpu(i) is not None:
+        found = gpu.gathering.summed(g, i, x_shape, axis, False)
+        if found is not None:
+            return found
+    return index_add_p(_zeros(g, x_shape), g, i, axis)
+
+
 index_select_p: Any = nary(
     _index_select,
     inputs=2,
-    x=lambda g, i, x_shape, axis: index_add_p(_zeros(g, x_shape), g, i, axis),
+    x=_unselected,
     jvp=lambda tangents, inputs, out, params: index_select_p(tangents[0], inputs[1], *params),
     batch=lambda x, i, axis: gather_p(x, _row_batch(x, i, axis), axis + 1) if x.ndim > 1 else clone_p(x),
     saved={"i": "index", "axis": "dim"},
@@ -665,7 +673,10 @@ def _add_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
         x[...] = x + y.sum(dtype=x.dtype)
         return
     if type(x) is not ndarray:
-        module_of(x).add.at(x, (*(_ALL,) * axis, i.reshape(-1)), y)
+        gpu = provider.gpu(x)
+        whole = getattr(y, "shape", None) == (*x.shape[:axis], i.size, *x.shape[axis + 1 :])
+        if gpu is None or not whole or not gpu.gathering.add_at(x, i, y, axis, False):
+            module_of(x).add.at(x, (*(_ALL,) * axis, i.reshape(-1)), y)
         return
     count, length = i.size, x.shape[axis]
     width = x.size // max(length, 1)

@@ -122,9 +122,14 @@ def add_at(y: Any, index: Any, x: Any, axis: int, each: bool, skipped: int = _NE
     `each` says that the index has one place for each element of `x`, else for each of its parts. What belongs to the
     place `skipped` is left out.
     """
-    if y.dtype.char not in "fd" or x.dtype.char not in FLOATS or not y._c_contiguous:
+    if y.dtype.char not in FLOATS or x.dtype.char not in FLOATS or not y._c_contiguous:
         return False
     if not x.size or not y.size:
+        return True
+    if y.dtype.char not in "fd":  # 16 bits are added up in 32
+        wide = y.astype(_F32)
+        add_at(wide, index, x, axis, each, skipped)
+        y[...] = wide
         return True
     x, index = dense(x), dense(index if index.dtype == _INT64 else index.astype(_INT64))
     before, n, after = _three(y.shape, axis)
