@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,10 @@ LABELS: list[tuple[Any, Any]] = [
     (X, [0, -100, 1]),
     (X, [2, 2, 2]),
     (X[0], 2),
+    (X[:1], [2]),
+    (X[:1], [-100]),
+    ([[1.0, -math.inf]], [0]),
+    ([[1.0, math.nan]], [0]),
     ([[[0.1, 0.5], [0.2, 1.0], [-1.0, 0.3]]], [[2, 0]]),
     ([[[[0.1, 0.5]], [[0.2, 1.0]], [[-1.0, 0.3]]]], [[[2, -100]]]),
 ]
