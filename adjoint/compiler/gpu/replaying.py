@@ -70,7 +70,7 @@ class Player:
         self.breaking: set[int] = set()  # steps that cannot be recorded
         self.refused = ""
         self.runs = 0
-        self.last_use = _last_uses(program.steps)
+        self.last_use = _last_uses(program)
 
     @property
     def graph(self) -> Any:
@@ -288,17 +288,12 @@ class _Alone:
             env.roots[root] = place
 
 
-def _last_uses(steps: list[Any]) -> dict[int, list[Value]]:
-    """Return which arrays that libraries returned are not used after a step."""
-    made = {p.root for s in steps if hasattr(s, "outputs") for p in s.outputs if not isinstance(p, Value)}
-    last: dict[Value, int] = {}
-    for i, step in enumerate(steps):
-        for place in step.touched():
-            if place.root in made:
-                last[place.root] = i
+def _last_uses(program: Any) -> dict[int, list[Value]]:
+    """Return which arrays that libraries returned are not used after a step, nor what may be a view of them."""
     found: dict[int, list[Value]] = {}
-    for root, i in last.items():
-        found.setdefault(i, []).append(root)
+    for root in program.called:
+        if root in program.lives.spans:
+            found.setdefault(program.lives.spans[root][1], []).append(root)
     return found
 
 

@@ -116,9 +116,13 @@ class MemoryPool:
 
     def __init__(self, allocator: Any = None) -> None:
         self.used = self.most = 0
+        self.blocks: list[Memory] = []
 
     def malloc(self, size: int) -> MemoryPointer:
-        return MemoryPointer(Memory(size), 0)
+        made = Memory(size)
+        if self is not _pool:  # whose own memory is its own until it goes
+            self.blocks.append(made)
+        return MemoryPointer(made, 0)
 
     def used_bytes(self) -> int:
         return self.used
