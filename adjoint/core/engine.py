@@ -540,8 +540,9 @@ def _own(g: Any, like: Any, references: int) -> Any:
         return np.array(g, dtype=like.dtype)
     if isinstance(g, Payload):
         return g
-    if g.dtype is like.dtype and g.base is None and type(g) in device.held and g._c_contiguous:
-        if getrefcount(g) <= references + (id(g) in device.spare):
+    if type(g) in device.held and g.dtype is like.dtype and g._c_contiguous:  # on a GPU
+        alone = getrefcount(g) <= references + (id(g) in device.spare)
+        if alone and (g.base is None or _is_whole_on_gpu(g)):
             return g
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
@@ -550,6 +551,11 @@ def _is_whole(g: Any) -> bool:
     """Return whether an array is all of another that nobody else holds, as the reshape of a fresh result is."""
     base = g.base
     return type(base) is np.ndarray and getrefcount(base) == 3 and g.nbytes == base.nbytes and g.flags.c_contiguous
+
+
+def _is_whole_on_gpu(g: Any) -> bool:
+    base = g.base
+    return getrefcount(base) == 3 + (id(base) in device.spare) and g.nbytes == base.nbytes
 
 
 _references = _references_below = _sole_reference = 0  # in `finish`, in `accumulate` below it; of a held gradient

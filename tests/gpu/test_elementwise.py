@@ -166,6 +166,19 @@ def test_conversion(source: str, target: str, shape: tuple[int, ...]) -> None:
         np.testing.assert_allclose(found.cpu().double(), expected, 1e-3 if source == "float64" else 0)
 
 
+def test_a_gradient_that_nobody_else_holds_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = (adjoint.ones(100, 100, device="cuda", requires_grad=True) for _ in range(2))
+    copies: list[Any] = []
+    kind: Any = type(x.array)
+    usual = kind.copy
+    monkeypatch.setattr(kind, "copy", lambda self, *rest: copies.append(self) or usual(self, *rest))
+    (x * y).backward(adjoint.ones(100, 100, device="cuda"))
+    (x.t().tanh().t() * 2).sum().backward()
+    z = adjoint.ones(100, 100, device="cuda", requires_grad=True)
+    (z.t() * y.t()).sum().backward()
+    assert not copies
+
+
 def test_in_place_writes() -> None:
     x = adjoint.arange(12.0, device="cuda").reshape(3, 4)
     x += 1

@@ -16,7 +16,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .arrays import Array, new, operators, several, writers
+from .arrays import Array, adopt, new, operators, several, writers
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
 __all__ = ["LOSSES", "ROWS", "direct", "kernel", "loss", "loss_run", "run"]
@@ -255,8 +255,9 @@ def _of_one(formula: Formula, before: Any) -> Any:
 
     def kernel(x: Any) -> Any:
         if type(x) is not Array:
-            return before(x)
-        if x._c_contiguous and 0 < (n := x.size) < PACKED_FROM:
+            if type(x) is not cupy.ndarray:
+                return before(x)
+        elif x._c_contiguous and 0 < (n := x.size) < PACKED_FROM:
             dtype = x.dtype
             launch = launches.get(dtype)
             if launch is not None:
@@ -300,7 +301,7 @@ def _of_two(formula: Formula, before: Any) -> Any:
                     launch(n, (x, float(y), out, n))
                     return out
                 _open(first, formula, dtype, dtype, "vs")
-        elif type(y) is not Array:
+        elif type(y) is not Array and type(x) is not cupy.ndarray and type(y) is not cupy.ndarray:
             return before(x, y)
         found = formula(x, y)
         return before(x, y) if found is None else found[0]
@@ -315,7 +316,7 @@ def _of_several(row: Row, arguments: tuple[str, ...], arity: int, before: Any) -
 
     def kernel(*given: Any) -> Any:
         for v in given[:arity]:
-            if type(v) is Array:
+            if type(v) is Array or type(v) is cupy.ndarray:
                 break
         else:
             return before(*given)
@@ -368,7 +369,11 @@ def run(name: str, inputs: tuple[str, ...], kept: tuple[tuple[str, ...], ...], b
     plans: dict[Any, Any] = {}
 
     def run(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
-        if type(g) is not Array or not (saved is None or type(saved) is tuple):
+        if type(g) is not Array:
+            if type(g) is not cupy.ndarray:
+                return before(node, g, edges, saved)
+            g = adopt(g)
+        if not (saved is None or type(saved) is tuple):
             return before(node, g, edges, saved)
         wanted = tuple([e is not None for e in edges])
         # Where both inputs are one tensor, its gradients are added in the same launch, unless a hook is to see them.
@@ -437,7 +442,7 @@ def loss(name: str, before: Any) -> Any:
     total = Total(formula)
 
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
-        if type(x) is not Array:
+        if type(x) is not Array:  # as tensors hold them
             return before(x, y, reduction, option)
         operands = (x, y) if names == "x y" else (x, y, option)
         if reduction == 0:
@@ -461,7 +466,12 @@ def loss_run(name: str, before: Any) -> Any:
     }
 
     def run(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
-        if type(g) is Array and type(saved) is tuple and node.targets is None and any(edges):
+        if (
+            (type(g) is Array or type(g) is cupy.ndarray)
+            and type(saved) is tuple
+            and node.targets is None
+            and any(edges)
+        ):
             x, y, reduction, option = saved[0]
             wanted = (edges[0] is not None, edges[1] is not None)
             scale = 1 / max(x.size, 1) if reduction == 1 else 1.0

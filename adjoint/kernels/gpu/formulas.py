@@ -19,7 +19,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .arrays import Array, new, several
+from .arrays import Array, adopt, new, several
 from .source import HEAD, TYPES
 
 __all__ = ["FLOATS", "PACKED_FROM", "Formula", "Total"]
@@ -107,8 +107,8 @@ class Formula:
         outs = [new(plan.shape, plan.dtype) for _ in self.expressions]
         self._run(plan, values, outs)
         if plan.spread is not None:
-            return [cupy.broadcast_to(out, plan.spread) for out in outs]
-        return outs if plan.back is None else [out.transpose(plan.back) for out in outs]
+            return [adopt(cupy.broadcast_to(out, plan.spread)) for out in outs]
+        return outs if plan.back is None else [adopt(out.transpose(plan.back)) for out in outs]
 
     def into(self, out: Any, *operands: Any) -> bool:
         """Write the one result to `out`, or return False where another way must be found."""
@@ -123,7 +123,7 @@ class Formula:
             return False
         if not out._c_contiguous or out.data.ptr % 16:
             return False
-        for v in operands:  # an element may be written when it has been read, but no other before
+        for v in values:  # an element may be written when it has been read, but no other before
             if type(v) is Array and v is not out and v.data.mem is out.data.mem:
                 if v.data.ptr != out.data.ptr or v.shape != out.shape or not v._c_contiguous:
                     return False
@@ -133,7 +133,7 @@ class Formula:
     def _find(self, operands: Any) -> tuple[_Plan | None, Any]:
         """Return the plan for operands, and these with numbers as floats."""
         key: list[Any] = []
-        values = operands
+        values, plain = operands, True
         for v in operands:
             kind = type(v)
             if kind is Array:
@@ -143,17 +143,20 @@ class Formula:
                 if known is None:
                     known = _numbers[kind] = _is_number(kind)
                 if not known:
-                    return None, None
+                    if kind is not cupy.ndarray:
+                        return None, None
+                    return self._find(tuple([adopt(v) for v in operands]))
                 key.append(None)
-                if kind is not float:
-                    values = tuple([v if type(v) is Array else float(v) for v in operands])
+                plain = plain and kind is float
+        if not plain:
+            values = tuple([v if type(v) is Array else float(v) for v in operands])
         if several:
             key.append(next((v.data.device_id for v in operands if type(v) is Array), None))
         found = tuple(key)
         try:
             return self.plans[found], values
         except KeyError:
-            return self._plan(found, operands), values
+            return self._plan(found, values), values
 
     def _run(self, plan: _Plan, operands: Any, outs: list[Any]) -> None:
         n = plan.size
@@ -313,19 +316,17 @@ def _order(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
     As in PyTorch, what is computed of arrays that are laid out alike is laid out as they are.
     """
     usual = tuple(range(len(shape)))
-    full = [v for v in arrays if v.shape == shape]
-    if not full or any(v._c_contiguous for v in full) or any(len(set(v.strides)) < len(shape) for v in full):
+    full = [v for v in arrays if v.shape == shape and 0 not in v.strides]  # not those that are repeated
+    if not full or any(v._c_contiguous for v in full):
         return usual
-    first = full[0].strides
-    order = tuple(sorted(usual, key=lambda k: -first[k]))
+    steps = [tuple([s // v.itemsize for s in v.strides]) for v in full]
+    order = tuple(sorted(usual, key=lambda k: -steps[0][k]))
     inner = 1
     for k in reversed(order):
-        if shape[k] != 1 and first[k] != inner * full[0].itemsize:
+        if shape[k] != 1 and steps[0][k] != inner:
             return usual
         inner *= shape[k]
-    same = all(tuple(s // v.itemsize for s in v.strides) == tuple(s // full[0].itemsize for s in first)
-               for v in full)  # fmt: skip
-    return order if same else usual
+    return order if all(s == steps[0] for s in steps) else usual
 
 
 def _steps(v: Any, shape: tuple[int, ...], order: tuple[int, ...]) -> list[int]:
