@@ -14,6 +14,7 @@ from ..core.device import module_of
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
+from ..kernels import provider
 from .arguments import dim_in, either
 from .create import into
 from .index import slice_p
@@ -229,6 +230,8 @@ def column_stack(tensors: Any, *, out: Any = None) -> Tensor:
 
 
 def _assemble(xs: Any, shape: Any, indexes: Any) -> Any:
+    if type(xs[0]) is not ndarray and (gpu := provider.gpu(xs[0])) is not None:
+        return gpu.copies.assemble(xs, shape, indexes)
     out = (np if type(xs[0]) is ndarray else module_of(xs[0])).zeros(shape, xs[0].dtype)
     for x, index in zip(xs, indexes, strict=True):
         out[index] = x

@@ -18,6 +18,8 @@ BOUNDS = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 0.12}
 # Programs of x, of other leaves (w, b: along the last axis; y: like x) and of indexes.
 EXPRESSIONS = {
     "slice": "x[:, 1:]", "steps": "x[1:, ::3]", "select": "x[2]", "new axis": "x[:, None, 3:]", "dots": "x[..., -1]",
+    "pieces": "T.cat([v * k for k, v in enumerate(x.split(3, 1))], 1)", "a piece": "x.split(3, 1)[1]",
+    "blocks": "T.block_diag(x, y)",
     "transposed": "x.t() * y.t() + x.t().sum(1)[:, None]", "contiguous": "x.t().contiguous() * 2",
     "sum": "x.sum()", "sum of a part": "x[:, 1:-1].sum()", "sum of rows": "x.sum(1)", "sum of columns": "x.sum(0)",
     "mean": "x.mean()", "mean of columns": "x.mean(0)", "mean of rows": "x.mean(1, keepdim=True)",

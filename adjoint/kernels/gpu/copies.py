@@ -9,7 +9,7 @@ import cupy
 
 from .launching import Kernels, empty
 
-__all__ = ["contiguous", "copy_into", "place"]
+__all__ = ["assemble", "contiguous", "copy_into", "place"]
 
 _MOST = 4  # dimensions, once those that lie as one are taken as one
 _THREADS, _BLOCKS = 256, 1 << 20
@@ -170,6 +170,18 @@ def place(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     total = math.prod(columns[0])
     numbers = (*columns[0][1:], *(v for column in columns[1:] for v in column))
     _launch("place", unit, total >= 1 << 31, total, (out, x, total, *numbers))
+    return out
+
+
+def assemble(xs: Any, shape: tuple[int, ...], indexes: Any) -> Any:
+    """Return zeros of a shape with arrays at given places that do not overlap."""
+    out = empty(shape, xs[0].dtype)
+    if sum([x.size for x in xs]) != out.size:
+        out.data.memset_async(0, out.nbytes)
+    for x, index in zip(xs, indexes, strict=True):
+        part = out[index]
+        if x.shape != part.shape or x.dtype != out.dtype or not copy_into(part, x):
+            out[index] = x
     return out
 
 
