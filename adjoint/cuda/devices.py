@@ -191,10 +191,18 @@ def _asked(what: str, device: Any) -> int:
     if cupy is None:
         return 0
     index = index_of(device)
+    _forget()
     with cupy.cuda.Device(index):
         found = int(getattr(cupy.get_default_memory_pool(), what)())
     _peaks[what, index] = max(found, _peaks.get((what, index), 0))
     return found
+
+
+def _forget() -> None:
+    """Give small arrays that wait to be used again back to the pool."""
+    from ..kernels.gpu import arrays  # imports CuPy
+
+    arrays.forget()
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -231,6 +239,7 @@ def empty_cache() -> None:
     """Give memory that the pool holds without using it back to the GPU."""
     cupy = module()
     if cupy is not None:
+        _forget()
         cupy.get_default_memory_pool().free_all_blocks()
 
 

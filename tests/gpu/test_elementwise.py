@@ -211,3 +211,13 @@ def test_memory_of_small_arrays_is_taken_again_only_when_nobody_holds_it() -> No
     for i in range(100):
         assert kept[i].cpu().numpy().max() == 1 + i
         assert views[i].cpu().numpy().max() == i
+
+
+def test_memory_of_small_arrays_counts_only_while_somebody_holds_them() -> None:
+    x = adjoint.ones(4, 4, device="cuda")
+    before = adjoint.cuda.memory_allocated()
+    for _ in range(10):
+        y = x * 2
+    assert adjoint.cuda.memory_allocated() > before
+    del y
+    assert adjoint.cuda.memory_allocated() == before
