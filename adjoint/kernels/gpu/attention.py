@@ -295,7 +295,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
 def _run(
     which: int, given: tuple[Any, ...], made: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float
 ) -> None:
-    """Launch a kernel on arrays, the first three q, k and v, on those made beside them, and a number per query."""
+    """Launch a kernel on arrays, the first three q, k and v, on those that lie `_beside` them, and numbers of queries."""
     key = (
         which, tuple([(x.shape, x.strides, address(x) & 15) for x in given]), given[0].dtype, causal, scale, device(),
     )  # fmt: skip
@@ -374,15 +374,16 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any
 
 
 def attend_back(
-    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool
+    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool, into: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Return the gradients of queries, keys and values."""
+    """Return the gradients of queries, keys and values; `into` are arrays for them, of 4 or 5 axes, rows in one piece."""
     shapes = q.shape, k.shape, v.shape
     q, k, v, out, g = (_led(x) for x in (q, k, v, out, g))
-    gq, gk, gv = (_beside(x, x.shape[-1]) for x in (q, k, v))
+    gq, gk, gv = into or [_beside(x, x.shape[-1]) for x in (q, k, v)]
     alongs = new(logs.shape, _F32)  # how much each query's gradient goes along its mean
-    _run(_QUERIES, (q, k, v, out, g), (gq,), (logs, alongs), causal, scale)
-    _run(_KEYS, (q, k, v, g), (gk, gv), (logs, alongs), causal, scale)
+    known = () if into is None else into  # what lies elsewhere than beside its input is part of the plan
+    _run(_QUERIES, (q, k, v, out, g, *known[:1]), () if known else (gq,), (logs, alongs), causal, scale)
+    _run(_KEYS, (q, k, v, g, *known[1:]), () if known else (gk, gv), (logs, alongs), causal, scale)
     if gq.ndim == len(shapes[0]):
         return gq, gk, gv
     return gq.reshape(shapes[0]), gk.reshape(shapes[1]), gv.reshape(shapes[2])
