@@ -295,7 +295,7 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
 def _run(
     which: int, given: tuple[Any, ...], made: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float
 ) -> None:
-    """Launch a kernel on arrays, the first three q, k and v, on those that lie `_beside` them, and numbers of queries."""
+    """Launch a kernel on arrays, the first three q, k and v, those that lie `_beside` them, and numbers of queries."""
     key = (
         which, tuple([(x.shape, x.strides, address(x) & 15) for x in given]), given[0].dtype, causal, scale, device(),
     )  # fmt: skip
@@ -376,7 +376,7 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any
 def attend_back(
     g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool, into: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Return the gradients of queries, keys and values; `into` are arrays for them, of 4 or 5 axes, rows in one piece."""
+    """Return the gradients of queries, keys and values; `into` are arrays for them (4 or 5 axes, rows in one piece)."""
     shapes = q.shape, k.shape, v.shape
     q, k, v, out, g = (_led(x) for x in (q, k, v, out, g))
     gq, gk, gv = into or [_beside(x, x.shape[-1]) for x in (q, k, v)]
