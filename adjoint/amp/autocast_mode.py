@@ -106,6 +106,7 @@ def _switch(place: str, enabled: bool) -> None:
     before = any(_thread.enabled.values())
     _thread.enabled[place] = bool(enabled)
     after = any(_thread.enabled.values())
+    modes.local.autocast_on = frozenset(name for name, on in _thread.enabled.items() if on)
     if before != after:
         modes.note_unusual(1 if after else -1)
         modes.local.autocast = _cast if after else None

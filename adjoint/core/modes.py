@@ -40,6 +40,7 @@ class _Thread(threading.local):
     multithreading: bool = True
     # What autocast, where it is on, makes of the inputs of an op: ``autocast(op, inputs)``.
     autocast: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
+    autocast_on: frozenset[str] = frozenset()  # the kinds of devices where it is on
     observer: Any = None  # see observation.py
     # Whether ops may run in one piece although something unusual is on: a checkpoint, a memory budget.
     fusing: bool = False

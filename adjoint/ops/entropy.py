@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
 from ..kernels import provider
 from ..kernels.softmax import logsumexp, weighted
@@ -148,11 +150,13 @@ class Logs:
     """Where a kernel leaves the logarithm of each row's sum of exponentials, and which rows do not count.
 
     `at` are the places of the labels in the flattened rows, if all rows count. On a GPU `skip` is how many rows count.
+    With `wide` the loss of rows in half precision is in single, as autocast wants it.
     """
 
-    __slots__ = ("at", "skip", "values")
+    __slots__ = ("at", "skip", "values", "wide")
 
-    def __init__(self) -> None:
+    def __init__(self, wide: bool = False) -> None:
+        self.wide = wide
         self.values: Any = None
         self.skip: Any = None
         self.at: Any = None
@@ -161,7 +165,8 @@ class Logs:
 def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any) -> Any:
     count, classes = x.shape
     if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
-        found = gpu.rows.cross_entropy(x, target.astype(np.int64, copy=False), ignored, reduction)
+        loss = gpu.arrays.new((), _FULL[0]) if logs is not None and logs.wide else None
+        found = gpu.rows.cross_entropy(x, target.astype(np.int64, copy=False), ignored, reduction, loss=loss)
         if found is None:
             return _nll(_log_softmax(x, 1), target, ignored, reduction)
         if logs is not None:
@@ -224,7 +229,8 @@ def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, 
         return gpu.rows.cross_entropy_back(g, x, labels, ignored, logs.values, logs.skip)
     if type(g) is not ndarray or type(x) is not ndarray or logs is None or logs.values is None:
         back = nll_back_p(g, target, x.shape, ignored, reduction)
-        return back - softmax_p(x, 1) * sum_p(back, (1,), True)
+        slope = back - softmax_p(x, 1) * sum_p(back, (1,), True)
+        return cast_p(slope, x.dtype) if logs is not None and logs.wide else slope
     count = len(x)
     skip = logs.skip
     share = g / x.dtype.type(_left(count, skip)) if reduction == MEAN and count > 1 else g
@@ -360,6 +366,8 @@ def cross_entropy(
         and a.shape[1]
         and ((type(a) is ndarray and a.dtype in _FULL) or provider.gpu(a) is not None)
     ):
+        if modes.unusual and code != NONE and a.dtype.itemsize == 2 and _is_widened(a):
+            return _in_single(input, target, ignore_index, code)
         return cross_entropy_p(input, target, ignore_index, code, Logs())
     logs = log_softmax_p(input, axis)
     if a.ndim == 1 and t.ndim == 1:
@@ -367,6 +375,20 @@ def cross_entropy(
     if not label_smoothing:
         return _class_losses(logs, target, weight, ignore_index, code)
     return _smoothed(logs, target, weight, ignore_index, code, label_smoothing, axis)
+
+
+def _is_widened(a: Any) -> bool:
+    """Return whether autocast wants single precision of an array whose kernel computes in that anyway."""
+    return provider.gpu(a) is not None and "cuda" in modes.local.autocast_on and lifting(False) is False
+
+
+def _in_single(input: Tensor, target: Tensor, ignored: int, code: int) -> Tensor:
+    """Return a loss in single precision of rows that are not converted: of a vocabulary's size, they are large."""
+    policy, modes.local.autocast = modes.local.autocast, None
+    try:
+        return cross_entropy_p(input, target, ignored, code, Logs(wide=True))
+    finally:
+        modes.local.autocast = policy
 
 
 def linear_cross_entropy(

@@ -116,6 +116,25 @@ def test_steps_in_other_layouts_and_dtypes(dtype: str) -> None:
         np.testing.assert_allclose(there, here, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_loss_of_half_precision_under_autocast(reduction: str) -> None:
+    """Rows of logits are not converted: the loss is in single precision, their gradient in half."""
+    F = adjoint.nn.functional
+    x = (3 * adjoint.randn(7, 30)).bfloat16().to("cuda").requires_grad_()
+    y = adjoint.tensor([3, 29, -100, 0, 5, 7, 7])
+    with adjoint.autocast("cuda", dtype=adjoint.bfloat16):
+        loss = F.cross_entropy(x, y.to("cuda"), reduction=reduction)
+        (again,) = adjoint.autograd.grad(loss.sum(), x, create_graph=True)
+    loss.sum().backward()
+    here = x.detach().cpu().float().requires_grad_()
+    wanted = F.cross_entropy(here, y, reduction=reduction)
+    wanted.sum().backward()
+    assert loss.dtype is adjoint.float32 and x.grad.dtype is again.dtype is adjoint.bfloat16
+    np.testing.assert_allclose(loss.detach().cpu().numpy(), wanted.detach().numpy(), rtol=1e-5)
+    np.testing.assert_allclose(x.grad.float().cpu().numpy(), here.grad.numpy(), rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(again.detach().float().cpu().numpy(), here.grad.numpy(), rtol=2e-2, atol=4e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 @pytest.mark.parametrize("most", [0.5, 1e9])
 def test_clipping(most: float, dtype: str) -> None:
