@@ -28,28 +28,50 @@ __device__ __forceinline__ u64 ranked(T value) {
     unsigned int u = __float_as_uint(x);
     return u ^ ((u >> 31) ? 0xffffffffu : 0x80000000u);
 }
+__device__ __forceinline__ void swap(u64& a, u64& b, bool up) {
+    if ((a > b) == up) { u64 c = a; a = b; b = c; }
+}
+// A bitonic sort of N keys, of which each thread holds four: threads of a warp swap by shuffles, others by memory.
 extern "C" __global__ void sort(const T* x, i64* order, i64 n, i64 descending) {
-    __shared__ u64 keys[N];
+    __shared__ u64 kept[N];
     const T* row = x + blockIdx.x * n;
-    for (int i = threadIdx.x; i < N; i += blockDim.x) {
+    const int threads = N / 4, t = threadIdx.x;
+    u64 k[4];
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        int i = t * 4 + j;
         u64 rank = i < n ? ranked(row[i]) : 0;
-        keys[i] = i < n ? ((descending ? ~rank : rank) << 32) | (unsigned int)i : ~(u64)0;
+        k[j] = i < n ? ((descending ? rank ^ 0xffffffffu : rank) << 32) | (unsigned int)i : ~(u64)0;
     }
-    __syncthreads();
     for (int run = 2; run <= N; run <<= 1) {
-        for (int apart = run >> 1; apart > 0; apart >>= 1) {
-            for (int p = threadIdx.x; p < N / 2; p += blockDim.x) {
-                int i = p / apart * 2 * apart + p % apart;
-                u64 a = keys[i], b = keys[i + apart];
-                if ((a > b) == ((i & run) == 0)) { keys[i] = b; keys[i + apart] = a; }
+        for (int apart = run >> 1; apart >= 4; apart >>= 1) {
+            int away = apart >> 2;
+            bool least = ((t & away) == 0) == ((t * 4 & run) == 0);
+            if (away >= 32) {
+                __syncthreads();
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) kept[j * threads + t] = k[j];
+                __syncthreads();
             }
-            // Up to 32 apart a warp meets its own elements only.
-            int next = apart > 1 ? apart >> 1 : run;
-            if (apart > 32 || next > 32) __syncthreads(); else __syncwarp();
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                u64 other = away >= 32 ? kept[j * threads + (t ^ away)] : __shfl_xor_sync(0xffffffff, k[j], away);
+                k[j] = (k[j] < other) == least ? k[j] : other;
+            }
+        }
+        if (run >= 4) {
+            bool up = (t * 4 & run) == 0;
+            swap(k[0], k[2], up);
+            swap(k[1], k[3], up);
+            swap(k[0], k[1], up);
+            swap(k[2], k[3], up);
+        } else {
+            swap(k[0], k[1], true);
+            swap(k[2], k[3], false);
         }
     }
-    __syncthreads();
-    for (int i = threadIdx.x; i < n; i += blockDim.x) order[blockIdx.x * n + i] = (i64)(keys[i] & 0xffffffffu);
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) if (t * 4 + j < n) order[blockIdx.x * n + t * 4 + j] = (i64)(k[j] & 0xffffffffu);
 }
 __device__ __forceinline__ u64 best_below(const T* row, i64 n, u64 limit, i64 largest) {
     u64 best = 0;
@@ -88,9 +110,8 @@ def argsort(x: Any, axis: int, descending: bool) -> Any:
     if x.dtype.char not in _SORTABLE or axis != x.ndim - 1 or not 1 < n <= _MOST or not x.size:
         return None
     x, order = dense(x), empty(x.shape, _INT64)
-    size = 1 << (n - 1).bit_length()
-    threads = min(max(size // 2, 32), 1024)
-    _KERNELS.launch("sort", (x.dtype.char, size), x.size // n, threads, (x, order, n, int(descending)))
+    size = max(1 << (n - 1).bit_length(), 128)
+    _KERNELS.launch("sort", (x.dtype.char, size), x.size // n, size // 4, (x, order, n, int(descending)))
     return order
 
 
@@ -107,5 +128,5 @@ def best(x: Any, axis: int, count: int, largest: bool) -> Any:
         return None
     x, order = dense(x), empty((*x.shape[:-1], count), _INT64)
     threads = 64 if n <= 512 else 128 if n <= 4096 else 512
-    _KERNELS.launch("few", (x.dtype.char, 2), x.size // n, threads, (x, order, n, count, int(largest)))
+    _KERNELS.launch("few", (x.dtype.char, 128), x.size // n, threads, (x, order, n, count, int(largest)))
     return order
