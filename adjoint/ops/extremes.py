@@ -18,7 +18,7 @@ from ..kernels import provider
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
 from .gather import gather_p, ungathered
-from .reduce import f32, is_half, kept, kept_shape, on_gpu, shifted, sum_p, title_of
+from .reduce import f32, in_order, is_half, kept, kept_shape, on_gpu, shifted, sum_p, title_of
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
 
@@ -67,14 +67,14 @@ def _amax(x: Any, axes: Any, keepdims: Any) -> Any:
     if type(x) is ndarray:
         return _maximum(x, axes, None, None, keepdims)
     found = on_gpu(x, axes, keepdims, "amax")
-    return x.max(axis=axes, keepdims=keepdims) if found is None else found
+    return in_order(x).max(axis=axes, keepdims=keepdims) if found is None else found
 
 
 def _amin(x: Any, axes: Any, keepdims: Any) -> Any:
     if type(x) is ndarray:
         return _minimum(x, axes, None, None, keepdims)
     found = on_gpu(x, axes, keepdims, "amin")
-    return x.min(axis=axes, keepdims=keepdims) if found is None else found
+    return in_order(x).min(axis=axes, keepdims=keepdims) if found is None else found
 
 
 def _share(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
