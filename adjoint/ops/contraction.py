@@ -561,7 +561,7 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
         if rank and x.size:
             return dot_add(x.reshape(-1, x.shape[-1]), weight.T, bias).reshape(*x.shape[:-1], len(bias))
     if type(x) is not ndarray and (gpu := _gpu(x, weight)) is not None:
-        return gpu.products.linear(x, weight, bias)
+        return gpu.epilogues.linear(x, weight, bias)
     out = _project(x, weight)
     if out.ndim == 0:
         return out + bias
@@ -590,6 +590,10 @@ def _linear_weight(g: Any, x: Any) -> Any:
 
 def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
     gx = _linear_x(g, weight) if needs[0] else None
+    if needs[1] and needs[2] and type(g) is not ndarray and g.ndim == x.ndim > 1 and (gpu := _gpu(g, x)) is not None:
+        both = gpu.epilogues.weigh_and_sum(g, x)
+        if both is not None:
+            return gx, *both
     gw = _linear_weight(g, x) if needs[1] else None
     gb = None
     if needs[2]:

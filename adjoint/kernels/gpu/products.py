@@ -18,11 +18,12 @@ import numpy as np
 from .. import products as host
 from . import arrays
 
-__all__ = ["Library", "install", "kind_of", "linear", "matmul", "multiply", "project", "weigh"]
+__all__ = ["Library", "install", "kind_of", "matmul", "multiply", "project", "weigh"]
 
 Ints = tuple[int, ...]
 WORKSPACE = 32 << 20  # bytes, what cuBLAS asks for on recent devices
 _AT_ONCE = ((0, 0, 0),)
+_EVEN = (False, False)
 _LOOPS = 16  # calls for which operands of uneven batches are still cheaper than a copy
 
 # --- cuBLAS ----------------------------------------------------------------------------------------------
@@ -137,12 +138,12 @@ def _functions() -> Any:
 
 
 _libraries: dict[tuple[int, int], Library] = {}
-_stream = cupy.cuda.get_current_stream
+current_stream = cupy.cuda.get_current_stream
 
 
 def library_for(array: Any) -> Library:
     """Return cuBLAS for the device of an array and the current stream."""
-    key = array.data.device_id, _stream().ptr
+    key = array.data.device_id, current_stream().ptr
     found = _libraries.get(key)
     if found is None:
         found = _libraries[key] = Library(key[1])
@@ -169,6 +170,11 @@ class Plan(NamedTuple):
     so: int
     offsets: tuple[Ints, ...]  # of x and y in bytes, and of the result in elements, for each call
     uneven: tuple[bool, bool]  # operands that must be copied first
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one product of two matrices as they lie is all of it."""
+        return self.batch == 1 and self.offsets is _AT_ONCE and self.uneven == _EVEN
 
 
 def _form(rows: int, columns: int, row: int, column: int, item: int) -> tuple[int, int] | None:
@@ -258,9 +264,6 @@ def multiply(x: Any, y: Any, out: Any = None, alpha: float = 1.0, beta: float = 
     return _run(plan, x, y, out, alpha, beta)
 
 
-_EVEN = (False, False)
-
-
 def _evened(x: Any, y: Any, plan: Plan) -> tuple[Any, Any, Plan]:
     """Return operands in which no matrix lies askew, and their plan."""
     lead = plan.shape[: max(x.ndim, y.ndim) - 2]
@@ -318,8 +321,7 @@ def _place(kind: Any, plan: Plan, out: Any) -> tuple[int, Any]:
     if out._c_contiguous:
         return n, into
     rows, item = out.strides[0], out.dtype.itemsize
-    single = plan.batch == 1 and plan.offsets is _AT_ONCE and shape[1:] == (n,)
-    even = single and out.strides[1] == item and rows >= n * item and rows % item == 0
+    even = plan.is_single and shape[1:] == (n,) and out.strides[1] == item and rows >= n * item and rows % item == 0
     return rows // item if even else 0, into
 
 
@@ -357,15 +359,6 @@ def project(x: Any, weight: Any) -> Any:
         if plan.uneven == _EVEN:
             return _run(plan, x, weight, None, 1.0, 0.0)
     return matmul(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
-
-
-def linear(x: Any, weight: Any, bias: Any) -> Any:
-    """Return ``x @ weight.T + bias``."""
-    out = project(x, weight)
-    if out.ndim == 0:
-        return out + bias
-    out += bias
-    return out
 
 
 def weigh(g: Any, x: Any) -> Any:
