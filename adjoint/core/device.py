@@ -213,6 +213,7 @@ def _cupy() -> Any:
             arrays,
             copies,
             elementwise,
+            epilogues,
             gathering,
             norms,
             products,
