@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..core import dtypes
+from ..autograd.grad_mode import no_grad
+from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.observation import lifting
 from ..core.tensor import TensorBase, note_write
 from ..cuda.devices import is_available as has_gpu
 from ..kernels import together
+from ..ops.compare import isfinite, logical_and, logical_not, logical_or
 from ..ops.create import full
+from ..ops.piecewise import where
 
 __all__ = ["GradScaler"]
+
+_LARGEST = float(dtypes.finfo(dtypes.float32).max)
 
 READY, UNSCALED, STEPPED = range(3)
 
@@ -63,14 +70,15 @@ class GradScaler:
         assert growth_factor > 1.0, "The growth factor must be > 1.0."
         assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
         self._init_scale = init_scale
-        self._scale: float | None = None
+        # Tensors of one number, on the host: a captured program finds them there on every run.
+        self._scale: Any = None
         self._growth_factor, self._backoff_factor, self._growth_interval = (
             growth_factor,
             backoff_factor,
             growth_interval,
         )
         self._init_growth_tracker = 0
-        self._growth_tracker: int | None = None
+        self._growth_tracker: Any = None
         self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_fresh)
 
     # --- Scaling -----------------------------------------------------------------------------------
@@ -80,9 +88,13 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if self._scale is None:
-            self._scale, self._growth_tracker = float(self._init_scale), self._init_growth_tracker
+            self._scale = full((), float(self._init_scale), dtype=dtypes.float32, device="cpu")
+            self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32, device="cpu")
         if isinstance(outputs, TensorBase):
-            return outputs * full((), self._scale, device=outputs.device, dtype=dtypes.float32)  # type: ignore[attr-defined]
+            place = outputs.device  # type: ignore[attr-defined]
+            if place.type == "cpu":
+                return outputs * self._scale
+            return outputs * full((), self.get_scale(), device=place, dtype=dtypes.float32)
         if isinstance(outputs, Iterable):
             scaled = map(self.scale, outputs)
             return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]
@@ -101,34 +113,30 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        # The scale is a power of two as a rule, and its inverse exact.
-        self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
+        if _is_captured(optimizer):
+            self._unscale_seen(optimizer, state)
+        else:  # the scale is a power of two as a rule, and its inverse exact
+            self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
         state["stage"] = UNSCALED
 
     def _unscale_grads_(self, optimizer: Any, inverse: float, state: dict[str, Any], allow_fp16: bool) -> None:
         on_gpu: dict[Any, list[tuple[Any, str]]] = defaultdict(list)
-        for number, group in enumerate(optimizer.param_groups):
-            names = group.get("param_names")
-            for i, p in enumerate(group["params"]):
-                if p.grad is None:
-                    continue
-                array = (p.grad.coalesce().values() if p.grad.is_sparse else p.grad).array
-                if array.dtype == dtypes.float16.np and not allow_fp16:
-                    raise ValueError("Attempting to unscale FP16 gradients.")
-                state["checked"] = True
-                where = f"{names[i]!r}" if names else f"parameter {i} of group {number}"
-                where = f"{where}, {list(p.shape)}"
-                if array.size and together.on_gpu([array]):
-                    on_gpu[array.dtype, p.device].append((array, where))
-                else:
-                    if not bool(module_of(array).isfinite(array).all()):
-                        state["broken"].append(where)
-                    array *= array.dtype.type(inverse)
-                note_write(p.grad, "GradScaler.unscale_")
+        for name, p in _named(optimizer):
+            array = (p.grad.coalesce().values() if p.grad.is_sparse else p.grad).array
+            if array.dtype == dtypes.float16.np and not allow_fp16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+            state["checked"] = True
+            if array.size and together.on_gpu([array]):
+                on_gpu[array.dtype, p.device].append((array, name))
+            else:
+                if not bool(module_of(array).isfinite(array).all()):
+                    state["broken"].append(name)
+                array *= array.dtype.type(inverse)
+            note_write(p.grad, "GradScaler.unscale_")
         for rows in on_gpu.values():
             arrays = [array for array, _ in rows]
             flags = together.on_gpu(arrays).unscale(arrays, inverse)
-            state["flags"].append((flags, [where for _, where in rows]))
+            state["flags"].append((flags, [name for _, name in rows]))
 
     # --- Stepping ----------------------------------------------------------------------------------
 
@@ -146,6 +154,8 @@ class GradScaler:
             self.unscale_(optimizer)
         assert state["checked"], "No inf checks were recorded for this optimizer."
         state["stage"] = STEPPED
+        if "found" in state and not bool(self._scale <= self.min_scale):  # there Python must look, and may raise
+            return _step_unless(state["found"], optimizer, args, kwargs)
         if not _broken(state):
             return optimizer.step(*args, **kwargs)
         if scale <= self.min_scale:
@@ -163,31 +173,58 @@ class GradScaler:
         if not self._enabled:
             return
         scale = self._checked_scale("update")
+        states = self._per_optimizer_states.values()
         if new_scale is not None:
-            self._scale = float(new_scale)
+            self._scale.fill_(float(new_scale))
         else:
-            states = self._per_optimizer_states.values()
             assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
-            self._adjust(scale, any(_broken(s) for s in states))
-        self._per_optimizer_states = defaultdict(_fresh)
+            found = [s["found"] for s in states if "found" in s]
+            if found:
+                self._adjust_seen(functools.reduce(logical_or, found))
+            else:
+                self._adjust(scale, any(_broken(s) for s in states))
+        self._per_optimizer_states.clear()
 
     def _adjust(self, scale: float, broken: bool) -> None:
+        good = 0 if broken else self._get_growth_tracker() + 1
         if broken:
-            self._scale, self._growth_tracker = max(scale * self._backoff_factor, self.min_scale), 0
-            return
-        assert self._growth_tracker is not None
-        self._growth_tracker += 1
-        if self._growth_tracker == self._growth_interval:
-            self._growth_tracker = 0
-            grown = scale * self._growth_factor
-            self._scale = grown if grown < float(dtypes.finfo(dtypes.float32).max) else scale
+            scale = max(scale * self._backoff_factor, self.min_scale)
+        elif good == self._growth_interval:
+            good, grown = 0, scale * self._growth_factor
+            scale = grown if grown < _LARGEST else scale
+        self._scale.fill_(scale)
+        self._growth_tracker.fill_(good)
+
+    # --- While a program is captured ---------------------------------------------------------------
+
+    def _unscale_seen(self, optimizer: Any, state: dict[str, Any]) -> None:
+        """Unscale by primitives; what is not finite stays a tensor, and Python does not look at it."""
+        inverse, finite = self._scale.reciprocal(), []
+        for name, p in _named(optimizer):
+            if p.grad.dtype == dtypes.float16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+            finite.append((name, isfinite(p.grad).all()))
+            p.grad.mul_(inverse)
+        if finite:
+            state["checked"], state["finite"] = True, finite
+            state["found"] = logical_not(functools.reduce(logical_and, [flag for _, flag in finite]))
+
+    def _adjust_seen(self, found: Any) -> None:
+        """Let the scale grow or shrink, whatever `found` is."""
+        scale, good = self._scale, self._growth_tracker + 1
+        grows = good == self._growth_interval
+        grown = scale * self._growth_factor
+        grown = where(logical_and(grows, grown < _LARGEST), grown, scale)
+        shrunk = (scale * self._backoff_factor).clamp(min=self.min_scale)
+        self._growth_tracker.copy_(where(logical_or(grows, found), good * 0, good))
+        scale.copy_(where(found, shrunk, grown))
 
     def _checked_scale(self, name: str) -> float:
         assert self._scale is not None, (
             f"Attempted {name} but _scale is None.  This may indicate your script did not use scaler.scale(loss or "
             "outputs) earlier in the iteration."
         )
-        return self._scale
+        return self.get_scale()
 
     # --- What it holds -----------------------------------------------------------------------------
 
@@ -195,7 +232,7 @@ class GradScaler:
         """Return the scale: 1 if this scaler is switched off."""
         if not self._enabled:
             return 1.0
-        return float(self._init_scale if self._scale is None else self._scale)
+        return float(self._init_scale if self._scale is None else self._scale.array)
 
     def get_growth_factor(self) -> float:
         """Return what the scale is multiplied by to grow."""
@@ -224,7 +261,7 @@ class GradScaler:
     def _get_growth_tracker(self) -> int:
         if not self._enabled:
             return 0
-        return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.array)
 
     def is_enabled(self) -> bool:
         """Return whether this scaler does anything."""
@@ -252,15 +289,47 @@ class GradScaler:
         self._growth_interval = state_dict["growth_interval"]
         self._init_growth_tracker = state_dict["_growth_tracker"]
         if self._scale is not None:
-            self._scale, self._growth_tracker = float(self._init_scale), self._init_growth_tracker
+            self._scale.fill_(float(self._init_scale))
+            self._growth_tracker.fill_(self._init_growth_tracker)
 
 
 def _fresh() -> dict[str, Any]:
     return {"stage": READY, "checked": False, "broken": [], "flags": []}
 
 
+def _named(optimizer: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters that have a gradient, and what they are called in errors."""
+    for number, group in enumerate(optimizer.param_groups):
+        names = group.get("param_names")
+        for i, p in enumerate(group["params"]):
+            if p.grad is not None:
+                name = f"{names[i]!r}" if names else f"parameter {i} of group {number}"
+                yield f"{name}, {list(p.shape)}", p
+
+
+def _is_captured(optimizer: Any) -> bool:
+    """Return whether each op must be a primitive because a program is being captured; on a GPU none is so far."""
+    if not modes.unusual or lifting(False) is False:
+        return False
+    return all(p.device.type == "cpu" for group in optimizer.param_groups for p in group["params"])
+
+
+def _step_unless(found: Any, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Take a step, and take back what it has written where `found` is true."""
+    params = [p for _, p in _named(optimizer)]
+    states = [v for p in params for v in optimizer.state.get(p, {}).values() if isinstance(v, TensorBase)]
+    written = [*params, *states]
+    with no_grad():
+        before = [t.clone() for t in written]  # type: ignore[attr-defined]
+        result = optimizer.step(*args, **kwargs)
+        for tensor, old in zip(written, before):
+            tensor.copy_(where(found, old, tensor))  # type: ignore[attr-defined]
+    return result
+
+
 def _broken(state: dict[str, Any]) -> list[str]:
     """Return which gradients are not finite; those on a GPU are asked for here, all at once."""
+    state["broken"] += [name for name, finite in state.pop("finite", ()) if not bool(finite)]
     for flags, names in state["flags"]:
         state["broken"] += [name for name, flag in zip(names, flags.get()) if flag]
     state["flags"] = []

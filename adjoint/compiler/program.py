@@ -21,7 +21,7 @@ from ..ops.gather import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose
 from .expressions import FLOATS, name_of
-from .fusion import Fusion, Phases, Region
+from .fusion import Fusion, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
 from .loops import SCATTERING, Kind, Nest, combining_text, copying_text, function_text
 from .memory import shared_blocks
@@ -336,9 +336,7 @@ class Program:
         if self._only_reshapes(line):
             self._copied(out, line.operands[0])
             return
-        made = [
-            self._declare(v, f"r{v.number}", _row_major(v.shape, v.dtype.itemsize), False) for v in line.outputs
-        ]
+        made = [self._declare(v, f"r{v.number}", _row_major(v.shape, v.dtype.itemsize), False) for v in line.outputs]
         text = f"{call}({', '.join((*operands, *self._params(line)))})"
         if line.op.outputs:
             self.body.append(f"{', '.join(made)}, = {self._object(_all_in_order, 'in_order')}({text}){note}")
@@ -686,7 +684,9 @@ class Program:
             env.update(self._arrays())
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
         env["look"]()
-        self.run: Callable[..., Any] = env["program"]
+        # A NaN is a value like any other: where NumPy computes, it shall not warn.
+        quiet = np.errstate(all="ignore") if self.kernels is None or any(v is np.matmul for v in env.values()) else None
+        self.run: Callable[..., Any] = env["program"] if quiet is None else quiet(env["program"])
 
     def _arrays(self) -> dict[str, Any]:
         """Return an array for each buffer; those that are not in use at the same time may share memory."""

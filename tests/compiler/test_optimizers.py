@@ -80,3 +80,48 @@ def test_lbfgs_runs_uncompiled() -> None:
         for _ in range(4):
             step()
     assert float(weight.detach().abs().max()) < 1e-2
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "RMSprop"])
+def test_grad_scaler_in_one_program(name: str) -> None:
+    """Steps with infinite gradients are skipped, and the scale grows and shrinks, without Python looking at a value."""
+
+    def made(model: Any) -> tuple[Any, Any]:
+        optimizer = MAKERS[name](list(model.parameters()))
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3)
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+            scaler.step(optimizer)
+            scaler.update()
+            return loss.detach()
+
+        return step, scaler
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 2))
+    twin = copy.deepcopy(model)
+    (eager, first), (step, second) = made(model), made(twin)
+    compiled = torch.compile(step, backend="numpy")
+    x, y = torch.randn(8, 4), torch.randn(8, 2)
+    bad = torch.full((8, 4), float("inf"))
+    path = []
+    for number in range(16):
+        given = bad if number in (5, 6, 11) else x
+        eager(given, y)
+        compiled(given, y)
+        path.append((first.get_scale(), first._get_growth_tracker()))
+        assert path[-1] == (second.get_scale(), second._get_growth_tracker()), number
+        for a, b in zip(model.parameters(), twin.parameters()):
+            close(a, b, 1e-4)
+    assert min(scale for scale, _ in path) < 8 < max(scale for scale, _ in path)
+    assert not compiled.refused and sum(t.calls for t in compiled.traces) >= 12
+
+    second.min_scale = second.get_scale()  # another program, which looks
+    with pytest.raises(FloatingPointError, match=r"parameter 0 of group 0, \[6, 4\]"):
+        for _ in range(3):
+            compiled(bad, y)
