@@ -7,7 +7,7 @@ from typing import Any
 
 from ..expressions import IS_CLASS, is_elementwise, is_reduction, name_of
 from ..fusion import Fusion, Region, is_view, trailing
-from ..graph import WRITE, Graph, Line, Value
+from ..graph import WRITE, Form, Graph, Line, Value
 from .kernels import DRAW
 
 _COUNTED = 1 << 20  # elements up to which a number that they reduce to is found first
@@ -21,6 +21,7 @@ _DEAR = frozenset(
 )  # fmt: skip
 _MOST = 160  # lines of a region
 _WAITING = 120  # lines that wait for one
+_SMALL = 1 << 18  # bytes
 _CHAIN = 8  # lines that are computed again to spare a value its way through memory
 
 
@@ -233,7 +234,11 @@ class DeviceFusion(Fusion):
 
     def _try_recompute(self, v: Value, region: Region, home: Any) -> None:
         users = self._users(v)
-        if not users or v.shape != region.space or v in region.late or any(u.space != v.shape for u in users):
+        if not users or v.shape != region.space or v in region.late:
+            return
+        # What is small is computed again wherever it is read, though it be repeated there.
+        small = v.nbytes <= _SMALL and all(u.size >= 8 * v.size for u in users)
+        if not small and any(u.space != v.shape for u in users):
             return
         chain: dict[Value, Line] = {}
         leaves: dict[Value, None] = {}
@@ -245,7 +250,7 @@ class DeviceFusion(Fusion):
         if any(x in region.made and x not in region.outputs for x in dear):
             return
         extra = max(sum(x.nbytes for x in dear if x not in u.inputs()) for u in users)
-        if extra > v.nbytes:
+        if extra > (4 * v.nbytes if small else v.nbytes):
             return
         for leaf in leaves:
             if leaf in region.made and leaf not in region.outputs:
@@ -272,7 +277,7 @@ class DeviceFusion(Fusion):
         twins: dict[Value, Value] = {}
         fresh = []
         for old, line in chain.items():
-            twins[old] = self.graph.value(old)
+            twins[old] = self.graph.value(Form(region.space, old.dtype, old.device))
             operands = tuple(twins.get(o, o) if isinstance(o, Value) else o for o in line.operands)
             fresh.append(Line(line.op, operands, line.params, (twins[old],), line.place, line.backward))
         for line in region.lines:

@@ -135,7 +135,8 @@ class Kernel:
         varying = [a for a in self.access.values() if g in a.steps]
         if not varying or any(a.steps[g] != 1 or not self.aligned(a.value) for a in varying):
             return 1
-        widest = max(a.value.dtype.itemsize for a in varying)
+        large = [a for a in varying if a.value.size * 8 >= self.region.size]  # what is small is read from the cache
+        widest = max(a.value.dtype.itemsize for a in large or varying)
         width = min(16 // widest, 8)
         steps = [s for a in varying for other, s in a.steps.items() if other != g]
         while width > 1 and any(s % width for s in steps):
@@ -185,7 +186,7 @@ class Kernel:
                 left = f"q{g}"
 
     def _pack(self, v: Value) -> str:
-        return f"Pack<{TYPES[v.dtype.name]}, {self.width}>"
+        return f"Span<{TYPES[v.dtype.name]}, {self.width}>"
 
     def _varies(self, a: Access) -> bool:
         return bool(self.inner) and self.inner[-1] in a.steps
