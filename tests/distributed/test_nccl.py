@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,11 @@ def test_checkpoints_load_on_another_number_of_gpus(tmp_path: Path) -> None:
     folder = str(tmp_path / "checkpoint")
     passed(run("simulated_gpu", "checkpoints", "save", folder, ranks=2))
     passed(run("simulated_gpu", "checkpoints", "load", folder, ranks=3))
+
+
+def test_a_stream_that_waits_in_vain_ends_the_job() -> None:
+    begin = time.monotonic()
+    job = run("stuck_stream", ranks=2)
+    assert job.returncode != 0 and time.monotonic() - begin < 15
+    assert "the program went on" in job.stdout
+    assert "all_reduce #1 of group WORLD timed out after 1 s" in job.stderr and "rank 1 has not called it" in job.stderr
