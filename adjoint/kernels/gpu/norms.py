@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .launching import Kernels, aligned, dense, empty, is_float, made
-from .rows import WALK, pack_of, shape_of_blocks
+from .rows import pack_of, shape_of_blocks
 
 __all__ = ["planes", "planes_back", "rows", "rows_back"]
 
@@ -21,8 +21,8 @@ _F32 = np.dtype(np.float32)
 _ALL = 1 << 62  # more groups than there are
 
 _ROWS = Kernels(
-    WALK.replace("#define", "typedef wide_of<T>::type W;\n#define")
-    + r"""
+    r"""
+typedef wide_of<T>::type W;
 extern "C" __global__ void held(const T* x, const V* weight, const V* bias, O* y, W* means, W* rstds, i64 n,
         double eps) {
     i64 start = blockIdx.x * n;

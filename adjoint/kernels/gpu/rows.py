@@ -24,26 +24,30 @@ template <int N, typename A, typename B> __device__ __forceinline__ void walk(i6
     if (head > n) head = n;
     if (threadIdx.x < head) one(threadIdx.x);
     i64 packs = (n - head) / N;
+    #pragma unroll 4
     for (i64 p = threadIdx.x; p < packs; p += blockDim.x) many(head + p * N);
     i64 i = head + packs * N + threadIdx.x;
     if (i < n) one(i);
 }
 #define INFINITE ((W)__uint_as_float(0x7f800000u))
+// In 16 bits nobody can tell the quick exponential from the exact one.
+__device__ __forceinline__ W power(W x) { return sizeof(T) == 2 ? (W)__expf((float)x) : exp(x); }
 """
 
 _SOFTMAX = Kernels(
-    WALK.replace("#define", "typedef wide_of<T>::type W;\n#define")
+    "typedef wide_of<T>::type W;\n"
+    + WALK
     + r"""
 // A level and the sum of exponentials beneath it; rows of nothing but -inf have the sum 0.
 struct S { W top, sum; };
 __device__ __forceinline__ void add(S& s, W x) {
-    if (x > s.top) { s.sum = s.sum * exp(s.top - x) + (1 + (x - x)); s.top = x; }
-    else if (!(x == -INFINITE)) s.sum += exp(x - s.top);
+    if (x > s.top) { s.sum = s.sum * power(s.top - x) + (1 + (x - x)); s.top = x; }
+    else if (!(x == -INFINITE)) s.sum += power(x - s.top);
 }
 __device__ __forceinline__ S join(S a, S b) {
     W top = a.top > b.top ? a.top : b.top;
-    return S{top, (a.top == top ? a.sum : a.sum * exp(a.top - top)) + (b.top == top ?
-            b.sum : b.sum * exp(b.top - top))};
+    return S{top, (a.top == top ? a.sum : a.sum * power(a.top - top)) + (b.top == top ?
+            b.sum : b.sum * power(b.top - top))};
 }
 __device__ __forceinline__ S block_join(S s) {
     __shared__ S part[32];
@@ -78,7 +82,7 @@ extern "C" __global__ void held(const T* x, O* y, i64 n) {
     for (int k = 0; k < K; ++k) if (threadIdx.x + k * blockDim.x < packs) {
         #pragma unroll
         for (int j = 0; j < P; ++j) {
-            W d = e[k * P + j] - top, f = exp(d);
+            W d = e[k * P + j] - top, f = power(d);
             sum += f;
             e[k * P + j] = LOG ? d : f;
         }
@@ -112,9 +116,9 @@ extern "C" __global__ void walked(const T* x, O* y, i64 n) {
         Pack<T, P> v = *(const Pack<T, P>*)(row + i);
         Pack<O, P> w;
         #pragma unroll
-        for (int j = 0; j < P; ++j) { W d = (W)v.v[j] - s.top; w.v[j] = (O)(LOG ? d - factor : exp(d) * factor); }
+        for (int j = 0; j < P; ++j) { W d = (W)v.v[j] - s.top; w.v[j] = (O)(LOG ? d - factor : power(d) * factor); }
         *(Pack<O, P>*)(to + i) = w;
-    }, [&](i64 i) { W d = (W)row[i] - s.top; to[i] = (O)(LOG ? d - factor : exp(d) * factor); });
+    }, [&](i64 i) { W d = (W)row[i] - s.top; to[i] = (O)(LOG ? d - factor : power(d) * factor); });
 }
 // (A, n, B): a thread for each of A and B.
 extern "C" __global__ void columns(const T* x, O* y, i64 count, i64 n, i64 B) {
@@ -126,11 +130,11 @@ extern "C" __global__ void columns(const T* x, O* y, i64 count, i64 n, i64 B) {
     W factor = LOG ? log(s.sum) : 1 / s.sum;
     for (i64 i = 0; i < n; ++i) {
         W d = (W)x[first + i * B] - s.top;
-        y[first + i * B] = (O)(LOG ? d - factor : exp(d) * factor);
+        y[first + i * B] = (O)(LOG ? d - factor : power(d) * factor);
     }
 }
 __device__ __forceinline__ W along(W g, W y) { return LOG ? g : g * y; }
-__device__ __forceinline__ W back(W g, W y, W sum) { return LOG ? g - exp(y) * sum : y * (g - sum); }
+__device__ __forceinline__ W back(W g, W y, W sum) { return LOG ? g - power(y) * sum : y * (g - sum); }
 extern "C" __global__ void held_back(const G* g, const T* y, O* x, i64 n) {
     const Pack<G, P>* left = (const Pack<G, P>*)(g + blockIdx.x * n);
     const Pack<T, P>* right = (const Pack<T, P>*)(y + blockIdx.x * n);
@@ -261,17 +265,18 @@ def softmax_back(g: Any, y: Any, axis: int, log: bool, out: Any = None) -> Any:
 # --- Cross entropy ----------------------------------------------------------------------------------
 
 _ENTROPY = Kernels(
-    WALK.replace("#define", "typedef wide_of<T>::type W;\n#define")
+    "typedef wide_of<T>::type W;\n"
+    + WALK
     + r"""
 struct S { W top, sum; };
 __device__ __forceinline__ void add(S& s, W x) {
-    if (x > s.top) { s.sum = s.sum * exp(s.top - x) + (1 + (x - x)); s.top = x; }
-    else if (!(x == -INFINITE)) s.sum += exp(x - s.top);
+    if (x > s.top) { s.sum = s.sum * power(s.top - x) + (1 + (x - x)); s.top = x; }
+    else if (!(x == -INFINITE)) s.sum += power(x - s.top);
 }
 __device__ __forceinline__ S join(S a, S b) {
     W top = a.top > b.top ? a.top : b.top;
-    return S{top, (a.top == top ? a.sum : a.sum * exp(a.top - top)) + (b.top == top ?
-            b.sum : b.sum * exp(b.top - top))};
+    return S{top, (a.top == top ? a.sum : a.sum * power(a.top - top)) + (b.top == top ?
+            b.sum : b.sum * power(b.top - top))};
 }
 // A label that is no class, and not the one to be ignored, makes the loss NaN.
 extern "C" __global__ void forward(const T* x, const i64* labels, W* losses, W* logs, i64 n, i64 ignored) {
@@ -284,10 +289,10 @@ extern "C" __global__ void forward(const T* x, const i64* labels, W* losses, W* 
         W top = (W)v.v[0];
         #pragma unroll
         for (int j = 1; j < P; ++j) top = (W)v.v[j] > top ? (W)v.v[j] : top;
-        if (top > s.top) { s.sum *= exp(s.top - top); s.top = top; }
+        if (top > s.top) { s.sum *= power(s.top - top); s.top = top; }
         if (s.top > -INFINITE || !(top == top)) {
             #pragma unroll
-            for (int j = 0; j < P; ++j) s.sum += exp((W)v.v[j] - s.top);
+            for (int j = 0; j < P; ++j) s.sum += power((W)v.v[j] - s.top);
         }
     }, [&](i64 i) { add(s, (W)row[i]); });
     for (int k = 16; k > 0; k >>= 1) s = join(s, S{__shfl_xor_sync(0xffffffff, s.top, k),
@@ -323,10 +328,10 @@ extern "C" __global__ void back(const T* x, const L* g, const i64* labels, const
         Pack<T, P> v = *(const Pack<T, P>*)(row + i);
         Pack<O, P> w;
         #pragma unroll
-        for (int j = 0; j < P; ++j) w.v[j] = (O)(skip ? (W)0 : (exp((W)v.v[j] - level) - (i + j == label ?
+        for (int j = 0; j < P; ++j) w.v[j] = (O)(skip ? (W)0 : (power((W)v.v[j] - level) - (i + j == label ?
                 1 : 0)) * share);
         *(Pack<O, P>*)(to + i) = w;
-    }, [&](i64 i) { to[i] = (O)(skip ? (W)0 : (exp((W)row[i] - level) - (i == label ? 1 : 0)) * share); });
+    }, [&](i64 i) { to[i] = (O)(skip ? (W)0 : (power((W)row[i] - level) - (i == label ? 1 : 0)) * share); });
 }
 """,
     "T",
