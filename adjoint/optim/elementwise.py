@@ -164,7 +164,7 @@ class Elementwise(Optimizer):
                 row = (array, grad.array, *[state[name].array for name in names])
             else:
                 row = (array, grad.array)
-            key = (array.dtype, stage, type(array) is ndarray or p.device)
+            key = (array.dtype, stage, type(array) is ndarray or getattr(array.data, "device_id", None))
             pile = piles.get(key)
             if pile is None:
                 piles[key] = [row]

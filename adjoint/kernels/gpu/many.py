@@ -6,6 +6,7 @@ the next step the arrays are, as a rule, the same ones.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import cupy
@@ -86,31 +87,39 @@ class Many:
     ) -> None:
         self.columns = columns
         self.kernels = Kernels(_text(columns, written, parameters, body, begin, end), "T")
-        self._tables: dict[Any, tuple[Any, Any, int]] = {}
+        self._tables: dict[Any, Any] = {}
 
     def __call__(self, rows: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> None:
         """Launch it; arrays of a row lie alike and in one piece, and none is empty."""
         first = rows[0][0]
-        key = tuple([a.data.ptr for row in rows for a in row]), tuple([row[0].size for row in rows])
-        found = self._tables.get(key)
-        if found is None:
+        places = [a.data.ptr for row in rows for a in row]
+        sizes = tuple([row[0].size for row in rows])
+        device = first.data.device_id
+        key = tuple(places), sizes, device
+        table = self._tables.get(key)
+        if table is None:
             if len(self._tables) >= _KEPT:
                 self._tables.clear()
-            found = self._tables[key] = _table(rows, key[0], key[1], self.columns)
-        table, chunks, count = found
+            table = self._tables[key] = _table(places, sizes, self.columns)
+        chunks, count = _chunks(sizes, device)
         self.kernels.launch("many", (first.dtype.char,), count, _THREADS, (table, chunks, *arguments))
 
 
-def _table(rows: Any, addresses: tuple[int, ...], sizes: tuple[int, ...], columns: int) -> tuple[Any, Any, int]:
-    """Return where arrays are and how many elements they have, which part is whose, and how many parts there are."""
+def _table(places: list[int], sizes: tuple[int, ...], columns: int) -> Any:
+    """Return where arrays are, and how many elements those of a row have."""
     table = np.empty((len(sizes), columns + 1), np.int64)
-    table[:, :columns] = np.array(addresses, np.int64).reshape(-1, columns)
+    table[:, :columns] = np.array(places, np.int64).reshape(-1, columns)
     table[:, columns] = sizes
+    return cupy.asarray(table)
+
+
+@functools.lru_cache(64)
+def _chunks(sizes: tuple[int, ...], device: int) -> tuple[Any, int]:
+    """Return which part of which row each block has, and how many blocks there are."""
     counts = -(-np.array(sizes) // CHUNK)
     row = np.repeat(np.arange(len(sizes)), counts)
     part = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    chunks = np.stack([row, part], 1).astype(np.int32)
-    return cupy.asarray(table), cupy.asarray(chunks), len(row)
+    return cupy.asarray(np.stack([row, part], 1).astype(np.int32)), len(row)
 
 
 # --- What is done to all gradients -------------------------------------------------------------------------
