@@ -464,7 +464,8 @@ class Tracer(Observer):
         known = {id(self.memories.find(t.array)) for t in tensors if isinstance(t, TensorBase)}
         for memory in self.memories:
             if memory.written and memory.origin is None and memory.constant and id(memory) not in known:
-                self.graph.escapes.append("state that was made and written in the same run")
+                if memory.held is None or _is_kept(memory):
+                    self.graph.escapes.append("state that was made and written in the same run")
 
     def _note_overlaps(self) -> None:
         """Note memory that was written and is known twice, under different names: a run would write one of them."""
@@ -528,6 +529,14 @@ class Pattern:
 
 
 _running_rule = engine._run_watched.__code__
+
+
+def _is_kept(memory: Memory) -> bool:
+    """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
+    from ..kernels.gpu.arrays import spare  # imports CuPy, which is there if such an array is
+
+    only_here = 3 if id(memory.held) in spare else 2  # the question itself among them
+    return sys.getrefcount(memory.held) > only_here
 
 
 def _and_subclasses(kind: type) -> set[type]:
