@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -400,3 +401,21 @@ def test_parameters_that_have_no_values_yet_do_not_matter() -> None:
     captured = capture(lambda x: x * 2)(adjoint.ones(2))
     assert captured(adjoint.ones(2)).tolist() == [2.0, 2.0]
     assert lazy.has_uninitialized_params()
+
+
+def test_what_a_program_lets_go_is_gone() -> None:
+    """Capturing takes no more memory than running; and an address that is used again is another value."""
+    alive = []
+
+    def step(x: Any) -> Any:
+        total = x * 0
+        for i in range(6):
+            y = (x + i).exp().reshape(-1)  # a view of what nobody else refers to
+            alive.append(weakref.ref(y.array.base))
+            total = total + y.reshape(x.shape)
+        return total
+
+    x = normal(40, 50)
+    program = capture(step)(x)
+    assert sum(ref() is not None for ref in alive) == 0
+    agree(program, step, [], normal(40, 50))
