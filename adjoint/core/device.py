@@ -190,6 +190,7 @@ def module_of(array: Any) -> Any:
 
 
 held: set[type] = {np.ndarray}  # the classes of arrays that tensors hold as they are
+sharers: Any = None  # tells how many others look at the memory of a GPU's array
 spare: set[int] = set()  # identities of arrays to which one reference more leads than programs know of
 
 
@@ -225,8 +226,8 @@ def _cupy() -> Any:
         from . import primitive
 
         provider.gpus[arrays.Array] = provider.gpus[cupy.ndarray] = gpu
-        global adopt, spare
-        adopt, spare = arrays.adopt, arrays.spare
+        global adopt, sharers, spare
+        adopt, sharers, spare = arrays.adopt, arrays.sharers, arrays.spare
         _module_of[cupy.ndarray] = _module_of[arrays.Array] = cupy
         held.add(arrays.Array)
         primitive.prefer(elementwise)

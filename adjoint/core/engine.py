@@ -542,7 +542,7 @@ def _own(g: Any, like: Any, references: int) -> Any:
         return g
     if type(g) in device.held and g.dtype is like.dtype and g._c_contiguous:  # on a GPU
         alone = getrefcount(g) <= references + (id(g) in device.spare)
-        if alone and (g.base is None or _is_whole_on_gpu(g)):
+        if alone and (device.sharers(g) == 0 if g.base is None else _is_whole_on_gpu(g)):
             return g
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
@@ -555,7 +555,8 @@ def _is_whole(g: Any) -> bool:
 
 def _is_whole_on_gpu(g: Any) -> bool:
     base = g.base
-    return getrefcount(base) == 3 + (id(base) in device.spare) and g.nbytes == base.nbytes
+    alone = getrefcount(base) == 3 + (id(base) in device.spare) and device.sharers(g) <= 1
+    return alone and g.nbytes == base.nbytes
 
 
 _references = _references_below = _sole_reference = 0  # in `finish`, in `accumulate` below it; of a held gradient

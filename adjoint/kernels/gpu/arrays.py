@@ -13,7 +13,7 @@ from typing import Any
 
 import cupy
 
-__all__ = ["Array", "adopt", "forget", "new", "operators", "several", "spare", "writers"]
+__all__ = ["Array", "adopt", "forget", "new", "operators", "several", "sharers", "spare", "writers"]
 
 
 def _several() -> bool:
@@ -56,9 +56,9 @@ def adopt(value: Any) -> Any:
 
 # --- Small arrays -----------------------------------------------------------------------------------
 # To make an array takes 4 µs, as long as the rest of an op but the launch. Small ones are kept in a ring for each
-# shape and dtype, and the next to be made is one of these that nobody else refers to any more. Kernels run in the order
-# of their launches, so whoever read the old values has read them. That holds on one stream only: on others than the
-# usual one (where graphs are captured, too) every array is a new one.
+# shape and dtype, and the next to be made is one of these that nobody else refers to any more, nor to its memory, as
+# CuPy's as_strided does. Kernels run in the order of their launches, so whoever read the old values has read them. That
+# holds on one stream only: on others than the usual one (where graphs are captured, too) every array is a new one.
 
 _SMALL = 1 << 14  # bytes up to which arrays are kept
 _LENGTH = 512  # arrays in a ring
@@ -66,6 +66,7 @@ _TOTAL = 1 << 26  # bytes in all rings
 _UNSHARED = 3  # references to an array that only its ring has: the ring's, the local name's, the question's own
 _rings: dict[Any, Any] = {}
 _kept = 0
+_lone: list[int] = []  # references to the pointer of a new array, and to its memory, as `_references` counts them
 spare: set[int] = set()  # the identities of all arrays in rings, each of which is referred to once more than it seems
 
 _stream = cupy.cuda.get_current_stream
@@ -78,9 +79,26 @@ def new(shape: tuple[int, ...], dtype: Any) -> Any:
         return _first(shape, dtype)
     if ring is False or _stream().ptr:
         return Array(shape, dtype)
-    array = ring.popleft()
-    ring.append(array)
-    return array if getrefcount(array) == _UNSHARED else _another(ring, shape, dtype)
+    ring.rotate(-1)
+    array = ring[-1]
+    if getrefcount(array) == _UNSHARED:
+        pointer = array.data
+        if getrefcount(pointer) == _lone[0] and getrefcount(pointer.mem) == _lone[1]:
+            return array
+    return _another(ring, shape, dtype)
+
+
+def sharers(array: Any) -> int:
+    """Return how many others look at the memory of an array, as far as CuPy's objects tell."""
+    if not _lone:
+        _lone.extend(_references(Array((1,), array.dtype)))
+    pointer = array.data
+    return getrefcount(pointer) - _lone[0] + getrefcount(pointer.mem) - _lone[1]
+
+
+def _references(array: Any) -> tuple[int, int]:
+    pointer = array.data
+    return getrefcount(pointer), getrefcount(pointer.mem)
 
 
 def _first(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -91,6 +109,8 @@ def _first(shape: tuple[int, ...], dtype: Any) -> Any:
     if several or math.prod(shape) * dtype.itemsize > _SMALL:
         _rings[shape, dtype] = False
     elif not _stream().ptr:
+        if not _lone:
+            _lone.extend(_references(array))
         ring = deque((array,))
         if _rings.setdefault((shape, dtype), ring) is ring:  # no other thread was faster
             spare.add(id(array))
@@ -107,7 +127,8 @@ def _another(ring: Any, shape: tuple[int, ...], dtype: Any) -> Any:
             forget()
         else:
             ring.append(array)
-            spare.add(id(array))
+            if _rings.get((shape, dtype)) is ring:  # no other thread has given it up
+                spare.add(id(array))
     return array
 
 
