@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import heapq
 import weakref
 from collections.abc import Iterator
@@ -12,10 +11,8 @@ import numpy as np
 
 from ..core import device
 from ..core.tensor import owner_of
+from ..kernels.memory import place_of
 from .graph import Step, Value
-
-_HEAD = object.__basicsize__  # where a NumPy array's own fields begin, the address of its elements first
-_read_word = ctypes.c_size_t.from_address
 
 
 class Layout(NamedTuple):
@@ -29,10 +26,7 @@ class Layout(NamedTuple):
 
 def layout_of(array: Any) -> Layout:
     """Return where the elements of an array lie."""
-    if isinstance(array, np.ndarray):
-        address = _read_word(id(array) + _HEAD).value  # `__array_interface__` takes ten times as long
-    else:
-        address = array.data.ptr
+    address = place_of(array) if isinstance(array, np.ndarray) else array.data.ptr
     return Layout(address, tuple(array.shape), tuple(array.strides), array.dtype)
 
 

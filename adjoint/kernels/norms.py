@@ -21,7 +21,7 @@ from .threads import share
 Ints = tuple[int, ...]
 
 _BLOCK = 1 << 17  # elements of a block of rows
-_SHARE = 1 << 17  # elements for which a compiled loop takes as long as sharing it costs
+_SHARE = 1 << 16  # elements for which a compiled loop takes as long as sharing it with threads that are awake costs
 _COMPILED_BLOCK = 1 << 19  # loops walk row by row, and stop only to keep sums of scales' gradients short
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from .memory import place_of
+
 Ints = tuple[int, ...]
 
 # --- The C interface --------------------------------------------------------------------------------
@@ -256,7 +258,7 @@ class Plan:
         point, execute = dll.dnnl_memory_set_data_handle, dll.dnnl_primitive_execute
         with self.lock:
             for i, array in enumerate(arrays):
-                place = array.__array_interface__["data"][0]  # half the time of array.ctypes.data
+                place = place_of(array)
                 if place != places[i]:
                     places[i] = place
                     point(self.memories[i], place)

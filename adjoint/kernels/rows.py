@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from . import provider, team, threads
+from .memory import place_of
 from .sources import Loops
 
 _SHARE = 1 << 15  # elements worth a thread that is awake
@@ -68,14 +68,14 @@ class _Team:
         words: list[int] = []
         for kind, a in zip(kinds, arguments, strict=True):
             if kind == "f":
-                words += (int(np.float32(a).view(np.int32)), 0)
+                words += (ctypes.c_int32.from_buffer(ctypes.c_float(a)).value, 0)
             elif kind == "b":
                 words += (a, 0)
             else:
-                words += (a.__array_interface__["data"][0], a.shape[-1])
-        block = (ctypes.c_int64 * len(words))(*words)
-        job = (ctypes.c_int64 * 5)(0, count, total, part, ctypes.addressof(block))
-        self.parallel(self.serve, ctypes.addressof(job), min(count, threads.count), 0)
+                words += (place_of(a), a.shape[-1])
+        block = array("q", words)  # a third of the time of an array of ctypes
+        job = array("q", (0, count, total, part, block.buffer_info()[0]))
+        self.parallel(self.serve, job.buffer_info()[0], min(count, threads.count), 0)
 
 
 @functools.cache
