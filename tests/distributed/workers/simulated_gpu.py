@@ -9,12 +9,13 @@ from pathlib import Path
 import adjoint as torch
 import adjoint.distributed as dist
 from tests.gpu import simulated
-from tests.gpu.simulated import nccl
+from tests.gpu.simulated import driver, nccl
 
 
 def main() -> None:
     simulated.install()
     nccl.install()
+    driver.install()
     torch.set_default_device("cuda")
     start = dist.init_process_group
     dist.init_process_group = lambda *args, **kwargs: start("nccl", *args[1:], **kwargs)  # type: ignore[assignment]
