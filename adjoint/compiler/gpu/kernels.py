@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from ...kernels.gpu.source import TYPES
-from ..expressions import IS_CLASS, REDUCTIONS, TRUTH, computing_dtype, expression, is_reduction, name_of
+from ..expressions import HALVES, IS_CLASS, REDUCTIONS, TRUTH, computing_dtype, expression, is_reduction, name_of
 from ..fusion import Phases, Region
 from ..graph import Line, Step, Value
 from .text import computed_as, expressed, wide
@@ -23,6 +23,7 @@ DRAW = Step("draw", lambda *_: None, random=True)
 
 _THREADS = 256
 _BLOCKS = 132 * 8  # of kernels that go on to further rows: a few for each of a large GPU's processors
+_HELD = 1 << 14  # columns up to which rows stay in registers; longer ones are read again, from the cache
 _REGISTERS = 96  # numbers of a row that a thread may hold
 
 
@@ -315,12 +316,11 @@ class Kernel:
             held = 1
             while -(-packs // held) > 1024 or (held < 2 and packs // held > 128) or (held < 4 and packs // held > 512):
                 held *= 2
-            if held * self.width * max(len(full) + len(self.down), 1) <= _REGISTERS and not several:
-                self.held, self.block = held, (-(-(-(-packs // held)) // 32) * 32, 1)
+            short = self.columns <= _HELD or bool(self.down)
+            if short and held * self.width * max(len(full) + len(self.down), 1) <= _REGISTERS and not several:
+                self.held, self.block = held, (32 * -(-packs // (32 * held)), 1)
             elif self.down:
                 raise NotImplementedError("rows too long to be reduced both ways")
-            elif packs >= 2048:
-                self.block = (1024, 1)
             else:
                 self.block = (min(512, self.block[0]), 1)
         blocks = -(-self.rows // self.block[1])
@@ -426,7 +426,11 @@ class Kernel:
             else:
                 total = f"s{self.numbers[v]}"
             self._say(f"{total} = join_{name_of(m)}({total}, {element});")
-        self._say("}}" if self.columns % self.width else "}")
+        if self.columns % self.width:  # products read rows to the end
+            ends = [f"{packed(self.access[v])} = ({TYPES[v.dtype.name]})0.0f;" for v in wrote if v.dtype.name in HALVES]
+            self._say("} else {", *ends, "}}")
+        else:
+            self._say("}")
         if self.held or self.width > 1:
             for v in wrote:
                 a = self.access[v]
@@ -462,6 +466,11 @@ class Kernel:
     def parts(self) -> int:
         """How many parts each late value has."""
         return self.grid[0] * (self.block[1] if self.region.split is not None else 1)
+
+    @property
+    def ends_with_zeros(self) -> bool:
+        """Whether rows that are written end with zeros, up to a multiple of 8 elements."""
+        return self.region.split is not None and self.width == 8 and self.columns % 8 != 0
 
     @property
     def size(self) -> int:

@@ -21,6 +21,7 @@ from .memory import Lives
 from .replaying import Player
 from .steps import Add, Ask, Call, Copy, Fill, Launch, Multiply, Place, Sources, Take
 
+_TABLE = 1 << 10  # rows from which on there are some more
 _PADDED = 64  # columns from which on rows that are no multiple of 16 bytes get some more
 _VIEWING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered", "alias"))
 
@@ -170,13 +171,38 @@ class DeviceProgram:
 
     def _new_buffer(self, v: Value, strides: tuple[int, ...]) -> Place:
         rows = strides[0] * v.shape[0] if v.shape else v.dtype.itemsize
+        if self._is_table(v):
+            rows = strides[0] * -(-v.shape[0] // 8) * 8
         self.lives.add(v, max(rows, v.nbytes))
         return self._root(v, strides)
+
+    @staticmethod
+    def _is_table(v: Value) -> bool:
+        """Return whether a matrix of 16-bit floats gets some rows more: products of even sizes are much faster."""
+        shape = v.shape
+        return len(shape) == 2 and v.dtype.itemsize == 2 and shape[0] > _TABLE and shape[0] % 8 > 0 == shape[1] % 8
+
+    def _even(self, x: Place, y: Place, out: Place) -> tuple[Place, Place, Place]:
+        """Return the operands of a product with rows or columns more, where memory goes on with nothing that counts."""
+        if len(out.shape) != 2 or out.value.dtype.itemsize != 2:
+            return x, y, out
+        inner, columns = y.shape
+        if columns % 8 and y.root in self.tables and y.strides == (2, 2 * inner) and y.offset == out.offset == 0:
+            wide = -(-columns // 8) * 8
+            if out.root in self.lives.sizes and out.strides[1] == 2 and out.strides[0] >= 2 * wide:
+                return x, y._replace(shape=(inner, wide)), out._replace(shape=(out.shape[0], wide))
+        if inner % 8 and y.root in self.tables and y.strides == (2 * columns, 2) and y.offset == x.offset == 0:
+            wide = -(-inner // 8) * 8
+            if x.root in self.ended and x.strides[1] == 2 and x.strides[0] >= 2 * wide:
+                return x._replace(shape=(x.shape[0], wide)), y._replace(shape=(wide, columns)), out
+        return x, y, out
 
     # --- writing ---
 
     def _write(self) -> None:
         self.late_host: set[Value] = set()  # what the host computes from what the device has computed
+        self.tables: set[Value] = set()  # matrices with some more rows, of zeros
+        self.ended: set[Value] = set()  # matrices whose rows end with zeros
         self.called: set[Value] = set()  # what libraries return, wherever they like
         self._declare_inputs()
         self._find_carriers()
@@ -261,6 +287,13 @@ class DeviceProgram:
         given = [self.place(v) for v in kernel.values]
         text = ", ".join(dict.fromkeys(m.op.name for m in region.lines))
         self.steps.append(Launch(self.sources.name(kernel.source), kernel, given, parts, text))
+        if kernel.ends_with_zeros:
+            self.ended.update(region.outputs)
+        for v in region.outputs:
+            if v in self.lives.sizes and self._is_table(v):
+                more = self.graph.value(Form((-v.shape[0] % 8, v.shape[1]), v.dtype, v.device))
+                self.steps.append(Fill(Place(more, v, v.nbytes, more.shape, self.strides[v])))
+                self.tables.add(v)
         for i, (v, columns) in enumerate(kernel.late):
             self.steps.append(Add(self.sources, region.made[v], parts[i], self.place(v), kernel.parts, columns))
 
@@ -275,7 +308,8 @@ class DeviceProgram:
             return
         if not isinstance(line.op, Step):
             if name in ("mm", "bmm") and _multiplies(line):
-                self.steps.append(Multiply(*[self.place(o) for o in line.operands], self._buffer(out)))
+                x, y = (self.place(o) for o in line.operands)
+                self.steps.append(Multiply(*self._even(x, y, self._buffer(out))))
                 return
             if name == "assemble" and self._assembles(line):
                 return
