@@ -24,6 +24,13 @@ CARRIED = [*FLOATS, torch.int8, torch.uint8, torch.int32, torch.int64, torch.boo
 
 @pytest.fixture(autouse=True, scope="module")
 def group() -> Iterator[None]:
+    import cupy
+
+    if hasattr(cupy, "simulated"):
+        from tests.gpu.simulated import driver, nccl
+
+        nccl.install()
+        driver.install()
     dist.init_process_group("nccl")
     yield
     dist.destroy_process_group()
@@ -156,7 +163,8 @@ def test_handles() -> None:
 
 def test_results_are_there_for_the_stream_not_the_process() -> None:
     """Nobody waits for the GPU: the program's stream waits for NCCL's, and NCCL's for the program's."""
-    cupy = pytest.importorskip("cupy")
+    import cupy
+
     x = torch.ones(1 << 24, device=GPU)
     for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
         stream.wait_stream(torch.cuda.current_stream())
