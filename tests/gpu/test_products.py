@@ -85,6 +85,17 @@ def test_linear(lead: tuple[int, ...], dtype: str) -> None:
     agree(lambda x, w: F.linear(x.transpose(0, -1), w), dtype, (*lead[::-1], 3, 4)[-2:], (5, 3))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rows_that_lie_unevenly(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large products of such go through memory where rows are a multiple of 16 bytes apart."""
+    from adjoint.kernels.gpu import products
+
+    monkeypatch.setattr(products, "_WORTH", 0)
+    for shapes in (((33, 256), (256, 257)), ((300, 77), (77, 256)), ((5, 259), (259, 301)), ((2, 3, 256), (256, 263))):
+        agree(lambda x, y: x @ y, dtype, *shapes)
+        agree(lambda x, y: x @ y.t().contiguous().t(), dtype, *shapes)
+
+
 def test_sums_of_halves_are_added_in_single_precision() -> None:
     for kind in (adjoint.bfloat16, adjoint.float16):
         x = adjoint.ones(1, 4096, dtype=kind, device="cuda")

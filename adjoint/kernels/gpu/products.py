@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import products as host
 from . import arrays
+from .launching import Kernels
 
 __all__ = ["Library", "install", "kind_of", "matmul", "multiply", "project", "weigh"]
 
@@ -301,7 +302,10 @@ def _run(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) -> Any
     # What is in rows here is in columns for BLAS: it computes the transpose, from the transposes, in reverse.
     head = kind.number, into.number, compute, ty, tx, n, m, k, a
     if offsets is _AT_ONCE and count == 1:
-        library.gemm(*head, py, ly, px, lx, b, po, lo)
+        if (lo | lx | ly) & 7 and dtype.itemsize == 2 and m * n * k >= _WORTH:
+            _through_even_rows(library, head, b, plan, x, y, out, lo)
+        else:
+            library.gemm(*head, py, ly, px, lx, b, po, lo)
         return out
     item = out.dtype.itemsize
     for ox, oy, oo in offsets:
@@ -310,6 +314,70 @@ def _run(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) -> Any
         else:
             library.gemm_batched(*head, py + oy, ly, sy, px + ox, lx, sx, b, po + oo * item, lo, so, count)
     return out
+
+
+# --- Rows that lie unevenly ------------------------------------------------------------------------------
+
+_EVEN_ROWS = """
+// From rows that follow one another to rows `pitch` apart, and back: a thread writes eight elements at once.
+extern "C" __global__ void spread(const T* x, T* out, i64 total, i64 n, i64 pitch) {
+    i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    if (i * 8 >= total) return;
+    const i64 packs = pitch / 8, row = i / packs, column = i % packs * 8;
+    Pack<T, 8> p;
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) p.v[j] = column + j < n ? x[row * n + column + j] : (T)0;
+    ((Pack<T, 8>*)out)[i] = p;
+}
+extern "C" __global__ void gather(const T* x, T* out, i64 total, i64 n, i64 pitch) {
+    i64 i = (blockIdx.x * (i64)blockDim.x + threadIdx.x) * 8;
+    if (i >= total) return;
+    i64 row = i / n, column = i - row * n;
+    Pack<T, 8> p;
+    const int count = total - i < 8 ? (int)(total - i) : 8;
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) if (j < count) {
+        p.v[j] = x[row * pitch + column];
+        if (++column == n) { column = 0; ++row; }
+    }
+    if (count == 8) *(Pack<T, 8>*)(out + i) = p;
+    else for (int j = 0; j < count; ++j) out[i + j] = p.v[j];
+}
+"""
+_WORTH = 1 << 33  # products of numbers for which the copies are worth it
+_even_rows = Kernels(_EVEN_ROWS, "T")
+
+
+def _copy_rows(name: str, x: Any, out: Any, total: int, n: int, pitch: int) -> None:
+    _even_rows.launch(name, ("u2",), -(-total // 2048), 256, (x, out, total, n, pitch))
+
+
+def _through_even_rows(
+    library: Library, head: tuple[Any, ...], beta: Any, plan: Plan, x: Any, y: Any, out: Any, lo: int
+) -> None:  # fmt: skip
+    """Multiply large matrices of 16-bit numbers, of which some have rows that are no multiple of 16 bytes apart.
+
+    Of such cuBLAS multiplies seven times more slowly, if it is along rows that is summed or written: these are copied
+    to memory where they are evenly apart.
+    """
+    m, n, k, tx, lx, ty, ly = plan[1:8]
+    dtype, pitch = x.dtype, -(-k // 8) * 8
+    if lx == k and lx & 7 and not tx and n >= 256:
+        spread = arrays.new((m, pitch), dtype)
+        _copy_rows("spread", x, spread, m * pitch, k, pitch)
+        x, lx = spread, pitch
+    if ly == k and ly & 7 and ty and m >= 256:
+        spread = arrays.new((n, pitch), dtype)
+        _copy_rows("spread", y, spread, n * pitch, k, pitch)
+        y, ly = spread, pitch
+    fresh = beta.value == 0.0 and out.dtype == dtype and lo == n and out.data.ptr % 16 == 0
+    pitch = -(-n // 8) * 8
+    at_once = not lo & 7 or not fresh or k < 256
+    result = out if at_once else arrays.new((m, pitch), dtype)
+    arguments = (*head, y.data.ptr, ly, x.data.ptr, lx, beta, result.data.ptr, lo if at_once else pitch)
+    library.gemm(*arguments)
+    if not at_once:
+        _copy_rows("gather", result, out, m * n, n, pitch)
 
 
 def _place(kind: Any, plan: Plan, out: Any) -> tuple[int, Any]:
