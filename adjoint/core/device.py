@@ -199,6 +199,11 @@ def adopt(value: Any) -> Any:
     return value
 
 
+def ones_like(array: Any) -> Any:
+    """Return ones in the shape and dtype of an array; replaced by the GPU's own, which asks what kind it is."""
+    return np.ones(array.shape, array.dtype)
+
+
 def _cupy() -> Any:
     try:
         # Only programs that ask for a GPU pay for this import.
@@ -226,8 +231,9 @@ def _cupy() -> Any:
         from . import primitive
 
         provider.gpus[arrays.Array] = provider.gpus[cupy.ndarray] = gpu
-        global adopt, sharers, spare
+        global adopt, ones_like, sharers, spare
         adopt, sharers, spare = arrays.adopt, arrays.sharers, arrays.spare
+        ones_like = elementwise.ones_like
         _module_of[cupy.ndarray] = _module_of[arrays.Array] = cupy
         held.add(arrays.Array)
         primitive.prefer(elementwise)

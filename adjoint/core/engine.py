@@ -726,7 +726,7 @@ def start_gradient(root: TensorBase) -> Any:
     array = root.array
     if isinstance(array, Payload):
         return np.ones(root.array.shape, root.array.dtype)
-    return device.module_of(array).ones(array.shape, array.dtype)
+    return device.ones_like(array)
 
 
 _calibrate()

@@ -224,8 +224,11 @@ def test_memory_of_small_arrays_counts_only_while_somebody_holds_them() -> None:
 
 
 def test_a_small_array_is_not_used_again_while_its_memory_is_looked_at() -> None:
+    import cupy
     from cupy.lib.stride_tricks import as_strided  # whose result has no base
 
+    if hasattr(cupy, "simulated"):
+        pytest.skip("what refers to memory is told by objects of CuPy's own")
     x = adjoint.ones(4, 4, device="cuda")
     views = [as_strided((x * i).array, (16,), (4,)) for i in range(100)]
     for i in range(100):

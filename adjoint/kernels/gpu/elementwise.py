@@ -17,9 +17,10 @@ import cupy
 import numpy as np
 
 from .arrays import Array, adopt, new, operators, several, writers
+from .copies import contiguous
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
-__all__ = ["LOSSES", "ROWS", "direct", "kernel", "loss", "loss_run", "run"]
+__all__ = ["LOSSES", "ROWS", "direct", "kernel", "loss", "loss_run", "ones_like", "run"]
 
 
 @dataclass
@@ -516,6 +517,21 @@ def _astype(x: Any, dtype: Any, *options: Any, **named: Any) -> Any:
     return cupy.ndarray.astype(x, dtype, *options, **named)
 
 
+def _copy(x: Any, order: str = "C") -> Any:
+    return contiguous(x) if order == "C" and not x._c_contiguous else cupy.ndarray.copy(x, order)
+
+
+_ones = Formula("x", "1")
+
+
+def ones_like(array: Any) -> Any:
+    """Return ones in the shape and dtype of an array."""
+    found = _ones(array) if type(array) is Array and array._c_contiguous else None
+    if found is None:
+        return (np if isinstance(array, np.ndarray) else cupy).ones(array.shape, array.dtype)
+    return found[0]
+
+
 def _inplace(name: str, usual: Any) -> Any:
     into = Formula("x y", ROWS[name].value).into
     return lambda x, y: x if into(x, x, y) else usual(x, y)
@@ -555,7 +571,7 @@ def _install() -> None:
             swapped = kernel(name, ("x", "y"), 2, _swapped(reflected))
             setattr(Array, f"__r{method}__", _swapped(swapped))
             setattr(Array, f"__i{method}__", _inplace(name, getattr(cupy.ndarray, f"__i{method}__")))
-    Array.astype = _astype  # type: ignore[method-assign]
+    Array.astype, Array.copy = _astype, _copy  # type: ignore[method-assign]
 
 
 _install()
