@@ -106,6 +106,8 @@ def caster(wanted: dtype, name: str | None = None) -> Any:
     """Return a method that converts to one dtype, such as ``Tensor.float``."""
 
     def method(input: Tensor, memory_format: Any = None) -> Tensor:
+        if memory_format is not None:
+            return converted(input, wanted, None, False, memory_format)
         return input if input.array.dtype == wanted.np else cast(input, wanted.np)
 
     method.__name__ = method.__qualname__ = name or wanted.name

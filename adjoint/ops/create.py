@@ -441,14 +441,14 @@ _check_layout, _order_of, _strided = layout.check_layout, layout.order_of, layou
 
 def apart(out: Any, *inputs: Any) -> None:
     """Raise if memory that is about to be written as ``out=`` overlaps itself or what is read."""
-    if out is None or not isinstance(out.array, np.ndarray):
+    if out is None or isinstance(out.array, Payload):
         return
     if overlaps_itself(out.array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if any(isinstance(x.array, np.ndarray) and np.may_share_memory(out.array, x.array) for x in inputs):
+    if any(type(x.array) is type(out.array) and np.may_share_memory(out.array, x.array) for x in inputs):
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before performing the operation."
@@ -464,7 +464,7 @@ def into(out: Any, result: Tensor) -> Tensor:
     target = cast("Tensor", out)
     memory = out.array
     if (
-        isinstance(memory, np.ndarray)
+        not isinstance(memory, Payload)
         and memory.size
         and any(s == 0 and n > 1 for s, n in zip(memory.strides, memory.shape, strict=True))
     ):

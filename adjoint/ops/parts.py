@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core.device import module_of
+from ..core.device import module_of, place_array
+from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
-from ..core.tensor import TensorBase
+from ..core.tensor import TensorBase, owner_of
 from .arguments import dim_in, either, missing, require_tensor, shape_from
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
@@ -325,8 +326,10 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     item = x.itemsize
     strides = tuple(s * item for s in strides)
+    if type(x) is not ndarray:
+        return _as_strided_on_gpu(x, shape, strides, shift * item)
     if shift == 0:
-        return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+        return np.lib.stride_tricks.as_strided(x, shape, strides)
     owner = x
     while isinstance(owner.base, ndarray):
         owner = owner.base
@@ -335,6 +338,16 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
         memory = owner.ravel(order="K").view(np.uint8)
         return ndarray(shape, x.dtype, memory, start, strides)
     raise RuntimeError("as_strided: the tensor's memory has gaps, so no other offset into it is known")
+
+
+def _as_strided_on_gpu(x: Any, shape: Any, strides: Any, shift: int) -> Any:
+    """Return a view with any strides, in bytes, that knows whose memory it looks at, which CuPy's own does not."""
+    owner = owner_of(x)
+    flat = (owner if owner.flags.c_contiguous else owner.T).reshape(-1).view(np.uint8)
+    memory = flat[x.data.ptr - owner.data.ptr + shift :]
+    view = memory[: memory.size // x.itemsize * x.itemsize].view(x.dtype)
+    view._set_shape_and_strides(shape, strides, True, True)
+    return view
 
 
 def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
@@ -355,7 +368,7 @@ def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, ow
     found = index_p((memory, target - low), (0,))
     times = np.bincount(target - low, minlength=size)[target - low]
     if times.max(initial=0) > 1:  # an element that the input shows several times is shared among them
-        found = found / times
+        found = found / place_array(times, device_of(found.array if isinstance(found, TensorBase) else found))
     return found.reshape(x_shape)
 
 
@@ -413,7 +426,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     offset = here if storage_offset is None else int(storage_offset)
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
-    if type(array) is ndarray and 0 not in shape:
+    if not isinstance(array, Payload) and 0 not in shape:
         need = (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * array.itemsize
         have = input.untyped_storage().nbytes()
         if need > have:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import of as device_of
+from ..core.device import place_array
 from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.primitive import Op
@@ -66,13 +68,13 @@ class Batched(Speaking):
         elif rule == "same" and len(values) == 1:
             out = op.call(values[0].value, *params)
         else:
-            size = size_of(values, level)
+            size, place = size_of(values, level), _place(values, level)
             if rule == "same":
-                out = op.call(*(_in_front(v, level, size) for v in values), *params)
+                out = op.call(*(_in_front(v, level, size, place) for v in values), *params)
             elif callable(rule):
                 if hasattr(rule, "broadcasts"):
                     size = 1
-                out = rule(*[_in_front(v, level, size) for v in values], *params)
+                out = rule(*[_in_front(v, level, size, place) for v in values], *params)
             else:
                 out = _by_loop(op, level, values, params, size)
         if isinstance(out, tuple):
@@ -150,7 +152,14 @@ def _aligned(values: tuple[Any, ...], level: int) -> list[Any]:
     return aligned
 
 
-def _in_front(value: Any, level: int, size: int) -> Any:
+def _place(values: tuple[Any, ...], level: int) -> Any:
+    """Return where a batch lies, None on the host."""
+    mine = next(v for v in values if _mine(v, level))
+    found = device_of(mine)
+    return found if found.type == "cuda" else None
+
+
+def _in_front(value: Any, level: int, size: int, place: Any = None) -> Any:
     """Return a value with the batch axis in front, repeated along it (without a copy) if it had none."""
     if _mine(value, level):
         inner = value.value
@@ -160,6 +169,8 @@ def _in_front(value: Any, level: int, size: int) -> Any:
     if not hasattr(value, "shape"):
         value = np.asarray(value)
     shape = tuple(value.shape)
+    if shape == () and place is not None and type(value) is np.ndarray:
+        value = place_array(value, place)  # a number goes with anything; repeated, it must lie beside the others
     whole = reshape_p(value, (1, *shape))
     return whole if size == 1 else expand_p(whole, (size, *shape))
 

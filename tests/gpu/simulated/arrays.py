@@ -153,6 +153,9 @@ class ndarray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {**self._a.__array_interface__, "version": 3, "stream": 1}
 
+    def _set_shape_and_strides(self, shape: Any, strides: Any, c_contiguity: bool, f_contiguity: bool) -> None:
+        self._a = np.lib.stride_tricks.as_strided(self._a, tuple(shape), tuple(strides))
+
     # --- to and from the host ---
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:

@@ -216,7 +216,9 @@ def from_dlpack(source: Any, **_: Any) -> Any:
 def as_strided(x: Any, shape: Any = None, strides: Any = None) -> Any:
     """Return a view of an array with other strides."""
     shape = x.shape if shape is None else shape
-    return x._view(np.lib.stride_tricks.as_strided(x._a, shape, strides), ndarray)
+    view = x._view(np.lib.stride_tricks.as_strided(x._a, shape, strides), ndarray)
+    view.base = None  # so it is in CuPy
+    return view
 
 
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = None) -> None:
