@@ -12,12 +12,15 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core import device as devices
 from ..core import dtypes, modes, primitive
 from ..core.inplace import is_leaf_node
 from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
 from ..cuda.devices import is_available as has_gpu
+from ..kernels import provider
 from .policies import LOWER, POLICIES, SINGLE
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
@@ -62,13 +65,22 @@ def _cast(op: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _place(x: TensorBase) -> str:
-    return str(devices.of(x.array).type)
+    array = x.array
+    if provider.gpu(array) is not None:
+        return "cuda"
+    return "cpu" if type(array) is np.ndarray else str(devices.of(array).type)
+
+
+_known: dict[Any, bool] = {}
 
 
 def _eligible(x: Any) -> bool:
     """Return whether a tensor is one that autocast converts: real, and no wider than single precision."""
     dtype = x.array.dtype
-    return differentiable(dtype) and dtype.kind != "c" and dtype.itemsize <= 4
+    found = _known.get(dtype)
+    if found is None:
+        found = _known[dtype] = differentiable(dtype) and dtype.kind != "c" and dtype.itemsize <= 4
+    return found
 
 
 def _widest(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
