@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Iterable, Iterator
@@ -193,10 +194,22 @@ def _made(array: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
     return into(out, finish(placed, requires_grad))
 
 
-def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, generator: Any, *params: Any) -> Any:
-    """Return an array of random numbers of one kind."""
+_MANY = 1 << 16  # numbers from which on a GPU draws its own, by a seed from the generator; fewer are those of the host
+
+
+def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator: Any, *params: Any) -> Any:
+    """Return an array of random numbers of one kind; many of them where they are wanted."""
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if place.type == "cuda" and math.prod(shape) >= _MANY and not modes.unusual:
+        module = devices.array_module(place)
+        from ..kernels.gpu import draws  # imports CuPy
+
+        with module.cuda.Device(place.index or 0):
+            seed = int(stream_of(generator).random((1,), np.int64)[0])
+            found = draws.drawn(kind, shape, _floating(dtype, kind).np, seed, *params)
+        if found is not None:
+            return found
     return getattr(stream_of(generator), kind)(shape, _floating(dtype, kind).np, *params)
 
 
@@ -223,7 +236,7 @@ def rand(
 ) -> Tensor:  # fmt: skip
     """Draw from the uniform distribution on [0, 1)."""
     check_layout(layout)
-    values = _drawn("uniform", _size_of(args, size), _dtype_of(out, dtype), generator)
+    values = _drawn("uniform", _size_of(args, size), _dtype_of(out, dtype), devices.as_device(device), generator)
     return _made(values, device, requires_grad, out)
 
 
@@ -233,7 +246,7 @@ def randn(
 ) -> Tensor:  # fmt: skip
     """Draw from the normal distribution of mean 0 and variance 1."""
     check_layout(layout)
-    values = _drawn("normal", _size_of(args, size), _dtype_of(out, dtype), generator)
+    values = _drawn("normal", _size_of(args, size), _dtype_of(out, dtype), devices.as_device(device), generator)
     return _made(values, device, requires_grad, out)
 
 
@@ -310,7 +323,7 @@ def _laid_out(array: Any, input: Tensor, memory_format: Any) -> Any:
     order = order_like(input, memory_format)
     if order is None:
         return array
-    laid = empty_ordered(np, array.shape, array.dtype, order)
+    laid = empty_ordered(devices.module_of(array), array.shape, array.dtype, order)
     laid[...] = array
     return laid
 
@@ -322,7 +335,7 @@ def rand_like(
     """Draw uniform numbers in the shape of `input`."""
     require_tensor(input, "input", "rand_like")
     wanted, place = like(input, dtype, device)
-    values = _drawn("uniform", tuple(input.array.shape), wanted, generator)
+    values = _drawn("uniform", tuple(input.array.shape), wanted, place, generator)
     return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
 
 
@@ -333,7 +346,7 @@ def randn_like(
     """Draw normal numbers in the shape of `input`."""
     require_tensor(input, "input", "randn_like")
     wanted, place = like(input, dtype, device)
-    values = _drawn("normal", tuple(input.array.shape), wanted, generator)
+    values = _drawn("normal", tuple(input.array.shape), wanted, place, generator)
     return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
 
 
@@ -466,7 +479,8 @@ def normal(
                 "normal() received an invalid combination of arguments: give size=, or mean or std as a Tensor"
             )
         _check_std(std)
-        values = _drawn("normal", shape_from((size,)), _dtype_of(out, dtype), generator, float(mean), float(std))
+        shape, place = shape_from((size,)), devices.as_device(device)
+        values = _drawn("normal", shape, _dtype_of(out, dtype), place, generator, float(mean), float(std))
         return _made(values, device, requires_grad, out)
     return into(out, _normal_around(mean, std, of_mean, of_std, generator))
 
@@ -493,7 +507,7 @@ def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: 
         _check_std(std)
     leading = mean if of_mean else std
     shape = np.broadcast_shapes(*(v.shape for v in (centre, width) if hasattr(v, "shape")))
-    standard = _drawn("normal", shape, dtypes.of(leading.array.dtype), generator)
+    standard = _drawn("normal", shape, dtypes.of(leading.array.dtype), devices.CPU, generator)
     sample = opaque("normal_around", _moved, standard, width, centre)
     sample = devices.place_array(sample, devices.of(leading.array))
     if of_mean and of_std:
@@ -527,9 +541,10 @@ def _fill(x: Any, kind: str, sample: Any) -> Tensor:
 
 def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
     require_tensor(x, "self", f"{kind}_")
-    if devices.of(x.array).type == "meta":  # without elements, numbers need not be drawn
+    place = devices.of(x.array)
+    if place.type == "meta":  # without elements, numbers need not be drawn
         return x
-    return _fill(x, kind, _drawn(kind, tuple(x.array.shape), dtypes.of(x.array.dtype), generator, *params))
+    return _fill(x, kind, _drawn(kind, tuple(x.array.shape), dtypes.of(x.array.dtype), place, generator, *params))
 
 
 def uniform_(

@@ -143,3 +143,20 @@ def test_dropout_draws_on_the_gpu() -> None:
     np.testing.assert_allclose(np.unique(a), [0, 4 / 3], rtol=1e-6)
     one.sum().backward()
     np.testing.assert_array_equal(x.grad.cpu().numpy(), a)
+
+
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_many_numbers_are_drawn_on_the_gpu(dtype: str) -> None:
+    """Uniform and normal numbers have the moments that they should, and a seed gives them again."""
+    kind = getattr(T, dtype)
+    draws = []
+    for _ in range(2):
+        T.manual_seed(1)
+        u = T.empty(300, 401, dtype=kind, device="cuda").uniform_(-2, 3)
+        draws.append([v.double().cpu().numpy() for v in (u, T.randn(70001, dtype=kind, device="cuda"))])
+    u, n = draws[0]
+    np.testing.assert_array_equal(u, draws[1][0])
+    np.testing.assert_array_equal(n, draws[1][1])
+    assert u.min() >= -2 and u.max() < 3 and abs(u.mean() - 0.5) < 0.02 and abs(u.var() - 25 / 12) < 0.03
+    assert abs(n.mean()) < 0.02 and abs(n.std() - 1) < 0.02 and abs((n**3).mean()) < 0.06
+    assert abs((n**4).mean() - 3) < 0.15 and abs((np.abs(n) > 1.96).mean() - 0.05) < 0.005

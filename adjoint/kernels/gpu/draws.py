@@ -7,7 +7,7 @@ from typing import Any
 
 from .launching import FLOATS, Kernels, empty
 
-__all__ = ["kept"]
+__all__ = ["drawn", "kept"]
 
 _KERNELS = Kernels(
     r"""
@@ -38,9 +38,49 @@ extern "C" __global__ void keep(T* y, i64 size, i64 seed, i64 threshold) {
     if (i + 4 <= size) *(Pack<T, 4>*)(y + i) = v;
     else for (int j = 0; i + j < size; ++j) y[i + j] = v.v[j];
 }
+// Numbers between `a` and `b`, or normal ones of mean `a` and deviation `b`; four for each thread, of 24 bits or 53.
+extern "C" __global__ void draw(T* y, i64 size, i64 seed, i64 normal, double a, double b) {
+    typedef wide_of<T>::type W;
+    i64 quarter = blockIdx.x * (i64)blockDim.x + threadIdx.x, i = quarter * 4;
+    if (i >= size) return;
+    u32 c[8] = {(u32)quarter, (u32)(quarter >> 32), 0, 0, (u32)quarter, (u32)(quarter >> 32) ^ 0x80000000u, 0, 0};
+    philox(c, (u32)seed, (u32)(seed >> 32));
+    if (sizeof(W) == 8) philox(c + 4, (u32)seed, (u32)(seed >> 32));
+    W v[4];
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        if (sizeof(W) == 4) v[j] = (W)(c[j] >> 8) * (W)(1.0 / (1 << 24));
+        else v[j] = (W)((((unsigned long long)c[j] << 32) | c[4 + j]) >> 11) * (W)(1.0 / ((i64)1 << 53));
+    }
+    if (normal) {
+        #pragma unroll
+        for (int j = 0; j < 4; j += 2) {
+            W r = sqrt(-2 * log(1 - v[j])), angle = (W)6.283185307179586 * v[j + 1];
+            v[j] = r * cos(angle);
+            v[j + 1] = r * sin(angle);
+        }
+    }
+    for (int j = 0; j < 4 && i + j < size; ++j) {
+        T found = (T)(normal ? v[j] * (W)b + (W)a : v[j] * ((W)b - (W)a) + (W)a);
+        y[i + j] = !normal && (W)found >= (W)b ? (T)(W)a : found;  // rounding may reach the end, which does not belong
+    }
+}
 """,
     "T",
 )
+
+
+def drawn(kind: str, shape: tuple[int, ...], dtype: Any, seed: int, *params: float) -> Any:
+    """Return numbers that are "uniform" between two bounds, or "normal" of a mean and a deviation; else None."""
+    if dtype.char not in FLOATS or kind not in ("uniform", "normal"):
+        return None
+    out = empty(shape, dtype)
+    if out.size:
+        a, b = params or (0.0, 1.0)
+        blocks = -(-math.prod(shape) // 1024)
+        args = (out, out.size, seed, int(kind == "normal"), float(a), float(b))
+        _KERNELS.launch("draw", (dtype.char,), blocks, 256, args)
+    return out
 
 
 def kept(shape: tuple[int, ...], dtype: Any, keep: float, seed: int) -> Any:
