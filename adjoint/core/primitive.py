@@ -261,6 +261,7 @@ def prefer(kernels: Any) -> None:
 def _rebind(op: Op, kernel: Callable[..., Any]) -> None:
     """Let an op compute with another kernel. Its recorder has the old one in its closure, where it is found fastest."""
     call: Any = op.call
+    kernel.__name__ = op.name  # which errors show
     for name, cell in zip(call.__code__.co_freevars, call.__closure__ or (), strict=True):
         if name == "kernel":
             cell.cell_contents = kernel
