@@ -58,7 +58,7 @@ TRUTH = np.dtype(bool)
 
 def is_half(v: Value) -> bool:
     """Return whether a value is of 16-bit floats that loops on its device take."""
-    return v.device != "cpu" and v.dtype.name in HALVES
+    return v.device != "cpu" and v.dtype.itemsize == 2 and v.dtype.name in HALVES
 
 
 def is_floating(v: Value) -> bool:

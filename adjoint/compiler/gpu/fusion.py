@@ -217,22 +217,27 @@ class DeviceFusion(Fusion):
 
     def _recompute(self) -> None:
         """Let kernels compute again what is cheap to compute from what they read anyway: it need not be written."""
-        home = {v: u for u in self.units if isinstance(u, Region) for v in u.made}
         regions = [u for u in self.units if isinstance(u, Region)]
+        self.readers: dict[Value, dict[int, Any]] = {}
+        for unit in self.units:
+            self._note_reads(unit)
+        self.stay = {*self.graph.results, *(line.operands[0] for line in self.views.values())}
         for region in regions:
             for v in list(region.outputs):
-                self._try_recompute(v, region, home)
+                self._try_recompute(v, region)
         for region in regions:
             _prune(region)
 
+    def _note_reads(self, unit: Any) -> None:
+        for v in unit.inputs() if isinstance(unit, Region) else unit.inputs:
+            self.readers.setdefault(v, {})[id(unit)] = unit
+
     def _users(self, v: Value) -> list[Any] | None:
         """Return the regions that read a value, None if something else does."""
-        if v in self.graph.results or any(line.operands[0] is v for line in self.views.values()):
-            return None
-        users = [u for u in self.units if v in (u.inputs() if isinstance(u, Region) else u.inputs)]
-        return users if all(isinstance(u, Region) for u in users) else None
+        users = list(self.readers.get(v, {}).values())
+        return None if v in self.stay or not all(isinstance(u, Region) for u in users) else users
 
-    def _try_recompute(self, v: Value, region: Region, home: Any) -> None:
+    def _try_recompute(self, v: Value, region: Region) -> None:
         users = self._users(v)
         if not users or v.shape != region.space or v in region.late:
             return
@@ -257,7 +262,7 @@ class DeviceFusion(Fusion):
                 region.outputs.append(leaf)
         region.outputs.remove(v)
         for user in users:
-            self._clone_into(user, v, chain, home)
+            self._clone_into(user, v, chain)
 
     def _collect(self, v: Value, region: Region, chain: Any, leaves: Any, moves: bool = False) -> bool:
         """Gather the lines that make a value from what is in memory; return whether they are few and cheap."""
@@ -273,7 +278,7 @@ class DeviceFusion(Fusion):
         chain[v] = line
         return True
 
-    def _clone_into(self, region: Region, v: Value, chain: dict[Value, Line], home: Any) -> None:
+    def _clone_into(self, region: Region, v: Value, chain: dict[Value, Line]) -> None:
         twins: dict[Value, Value] = {}
         fresh = []
         for old, line in chain.items():
@@ -286,7 +291,8 @@ class DeviceFusion(Fusion):
         region.lines[:0] = fresh
         region.made = {line.outputs[0]: line for line in region.lines}
         region.touched.update(*(line.inputs for line in fresh), twins.values())
-        home.update(dict.fromkeys(twins.values(), region))
+        self.readers[v].pop(id(region))
+        self._note_reads(region)
 
 
 def _prune(region: Region) -> None:

@@ -16,7 +16,7 @@ from ..fusion import Phases, Region
 from ..graph import Line, Step, Value
 from .text import computed_as, expressed, wide
 
-__all__ = ["DRAW", "JOINING", "Kernel", "joining_source"]
+__all__ = ["DRAW", "Kernel", "joining_source"]
 
 # (seed) -> floats in [0, 1), one for each element; the parameters: shape, dtype, the number of the draw.
 DRAW = Step("draw", lambda *_: None, random=True)
@@ -590,36 +590,13 @@ def _start(m: Line) -> str:
     ]
 
 
-# Joins parts, as blocks have left them; OP, T and O are the reduction, the type of parts and that of the result.
-JOINING = {
-    True: """extern "C" __global__ void NAME(const T* __restrict__ parts, O* __restrict__ out, i64 count, i64 columns) {
-    T x = count > threadIdx.x ? parts[threadIdx.x] : START;
-    for (i64 k = threadIdx.x + blockDim.x; k < count; k += blockDim.x) x = join_OP(x, parts[k]);
-    x = block_OP(x);
-    if (threadIdx.x == 0) out[0] = (O)x;
-}""",
-    False: """extern "C" __global__ void NAME(const T* __restrict__ parts, O* __restrict__ out, i64 count, i64 columns) {
-    __shared__ T seen[8][33];
-    const i64 c = (i64)blockIdx.x * 32 + threadIdx.x;
-    T x = START;
-    if (c < columns) {
-        #pragma unroll 8
-        for (i64 k = threadIdx.y; k < count; k += 8) x = join_OP(x, parts[k * columns + c]);
-    }
-    seen[threadIdx.y][threadIdx.x] = x;
-    __syncthreads();
-    if (threadIdx.y == 0 && c < columns) {
-        for (int k = 1; k < 8; ++k) x = join_OP(x, seen[k][threadIdx.x]);
-        out[c] = (O)x;
-    }
-}""",
-}
-
-
-def joining_source(m: Line, columns: int) -> str:
-    """Return the source of the kernel that joins the parts of a late value."""
-    dtype = m.outputs[0].dtype
-    text = JOINING[columns == 1].replace("START", _start(m)).replace("_OP", f"_{name_of(m)}")
-    return text.replace("T*", f"{computed_as(dtype)}*").replace("T x", f"{computed_as(dtype)} x").replace(
-        "T seen", f"{computed_as(dtype)} seen"
-    ).replace("O*", f"{TYPES[dtype.name]}*").replace("(O)", f"({TYPES[dtype.name]})")
+def joining_source(lines: list[Line], columns: int) -> str:
+    """Return the source of the kernel that joins the parts of late values, of one region."""
+    given, body = [], []
+    for i, m in enumerate(lines):
+        dtype = m.outputs[0].dtype
+        given.append(f"const {computed_as(dtype)}* __restrict__ p{i}, {TYPES[dtype.name]}* __restrict__ o{i}")
+        call = f"number_{name_of(m)}(p{i}, o{i}, count)" if columns == 1 else f"columns_{name_of(m)}(p{i}, o{i}, count, columns)"
+        body.append(f"if (blockIdx.y == {i}) {call};")
+    head = f'extern "C" __global__ void NAME({", ".join(given)}, i64 count, i64 columns) {{'
+    return "\n".join([head, *body, "}"])

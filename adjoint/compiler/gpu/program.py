@@ -19,7 +19,7 @@ from .host import SEED, Host, host_lines
 from .kernels import DRAW, Kernel
 from .memory import Lives
 from .replaying import Player
-from .steps import Add, Ask, Call, Copy, Fill, Launch, Multiply, Place, Sources, Take
+from .steps import Ask, Call, Copy, Fill, Join, Launch, Multiply, Place, Sources, Take
 
 _TABLE = 1 << 10  # rows from which on there are some more
 _PADDED = 64  # columns from which on rows that are no multiple of 16 bytes get some more
@@ -294,8 +294,9 @@ class DeviceProgram:
                 more = self.graph.value(Form((-v.shape[0] % 8, v.shape[1]), v.dtype, v.device))
                 self.steps.append(Fill(Place(more, v, v.nbytes, more.shape, self.strides[v])))
                 self.tables.add(v)
-        for i, (v, columns) in enumerate(kernel.late):
-            self.steps.append(Add(self.sources, region.made[v], parts[i], self.place(v), kernel.parts, columns))
+        if kernel.late:
+            lines, outs = [region.made[v] for v, _ in kernel.late], [self.place(v) for v, _ in kernel.late]
+            self.steps.append(Join(self.sources, lines, parts, outs, kernel.parts, kernel.late[0][1]))
 
     def _write_line(self, line: Line) -> None:
         if line.op is GUARD:

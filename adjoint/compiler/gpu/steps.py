@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..expressions import name_of
 from ..graph import Line, Value
 from .kernels import joining_source
 from .text import HEAD
@@ -94,29 +93,32 @@ class Launch:
         return f"{self.name}<<<{self.kernel.grid}, {self.kernel.block}>>>({given})  # {self.text}"
 
 
-class Add:
+class Join:
     """A launch that joins what blocks have reduced."""
 
     text = "join"
 
-    def __init__(self, sources: Sources, line: Line, parts: Place, out: Place, count: int, columns: int) -> None:
-        self.name = sources.name(joining_source(line, columns))
-        self.parts, self.out, self.count, self.columns = parts, out, count, columns
-        self.bytes = count * columns * parts.value.dtype.itemsize
-        self.what = name_of(line)
+    def __init__(
+        self, sources: Sources, lines: list[Line], parts: list[Place], outs: list[Place], count: int, columns: int
+    ) -> None:
+        self.name = sources.name(joining_source(lines, columns))
+        self.parts, self.outs, self.count, self.columns = parts, outs, count, columns
+        self.bytes = sum(count * columns * p.value.dtype.itemsize for p in parts)
 
     def touched(self) -> list[Place]:
         """Return what must be there."""
-        return [self.parts, self.out]
+        return [p for pair in zip(self.parts, self.outs, strict=True) for p in pair]
 
     def run(self, env: Any) -> None:
         """Launch it."""
-        one = self.columns == 1
-        grid, block = ((1, 1), (_JOINED, 1)) if one else ((-(-self.columns // 32), 1), (32, 8))
-        env.functions[self.name](grid, (*block, 1), (*map(env.address, self.touched()), self.count, self.columns))
+        grid, block = ((1, len(self.outs)), (_JOINED, 1, 1))
+        if self.columns > 1:
+            grid, block = (-(-self.columns // 32), len(self.outs)), (32, 32, 1)
+        env.functions[self.name](grid, block, (*map(env.address, self.touched()), self.count, self.columns))
 
     def __str__(self) -> str:
-        return f"{self.name}({self.parts}, {self.out}, {self.count}, {self.columns})  # {self.what} of parts"
+        given = ", ".join(map(str, self.touched()))
+        return f"{self.name}({given}, {self.count}, {self.columns})  # joins parts"
 
 
 class Multiply:

@@ -11,6 +11,15 @@ from ...kernels.gpu.source import HEAD as TYPES_AND_SUMS
 __all__ = ["HEAD", "computed_as", "expressed", "wide"]
 
 _MATHEMATICS = r"""
+// For formulas that add 1 to it: right to the last digits of the sum.
+__device__ __forceinline__ double tanh_beside_one(double x) { return tanh(x); }
+__device__ __forceinline__ float tanh_beside_one(float x) {
+#if defined(__CUDA_ARCH__)
+    return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x));
+#else
+    return tanhf(x);
+#endif
+}
 #define MATHEMATICS(T, W, ONE, TWO) \
 __device__ __forceinline__ T exp##W(T x) { return exp(x); } \
 __device__ __forceinline__ T log##W(T x) { return log(x); } \
@@ -38,7 +47,7 @@ __device__ __forceinline__ T gelu_none##W(T x) { return (T)0.5 * x * (ONE + erf(
 __device__ __forceinline__ T gelu_slope_none##W(T x) { \
     return (T)0.5 * (ONE + erf(x * (T)0.7071067811865476)) + x * (T)0.3989422804014327 * exp((T)-0.5 * x * x); } \
 __device__ __forceinline__ T gelu_inner##W(T x) { \
-    return tanh((T)0.7978845608028654 * (x + (T)0.044715 * x * x * x)); } \
+    return tanh_beside_one((T)0.7978845608028654 * (x + (T)0.044715 * x * x * x)); } \
 __device__ __forceinline__ T gelu_tanh##W(T x) { return (T)0.5 * x * (ONE + gelu_inner##W(x)); } \
 __device__ __forceinline__ T gelu_slope_tanh##W(T x) { \
     T t = gelu_inner##W(x); \
@@ -62,11 +71,46 @@ __device__ __forceinline__ float draw32(const i64* seed, unsigned int number, i6
     return (float)(a >> 8) * 5.9604644775390625e-8f;
 }
 """
+# Joins the parts that blocks have left: one number, or a number for each column.
+_JOINS = r"""
+#define JOIN(op) \
+template <typename T, typename O> __device__ void number_##op(const T* parts, O* out, i64 count) { \
+    __shared__ T seen[256]; \
+    if (threadIdx.x < count) { \
+        T x = parts[threadIdx.x]; \
+        for (i64 k = threadIdx.x + 256; k < count; k += 256) x = join_##op(x, parts[k]); \
+        seen[threadIdx.x] = x; \
+    } \
+    __syncthreads(); \
+    for (int half = 128; half > 0; half >>= 1) { \
+        if (threadIdx.x < half && threadIdx.x + half < count) \
+            seen[threadIdx.x] = join_##op(seen[threadIdx.x], seen[threadIdx.x + half]); \
+        __syncthreads(); \
+    } \
+    if (threadIdx.x == 0) out[0] = (O)seen[0]; \
+} \
+template <typename T, typename O> __device__ void columns_##op(const T* parts, O* out, i64 count, i64 columns) { \
+    __shared__ T seen[32][33]; \
+    const i64 c = (i64)blockIdx.x * 32 + threadIdx.x; \
+    if (c < columns && threadIdx.y < count) { \
+        T x = parts[threadIdx.y * columns + c]; \
+        for (i64 k = threadIdx.y + 32; k < count; k += 32) x = join_##op(x, parts[k * columns + c]); \
+        seen[threadIdx.y][threadIdx.x] = x; \
+    } \
+    __syncthreads(); \
+    if (threadIdx.y == 0 && c < columns) { \
+        T x = seen[0][threadIdx.x]; \
+        for (int k = 1; k < 32 && k < count; ++k) x = join_##op(x, seen[k][threadIdx.x]); \
+        out[c] = (O)x; \
+    } \
+}
+JOIN(sum) JOIN(amax) JOIN(amin)
+"""
 # Neighbours that a thread takes at once, 16 bytes at a time where they are more.
 _SPAN = """
 template <typename T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Span { T v[N]; };
 """
-HEAD = TYPES_AND_SUMS + _SPAN + _MATHEMATICS + _RANDOM
+HEAD = TYPES_AND_SUMS + _SPAN + _JOINS + _MATHEMATICS + _RANDOM
 
 # What a number is computed as, by its dtype's name.
 _COMPUTED = {
