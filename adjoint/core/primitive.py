@@ -247,7 +247,10 @@ def prefer(kernels: Any) -> None:
     """
     for name in kernels.ROWS:
         op = registry[name]
-        _rebind(op, kernels.kernel(name, (*op.inputs, *op.params), len(op.inputs), op.kernel))
+        arguments = (*op.inputs, *op.params)
+        _rebind(op, kernels.kernel(name, arguments, len(op.inputs), op.kernel))
+        if op.into is None and not isinstance(op.kernel, np.ufunc):
+            op.into = kernels.into(name, arguments, op.kernel)
         kept = tuple(tuple(_names_after_g(rule)) if rule else () for rule in op.rules)
         op.run = kernels.run(name, op.inputs, kept, op.run, fit_all)
         if op.direct is not None:

@@ -179,6 +179,21 @@ def test_a_gradient_that_nobody_else_holds_is_not_copied(monkeypatch: pytest.Mon
     assert not copies
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["x.relu_()", "x.clamp_(-0.5, 0.5)", "x.clamp_(min=y)", "x.addcmul_(y, p, value=0.3)", "x.addcdiv_(y, p)",
+     "x.lerp_(y, 0.4)", "x.masked_fill_(m, 2.0)", "x.sigmoid_()", "x.pow_(2)", "x.t().mul_(y.t())", "x[1:].floor_()",
+     "x.add_(y, alpha=2)", "x.div_(p)", "x.neg_()", "x.copysign_(y)", "x.mul_(y[0])", "F.silu(x, inplace=True)"],
+)  # fmt: skip
+def test_in_place_forms(written: str) -> None:
+    found = []
+    for place in ("cuda", "cpu"):
+        leaves = {k: v.detach() for k, v in inputs(place, adjoint.float64, adjoint.float64).items()}
+        eval(written, {"adjoint": adjoint, "F": F} | leaves)
+        found.append(leaves["x"].cpu().numpy())
+    np.testing.assert_allclose(*found, 1e-12)
+
+
 def test_in_place_writes() -> None:
     x = adjoint.arange(12.0, device="cuda").reshape(3, 4)
     x += 1

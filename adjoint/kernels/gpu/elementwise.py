@@ -20,7 +20,7 @@ from .arrays import Array, adopt, new, operators, several, writers
 from .copies import contiguous
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
-__all__ = ["LOSSES", "ROWS", "direct", "kernel", "loss", "loss_run", "ones_like", "run"]
+__all__ = ["LOSSES", "ROWS", "direct", "into", "kernel", "loss", "loss_run", "ones_like", "run"]
 
 
 @dataclass
@@ -313,7 +313,6 @@ def _of_two(formula: Formula, before: Any) -> Any:
 def _of_several(row: Row, arguments: tuple[str, ...], arity: int, before: Any) -> Any:
     """Return a kernel of any number of arrays and parameters, by which another row may be chosen."""
     choose = _chooser(row, arguments, lambda row: row.value)
-    absent = [row.absent.get(n) for n in arguments]
 
     def kernel(*given: Any) -> Any:
         for v in given[:arity]:
@@ -322,11 +321,31 @@ def _of_several(row: Row, arguments: tuple[str, ...], arity: int, before: Any) -
         else:
             return before(*given)
         formula = choose(given)
-        values = [absent[i] if v is None else v for i, v in enumerate(given) if arguments[i] in formula.names]
-        found = formula(*values)
+        found = formula(*_named(formula, arguments, row, given))
         return before(*given) if found is None else found[0]
 
     return kernel
+
+
+def _named(formula: Formula, arguments: tuple[str, ...], row: Row, given: Any) -> list[Any]:
+    """Return what a formula asks for of a call's arguments, with a number where None means one."""
+    wanted = [(n, v) for n, v in zip(arguments, given, strict=True) if n in formula.names]
+    return [row.absent.get(n) if v is None else v for n, v in wanted]
+
+
+def into(name: str, arguments: tuple[str, ...], kernel: Any) -> Any:
+    """Return what writes a primitive's value into its first argument, by the formula where that can be."""
+    row = ROWS[name]
+    choose = _chooser(row, arguments, lambda row: row.value)
+
+    def into(x: Any, *rest: Any) -> None:
+        if type(x) is Array:
+            formula = choose((x, *rest))
+            if formula.into(x, *_named(formula, arguments, row, (x, *rest))):
+                return
+        x[...] = kernel(x, *rest)
+
+    return into
 
 
 def _chooser(row: Row, names: tuple[str, ...], *texts: Callable[[Row], str]) -> Callable[[Any], Formula]:
