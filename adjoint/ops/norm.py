@@ -304,10 +304,10 @@ def _back_on_gpu(
     gpu: Any, g: Any, x: Any, weight: Any, axes: Any, shape: Any, centered: bool, moments: Moments, needs: Any
 ) -> Any:
     by_rows, width, same, _ = _plan(x.shape, axes, shape)
-    if moments.var is not None:
-        k = norms.plane(x.shape, axes, shape)
+    k = norms.plane(x.shape, axes, shape)
+    if moments.var is not None and k:
         found = gpu.norms.planes_back(g, x, weight, moments.mean, moments.rstd, axes, k, needs)
-    elif by_rows and (same or (weight is None and not (needs[1] or needs[2]))):
+    elif moments.var is None and by_rows and (same or (weight is None and not (needs[1] or needs[2]))):
         found = gpu.norms.rows_back(g, x, weight, moments.mean, moments.rstd, width, needs)
     else:
         return None

@@ -149,3 +149,18 @@ def test_clipping(most: float, dtype: str) -> None:
     assert total.device.type == "cuda" and total.item() == pytest.approx(norm, rel=tolerance)
     after = np.concatenate([p.grad.double().cpu().numpy().ravel() for p in ps])
     np.testing.assert_allclose(after, before * min(1, most / norm), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (3, 4, 5), (3, 4, 40)], ids=str)
+def test_batch_norm(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    values = [rng.normal(size=s) for s in (shape, (4,), (4,), shape)]
+
+    def run(device: str) -> list[Any]:
+        *leaves, g = (adjoint.tensor(v, device=device) for v in values)
+        leaves = [leaf.requires_grad_() for leaf in leaves]
+        adjoint.nn.functional.batch_norm(leaves[0], None, None, *leaves[1:], training=True).backward(g)
+        return [leaf.grad.cpu().numpy() for leaf in leaves]
+
+    for here, there in zip(run("cpu"), run("cuda"), strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-12)
