@@ -624,8 +624,20 @@ def std_mean(
 # --- Exponentials -----------------------------------------------------------------------------------------
 
 
+def _rows_of(x: Any, axes: Any) -> Any:
+    """Return the last axes as rows of a matrix, if these are all of the axes and `x` is on a GPU; else None."""
+    if provider.gpu(x) is None or tuple(axes) != tuple(range(x.ndim - len(axes), x.ndim)) or not x.size:
+        return None
+    return x.reshape(-1, count_of(x.shape, axes))
+
+
 def _logsumexp(x: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
+    if type(x) is not ndarray and (rows := _rows_of(x, axes)) is not None:
+        found = provider.gpu(x).rows.logsumexp(rows)
+        if found is not None:
+            lead = x.shape[: x.ndim - len(axes)]
+            return found.reshape((*lead, *(1,) * len(axes)) if keepdims else lead)
     if is_half(d):
         return _logsumexp(x.astype(f32), axes, keepdims).astype(d)
     if count_of(x.shape, axes) == 0:
@@ -642,9 +654,17 @@ def _weights(x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     return np.exp(x - whole)
 
 
+def _logsumexp_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
+    if type(g) is not ndarray and (gpu := both_on_gpu(g, x)) is not None and g.dtype == x.dtype:
+        rows = _rows_of(x, axes) if x.dtype.kind != "c" else None
+        if rows is not None:
+            return gpu.rows.logsumexp_back(g, rows, out).reshape(x.shape)
+    return kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims)
+
+
 logsumexp_p: Primitive = parametric(
     _logsumexp,
-    x=lambda g, x, out, axes, keepdims: kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims),
+    x=_logsumexp_x,
     jvp=lambda tangents, inputs, out, params: sum_p(tangents[0] * _weights(inputs[0], out, *params), *params),
     batch=lambda x, axes, keepdims: logsumexp_p(x, shifted(axes), keepdims),
     holomorphic=True,

@@ -33,6 +33,7 @@ EXPRESSIONS = {
     "cummax": "x.cummax(1)[0]", "cummin": "x.cummin(0)[0]", "logcumsumexp": "x.logcumsumexp(1)",
     "softmax": "x.softmax(1) * y", "softmax of columns": "x.softmax(0) * y", "log_softmax": "x.log_softmax(1) * y",
     "log_softmax of columns": "x.log_softmax(0) * y", "logsumexp": "x.logsumexp(1)",
+    "logsumexp of all": "x.logsumexp((0, 1))", "logsumexp of columns": "x.logsumexp(0, keepdim=True)",
     "layer_norm": "F.layer_norm(x, (N,), w, b) * y", "layer_norm bare": "F.layer_norm(x, (N,)) * y",
     "rms_norm": "F.rms_norm(x, (N,), w) * y", "cross_entropy": "F.cross_entropy(x, labels)",
     "cross_entropy each": "F.cross_entropy(x, labels, reduction='none') * c",
@@ -106,7 +107,7 @@ SPECIAL = [[1.0, np.nan, 2.0], [np.inf, 1.0, -np.inf], [-np.inf] * 3, [0.0, -0.0
     ["x.softmax(1)", "x.log_softmax(1)", "x.softmax(0)", "x.sum(1)", "x.sum(0)", "x.max(1)[0]", "x.max(1)[1]",
      "x.min(0)[1]", "x.amax(0)", "x.amin()", "x.var(1)", "x.cumsum(1)", "x.cummax(1)[1]", "x.cummin(1)[0]",
      "x.argmax(1)", "x.prod(1)",
-     "x.sort(1)[1]", "x.sort(1, descending=True)[1]", "x.topk(2, 1)[1]", "x.logcumsumexp(1)",
+     "x.sort(1)[1]", "x.sort(1, descending=True)[1]", "x.topk(2, 1)[1]", "x.logcumsumexp(1)", "x.logsumexp(1)",
      "F.cross_entropy(x, T.zeros(5, dtype=T.int64, device=x.device), reduction='none')"],
 )  # fmt: skip
 def test_nan_and_infinity(text: str) -> None:

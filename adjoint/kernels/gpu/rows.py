@@ -13,7 +13,7 @@ import numpy as np
 
 from .launching import Kernels, aligned, dense, is_float, made
 
-__all__ = ["cross_entropy", "cross_entropy_back", "softmax", "softmax_back"]
+__all__ = ["cross_entropy", "cross_entropy_back", "logsumexp", "logsumexp_back", "softmax", "softmax_back"]
 
 _F32 = np.dtype(np.float32)
 
@@ -99,6 +99,35 @@ extern "C" __global__ void held(const T* x, O* y, i64 n) {
             to[i] = v;
         }
     }
+}
+// The logarithm of a row's sum of exponentials; infinities may meet here.
+__device__ __forceinline__ void meet(S& s, W x) {
+    if (x > s.top) { s.sum = s.sum * power(s.top - x) + 1; s.top = x; }
+    else if (x == s.top) s.sum += x == -INFINITE ? 0 : 1;
+    else if (!(x == -INFINITE)) s.sum += power(x - s.top);
+}
+extern "C" __global__ void level(const T* x, O* y, i64 n) {
+    i64 start = blockIdx.x * n;
+    const T* row = x + start;
+    S s{-INFINITE, 0};
+    walk<P>(start, n, [&](i64 i) {
+        Pack<T, P> v = *(const Pack<T, P>*)(row + i);
+        #pragma unroll
+        for (int j = 0; j < P; ++j) meet(s, (W)v.v[j]);
+    }, [&](i64 i) { meet(s, (W)row[i]); });
+    s = block_join(s);
+    if (threadIdx.x == 0) y[blockIdx.x] = (O)(s.top + log(s.sum));
+}
+extern "C" __global__ void level_back(const G* g, const T* x, const T* level, O* y, i64 n) {
+    i64 start = blockIdx.x * n;
+    W share = (W)g[blockIdx.x], top = (W)level[blockIdx.x];
+    walk<P>(start, n, [&](i64 i) {
+        Pack<T, P> v = *(const Pack<T, P>*)(x + start + i);
+        Pack<O, P> w;
+        #pragma unroll
+        for (int j = 0; j < P; ++j) w.v[j] = (O)(share * power((W)v.v[j] - top));
+        *(Pack<O, P>*)(y + start + i) = w;
+    }, [&](i64 i) { y[start + i] = (O)(share * power((W)x[start + i] - top)); });
 }
 extern "C" __global__ void walked(const T* x, O* y, i64 n) {
     i64 start = blockIdx.x * n;
@@ -259,6 +288,27 @@ def softmax_back(g: Any, y: Any, axis: int, log: bool, out: Any = None) -> Any:
     pack, held, threads = shape_of_blocks(n, pack_of(g, y, out), not aligned(g, y, out))
     name = "held_back" if held else "walked_back"
     _SOFTMAX.launch(name, (*types, pack, held or 1, int(log)), rows, threads, (g, y, out, n))
+    return out
+
+
+def logsumexp(x: Any, out: Any = None) -> Any:
+    """Return the logarithm of the sum of exponentials of each row of a matrix; None where CuPy must do it."""
+    if not is_float(x) or not x.size:
+        return None
+    x, out, char = dense(x), made(out, x.shape[:1], x.dtype), x.dtype.char
+    pack = pack_of(x) if aligned(x) else 1
+    key = (char, char, out.dtype.char, pack, 1, 0)
+    _SOFTMAX.launch("level", key, x.shape[0], _threads(x.shape[1], pack), (x, out, x.shape[1]))
+    return out
+
+
+def logsumexp_back(g: Any, x: Any, level: Any, out: Any = None) -> Any:
+    """Return the gradient of a matrix, given what `logsumexp` found and the gradient of that."""
+    x, out = dense(x), made(out, x.shape, x.dtype)
+    pack = pack_of(x, out) if aligned(x, out) else 1
+    key = (x.dtype.char, g.dtype.char, out.dtype.char, pack, 1, 0)
+    args = (dense(g), x, dense(level), out, x.shape[1])
+    _SOFTMAX.launch("level_back", key, x.shape[0], _threads(x.shape[1], pack), args)
     return out
 
 
