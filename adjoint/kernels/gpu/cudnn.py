@@ -21,6 +21,9 @@ _MOST = 1 << 30  # bytes of workspace that a way to compute may ask for
 _ASKED = 8  # ways that cuDNN is asked for
 # By dtype: cuDNN's number of it, and of what is computed in.
 _TYPES = {"float32": (0, 0), "float64": (1, 1), "float16": (2, 0), "bfloat16": (9, 0)}
+_RUN = (
+    *(ctypes.c_void_p,) * 7, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_void_p,) * 3
+)  # fmt: skip
 _MATH, _MATH_WITH_TENSOR_CORES, _MATH_IN_FULL = 0, 1, 3
 
 
@@ -144,8 +147,10 @@ class Plan:
         half = given.dtype in ("float16", "bfloat16")
         math = _MATH_WITH_TENSOR_CORES if half else _MATH if tf32 else _MATH_IN_FULL
         _call("cudnnSetConvolutionMathType", made, math)
-        self.scalar = ctypes.c_double if given.dtype == "float64" else ctypes.c_float
-        self.ways: dict[str, list[tuple[int, int]]] = {}
+        scalar: Any = ctypes.c_double if given.dtype == "float64" else ctypes.c_float
+        self.factors = scalar(1), scalar(0)
+        self.one, self.zero = (ctypes.byref(f) for f in self.factors)
+        self.calls: dict[str, Any] = {}  # by what is wanted: the function, its descriptions, and ways to compute it
 
     @staticmethod
     def _described(name: str, shape: Ints, number: int) -> Any:
@@ -171,22 +176,21 @@ class Plan:
     def run(self, wanted: str, first: Any, second: Any, out: Any) -> bool:
         """Compute the array that is `wanted` from the two others; return whether cuDNN could."""
         handle = _handle(out.data.device_id)
-        ways = self.ways.get(wanted)
-        if ways is None:
-            ways = self.ways[wanted] = self._asked(handle, wanted)
-        left, right = self.operands[wanted]
-        one, zero = self.scalar(1), self.scalar(0)
-        function = getattr(_found(), self.names[wanted][0])
-        pointer = ctypes.c_void_p
+        call = self.calls.get(wanted)
+        if call is None:
+            left, right = (self.described[name] for name in self.operands[wanted])
+            function = getattr(_found(), self.names[wanted][0])
+            function.argtypes = _RUN
+            call = self.calls[wanted] = (function, left, right, self.described[wanted], self._asked(handle, wanted))
+        function, left, right, result, ways = call
+        x, y, z = first.data.ptr, second.data.ptr, out.data.ptr
         while ways:
             algo, size = ways[0]
             memory = cupy.cuda.alloc(size) if size else None
-            status = function(
-                handle, ctypes.byref(one), self.described[left], pointer(first.data.ptr), self.described[right],
-                pointer(second.data.ptr), self.convolution, algo, pointer(memory.ptr if memory else 0),
-                ctypes.c_size_t(size), ctypes.byref(zero), self.described[wanted], pointer(out.data.ptr),
-            )  # fmt: skip
-            if not status:
+            place = 0 if memory is None else memory.ptr
+            if not function(
+                handle, self.one, left, x, right, y, self.convolution, algo, place, size, self.zero, result, z
+            ):  # fmt: skip
                 return True
             ways.pop(0)
         return False
