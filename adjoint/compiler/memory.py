@@ -13,6 +13,7 @@ from ..core import device
 from ..core.tensor import owner_of
 from ..kernels.memory import place_of
 from .graph import Step, Value
+_RECYCLED = 1 << 14  # bytes
 
 
 class Layout(NamedTuple):
@@ -60,8 +61,9 @@ class Memory:
 
     def __init__(self, array: Any, value: Value, origin: Value | None) -> None:
         self.first, self.home = weakref.ref(array), layout_of(array)
-        # Arrays of a GPU do not die when they are let go: they are handed out again.
-        self.held = array if origin is not None or not isinstance(array, np.ndarray) else None
+        # Small arrays of a GPU do not die when they are let go: they are handed out again (`kernels/gpu/arrays.py`).
+        recycled = not isinstance(array, np.ndarray) and array.nbytes <= _RECYCLED
+        self.held = array if origin is not None or recycled else None
         self.current, self.origin = value, origin
         self.constant = value.kind == "constant"
         self.version, self.written = 0, False

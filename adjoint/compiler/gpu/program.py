@@ -19,8 +19,9 @@ from .host import SEED, Host, host_lines
 from .kernels import DRAW, Kernel
 from .memory import Lives
 from .replaying import Player
-from .steps import Ask, Call, Copy, Fill, Join, Launch, Multiply, Place, Sources, Take
+from .steps import Ask, Attend, Call, Copy, Fill, Join, Launch, Multiply, Place, Sources, Take
 
+_BIASED = 1 << 20  # bytes of a product from which on it adds a bias itself
 _TABLE = 1 << 10  # rows from which on there are some more
 _PADDED = 64  # columns from which on rows that are no multiple of 16 bytes get some more
 _VIEWING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered", "alias"))
@@ -201,6 +202,8 @@ class DeviceProgram:
 
     def _write(self) -> None:
         self.late_host: set[Value] = set()  # what the host computes from what the device has computed
+        self.products: dict[Value, Multiply] = {}
+        self.joined: set[int] = set()  # lines whose work is done where their operands are made
         self.tables: set[Value] = set()  # matrices with some more rows, of zeros
         self.ended: set[Value] = set()  # matrices whose rows end with zeros
         self.called: set[Value] = set()  # what libraries return, wherever they like
@@ -273,7 +276,52 @@ class DeviceProgram:
             stack += looks.get(v, ())
         return True
 
+    def _adds_bias(self, region: Region) -> bool:
+        """Let a product add a bias where a region does nothing else; return whether it does."""
+        *before, line = region.lines
+        x = next((o for o in line.inputs if self._product_of(o) is not None), None)
+        out, others = line.outputs[0], [o for o in line.inputs if o is not x]
+        if line.op.name != "add" or x is None or len(others) != 1 or region.outputs != [out] or out in self.direct:
+            return False
+        bias = others[0]
+        if before:
+            if len(before) > 1 or before[0].outputs[0] is not bias or before[0].op.name != "cast":
+                return False
+            bias = before[0].operands[0]
+        step: Any = self._product_of(x)
+        columns = step.out.shape[-1]
+        if len(step.out.shape) != 2 or bias.shape != (columns,) or x.dtype != out.dtype or x.nbytes < _BIASED:
+            return False
+        if step.y.strides != (out.dtype.itemsize, step.x.shape[1] * out.dtype.itemsize) or columns % 8:
+            return False
+        if before:
+            small = self.graph.value(Form(bias.shape, out.dtype, out.device))
+            rounded = Region(small.shape, 0, out.device)
+            rounded.add(Line(before[0].op, (bias,), before[0].params, (small,)))
+            rounded.outputs = [small]
+            at = self.steps.index(step)
+            later, self.steps[at:] = self.steps[at:], []
+            self._write_region(rounded)
+            self.steps += later
+            bias = small
+        place = self._buffer(out)
+        step.bias = self.place(bias)
+        step.out = Place(out, place.root, place.offset, step.out.shape, _row_major(step.out.shape, out.dtype.itemsize))
+        return True
+
+    def _product_of(self, v: Value) -> Any:
+        """Return the product that nobody but the reader of a value, perhaps in another shape, has a use for."""
+        seen: list[Value] = [v]
+        while seen[-1] in self.fusion.views and self.fusion.views[seen[-1]].op.name in _VIEWING:
+            seen.append(self.fusion.views[seen[-1]].operands[0])
+        step = self.products.get(seen[-1])
+        alone = all(len(self.fusion.readers.get(x, ())) == (x is v) for x in seen) and not self.results & set(seen)
+        looks = [line for line in self.fusion.views.values() if line.operands[0] in seen]
+        return step if step is not None and alone and len(looks) == len(seen) - 1 else None
+
     def _write_region(self, region: Region) -> None:
+        if len(region.lines) < 3 and self._adds_bias(region):
+            return
         for v in region.inputs():
             self.place(v)
         for v in region.outputs:
@@ -302,6 +350,8 @@ class DeviceProgram:
         if line.op is GUARD:
             self.steps.append(Ask(_Guard(line), self._anywhere(line.operands[0])))
             return
+        if id(line) in self.joined or (line.op.name == "flash_back" and self._joins_heads(line)):
+            return
         name, out = line.op.name, line.outputs[0]
         if self._is_sent(line):
             sent = self.place(line.operands[0])
@@ -311,6 +361,7 @@ class DeviceProgram:
             if name in ("mm", "bmm") and _multiplies(line):
                 x, y = (self.place(o) for o in line.operands)
                 self.steps.append(Multiply(*self._even(x, y, self._buffer(out))))
+                self.products[out] = self.steps[-1]
                 return
             if name == "assemble" and self._assembles(line):
                 return
@@ -360,6 +411,44 @@ class DeviceProgram:
                 piece = Place(v, piece.root, piece.offset, there.shape, self._sample(v).reshape(there.shape).strides)
             self._copy(piece, target, self.graph.value(Form(there.shape, v.dtype, v.device)))
         return True
+
+    def _joins_heads(self, line: Line) -> bool:
+        """Let the gradients of attention be written where they are joined: side by side, for one product."""
+        found = [self._piece_of(v) for v in line.outputs]
+        if None in found or len({id(joint) for joint, _ in found}) > 1:  # type: ignore[misc]
+            return False
+        joint: Line = found[0][0]  # type: ignore[index]
+        if len(joint.operands) != len(found) or sum(o.size for o in joint.operands) != joint.outputs[0].size:
+            return False
+        operands = [self.place(o) if isinstance(o, Value) else o for o in line.operands]
+        place = self._buffer(joint.outputs[0])
+        sample, outputs = self._sample(joint.outputs[0]), []
+        for v, (_, index) in zip(line.outputs, found, strict=True):  # type: ignore[misc]
+            batch, heads, length, width = v.shape
+            there = sample[index].reshape(batch, length, heads, width).swapaxes(1, 2)
+            outputs.append(Place(v, place.root, place.offset + _address(there) - _address(sample), v.shape, there.strides))
+        self.steps.append(Attend(line, operands, outputs, None))
+        self.joined.add(id(joint))
+        return True
+
+    def _piece_of(self, v: Value) -> tuple[Line, Any] | None:
+        """Return the line that joins heads, as (batch, length, heads * width), and where; None if that is not all."""
+        turned = [o for o, m in self.fusion.views.items() if m.operands[0] is v]
+        if len(turned) != 1 or len(v.shape) != 4 or v in self.results or v in self.fusion.readers:
+            return None
+        line = self.fusion.views[turned[0]]
+        flat = [o for o, m in self.fusion.views.items() if m.operands[0] is turned[0]]
+        batch, heads, length, width = v.shape
+        if line.op.name != "transpose" or sorted(line.params) != [1, 2] or len(flat) != 1 or turned[0] in self.fusion.readers:
+            return None
+        readers = list(self.fusion.readers.get(flat[0], {}).values())
+        if flat[0].shape != (batch, length, heads * width) or len(readers) != 1 or flat[0] in self.results:
+            return None
+        joint = readers[0]
+        if not isinstance(joint, Line) or joint.op.name != "assemble" or joint.outputs[0].dtype != v.dtype:
+            return None
+        index = joint.params[1][joint.operands.index(flat[0])]
+        return joint, index
 
     def _looks_up(self, line: Line) -> bool:
         """Write the kernel of a table that is looked up by numbers, or of its gradient."""

@@ -128,18 +128,24 @@ class Multiply:
 
     def __init__(self, x: Place, y: Place, out: Place) -> None:
         self.x, self.y, self.out = x, y, out
+        self.bias: Place | None = None
         self.bytes = sum(p.value.nbytes for p in (x, y, out))
 
     def touched(self) -> list[Place]:
         """Return what must be there."""
-        return [self.x, self.y, self.out]
+        return [self.x, self.y, self.out, *([] if self.bias is None else [self.bias])]
 
     def run(self, env: Any) -> None:
         """Multiply."""
-        env.multiply(env.array(self.x), env.array(self.y), env.array(self.out))
+        x, y, out = env.array(self.x), env.array(self.y), env.array(self.out)
+        if self.bias is None:
+            env.multiply(x, y, out)
+        else:
+            env.linear(x, y.T, env.array(self.bias), out)
 
     def __str__(self) -> str:
-        return f"multiply({self.x}, {self.y}, out={self.out})  # {self.x.shape} @ {self.y.shape}"
+        more = "" if self.bias is None else f" + {self.bias}"
+        return f"multiply({self.x}, {self.y}, out={self.out}){more}  # {self.x.shape} @ {self.y.shape}"
 
 
 class Fill:
@@ -212,6 +218,17 @@ class Call:
         return f"{made} = {self.line.op.name}({', '.join(map(str, self.operands))})"
 
 
+class Attend(Call):
+    """The gradients of attention, written where they are wanted."""
+
+    def run(self, env: Any) -> None:
+        """Launch it."""
+        from ...kernels.gpu.attention import attend_back
+
+        given = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
+        attend_back(*given, into=tuple(map(env.array, self.outputs)))
+
+
 class Take:
     """The way to the device of a value that the host has computed meanwhile."""
 
@@ -258,9 +275,10 @@ class Env:
     def __init__(self, program: Any, arena: int, mail: int, roots: dict[Value, Any]) -> None:
         import cupy
 
+        from ...kernels.gpu.epilogues import linear_into
         from ...kernels.gpu.products import multiply
 
-        self.cupy, self.multiply = cupy, multiply
+        self.cupy, self.multiply, self.linear = cupy, multiply, linear_into
         self.functions, self.offsets = program.sources.functions, program.lives.offsets
         self.arena, self.mail, self.roots = arena, mail, roots
         self.hosted: dict[Value, Any] = {}

@@ -175,6 +175,17 @@ def _with_bias(x: Any, weight: Any, bias: Any) -> Any:
     return out if _run(x, _BIAS, numbers, weight, x, out, bias) else None
 
 
+def linear_into(x: Any, weight: Any, bias: Any, out: Any) -> None:
+    """Write ``x @ weight.T + bias`` into `out`, all of them matrices but the bias, without memory of its own."""
+    (n, k), item = weight.shape, x.dtype.itemsize
+    plan = products.plan_for(x.shape, x.strides, (k, n), (item, k * item), item)
+    if plan.is_single and out._c_contiguous and weight._c_contiguous and _is_ready(x, weight, out, bias):
+        if _run(x, _BIAS, (n, plan.m, k, plan.ty, plan.ly, plan.tx, plan.lx), weight, x, out, bias):
+            return
+    products.multiply(x, weight.T, out)
+    out += bias
+
+
 def weigh_and_sum(g: Any, x: Any) -> Any:
     """Return `products.weigh` of two arrays, and the sum of the rows of the first; None if cuBLAS cannot."""
     if not (g._c_contiguous and x._c_contiguous and g.dtype == x.dtype and g.size and x.size):
