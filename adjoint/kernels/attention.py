@@ -21,6 +21,7 @@ _BLOCK = 1 << 17  # weights of a block, which stay in a core's cache
 _SPLIT = 1 << 14  # weights under which a block is not cut for a second thread
 _WIDE = 256  # the width of heads from which on exponentials are kept, if there are not too many
 _KEPT = 1 << 25
+_SHORT = 96  # queries and keys up to which BLAS takes longer for a transpose than laying it out anew and multiplying do
 
 
 class Notes:
@@ -68,12 +69,20 @@ class _Heads:
         batch, heads, length, width = self.q.shape
         return not self.causal and width >= _WIDE and batch * heads * length * self.source <= _KEPT
 
-    def scores(self, q: Any, at: Any, i: int, seen: int, out: Any = None) -> Any:
-        """Return products of scaled queries, from the i-th on, and the keys that they see."""
-        scores = np.matmul(q, self.k[at][:, :, :seen].swapaxes(2, 3), out=out)
+    def along(self, x: Any, rows: Any, out: Any = None) -> Any:
+        """Return the products of each row of `x` with each of `rows`."""
+        turned = rows.swapaxes(2, 3)
+        if max(x.shape[2], rows.shape[2]) <= _SHORT:
+            turned = np.ascontiguousarray(turned)
+        return np.matmul(x, turned, out=out)
+
+    def scores(self, q: Any, at: Any, i: int, seen: int, factor: Any, out: Any = None) -> Any:
+        """Return products of queries, from the i-th on, and the keys that they see, scaled if there is a factor."""
+        scores = self.along(q, self.k[at][:, :, :seen], out)
+        if factor is not None:
+            scores *= factor
         if self.causal and seen > i:
-            hidden = np.arange(i, seen) > np.arange(i, i + q.shape[2])[:, None]
-            np.copyto(scores[..., i:], -np.inf, where=hidden)
+            np.copyto(scores[..., i:], -np.inf, where=_hidden(i, seen, q.shape[2]))
         return scores
 
     def run(self, work: Callable[[Any], None]) -> None:
@@ -91,6 +100,12 @@ class _Heads:
             part(0, len(groups))
 
 
+@functools.lru_cache(32)
+def _hidden(i: int, seen: int, count: int) -> Any:
+    """Return which of the keys from the i-th on come after each of so many queries, of which the first is the i-th."""
+    return np.arange(i, seen) > np.arange(i, i + count)[:, None]
+
+
 def _beside(x: Any) -> Any:
     """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
     return np.empty_like(x) if x.ndim == 4 else np.empty(x.shape, x.dtype)
@@ -99,6 +114,11 @@ def _beside(x: Any) -> Any:
 def _rows(x: Any) -> Any:
     """Return a block of an array in one piece as rows."""
     return x.reshape(-1, x.shape[-1])
+
+
+def _scaled(q: Any, seen: int, factor: Any) -> tuple[Any, Any]:
+    """Return queries, and by what their products with keys are to be multiplied: whichever are fewer are scaled."""
+    return (q * factor, None) if q.shape[-1] < seen else (q, factor)
 
 
 def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
@@ -113,7 +133,8 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> 
     def work(at: Any) -> None:
         for i, j, seen in blocks:
             place = (*at, slice(i, j))
-            scores = heads.scores(heads.q[place] * factor, at, i, seen, None if kept is None else kept[place])
+            queries, rest = _scaled(heads.q[place], seen, factor)
+            scores = heads.scores(queries, at, i, seen, rest, None if kept is None else kept[place])
             sums = np.empty(scores.shape[:3], q.dtype)
             if loops is not None:
                 loops.exp_rows(_rows(scores), (top := np.empty_like(sums)).reshape(-1), sums.reshape(-1))
@@ -122,8 +143,12 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> 
                 scores -= top[..., None]
                 np.exp(scores, out=scores)
                 np.vecdot(scores, np.ones(seen, q.dtype), out=sums)
-            means = scores @ heads.v[at][:, :, :seen]
-            np.divide(means, sums[..., None], out=out[place])
+            values = heads.v[at][:, :, :seen]
+            if kept is None and seen < values.shape[-1]:  # fewer weights than results
+                scores /= sums[..., None]
+                np.matmul(scores, values, out=out[place])
+            else:
+                np.divide(scores @ values, sums[..., None], out=out[place])
             notes.sums[place] = sums
             np.add(np.log(sums), top, out=notes.logs[place])
 
@@ -149,11 +174,11 @@ def attend_back(
     def work(at: Any) -> None:
         for i, j, seen in blocks:
             place, visible = (*at, slice(i, j)), (*at, slice(0, seen))
-            queries, part = heads.q[place] * factor, gs[place]
+            (queries, rest), part = _scaled(heads.q[place], seen, factor), gs[place]
             if kept is not None:  # what they lack to be weights, the gradient gets
                 part = part / notes.sums[place][..., None]
-            weights = heads.scores(queries, at, i, seen) if kept is None else kept[place]
-            slopes = part @ heads.v[visible].swapaxes(2, 3)
+            weights = heads.scores(queries, at, i, seen, rest) if kept is None else kept[place]
+            slopes = heads.along(part, heads.v[visible])
             along = np.vecdot(part, outs[place])
             if loops is not None and kept is None:
                 logs = notes.logs[place].reshape(-1)
@@ -164,20 +189,19 @@ def attend_back(
                     np.exp(weights, out=weights)
                 slopes -= along[..., None]
                 slopes *= weights
-            _add(gv[visible], weights.swapaxes(2, 3) @ part, whole)
-            _add(gk[visible], slopes.swapaxes(2, 3) @ queries, whole)
-            np.multiply(slopes @ heads.k[visible], factor, out=gq[place])
+            if rest is not None:
+                slopes *= rest
+            np.matmul(slopes, heads.k[visible], out=gq[place])
+            if rest is None:
+                gq[place] *= factor
+            for weight, value, total in ((weights, part, gv), (slopes, queries, gk)):
+                if whole:
+                    np.matmul(weight.swapaxes(2, 3), value, out=total[visible])
+                else:
+                    total[visible] += weight.swapaxes(2, 3) @ value
 
     heads.run(work)
     return results
-
-
-def _add(total: Any, term: Any, whole: bool) -> None:
-    """Add a block's share, or write it where it is the only one."""
-    if whole:
-        total[...] = term
-    else:
-        total += term
 
 
 # --- On either side, with the logarithms in plain sight -----------------------------------------------
