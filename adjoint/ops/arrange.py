@@ -18,7 +18,7 @@ from ..core.nodes import wrap
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import selection
-from .arguments import dim_in, dims_in, either, shape_from
+from .arguments import beside, dim_in, dims_in, either, shape_from
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
@@ -102,7 +102,7 @@ def repeat_interleave(
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         if (counts < 0).any():
             raise RuntimeError("repeats can not be negative")
-        return wrap(np.repeat(np.arange(len(counts)), counts))
+        return beside(np.repeat(np.arange(len(counts)), counts), input)
     if dim is None:
         input, dim = reshape(input, -1), 0
     axis = dim_in(dim, input.array.ndim)
@@ -129,7 +129,7 @@ def repeat_interleave(
             (*shape[: axis + 1], n, *shape[axis + 1 :]),
         )
         return reshape(spread.clone(), (*shape[:axis], length * n, *shape[axis + 1 :]))
-    index = wrap(np.repeat(np.arange(length), counts))
+    index = beside(np.repeat(np.arange(length), counts), input)
     from .gather import index_select
 
     return index_select(input, axis, index)

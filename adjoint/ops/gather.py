@@ -20,6 +20,7 @@ from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
 from ..kernels import provider
+from ..kernels.gpu.host import through_host
 from .arguments import dim_in, either, missing, require_tensor
 from .create import apart, into
 from .index import add_rows, beside, index_p, place_p, slice_p, taken, unindex_p
@@ -486,7 +487,7 @@ def _scatter_reduce(x: Any, y: Any, i: Any, axis: Any, reduce: Any, include_self
         else:
             flat[at] = _worst(x.dtype, reduce)
     if reduce == "prod":
-        xp.multiply.at(flat, at, values)
+        flat = _multiplied_at(flat, at, values)
     elif reduce == "amax":
         xp.maximum.at(flat, at, values)
     elif reduce == "amin":
@@ -499,6 +500,12 @@ def _scatter_reduce(x: Any, y: Any, i: Any, axis: Any, reduce: Any, include_self
         xp.maximum(count, 1, out=count)
         flat[...] = flat / count if x.dtype.kind not in "iu" else flat // count
     return flat.reshape(x.shape)
+
+
+@through_host("scatter_reduce (prod)")
+def _multiplied_at(flat: Any, at: Any, values: Any) -> Any:
+    np.multiply.at(flat, at, values)
+    return flat
 
 
 def _worst(dtype: Any, reduce: str) -> Any:

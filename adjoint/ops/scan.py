@@ -17,6 +17,7 @@ from ..core.observation import note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels import provider, reductions
+from ..kernels.gpu.host import through_host
 from .arguments import dim_in, either, require_tensor
 from .arrange import flip_p
 from .create import finish, into
@@ -688,9 +689,14 @@ def hash_tensor(
     note_read("hash_tensor", input)
     if mode != 0:
         raise RuntimeError(f"hash_tensor: Unknown mode: {mode}; only 0, exclusive or, is there")
-    a = np.asarray(input.array)
-    wide: Any = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
+    a = input.array
     dims = [dim] if isinstance(dim, int) else list(dim)
     axes = tuple(dim_in(d, a.ndim) for d in dims) if dims and a.ndim else tuple(_range(a.ndim))
+    return into(out, finish(_hashed(a, axes, keepdim)))
+
+
+@through_host("hash_tensor")
+def _hashed(a: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    wide: Any = a.astype(np.float64 if of(a.dtype).category == 2 else np.int64).view(np.uint64)
     combine: Any = np.bitwise_xor.reduce
-    return into(out, finish(np.asarray(combine(wide, axis=axes, keepdims=keepdim), np.uint64)))
+    return np.asarray(combine(wide, axis=axes, keepdims=keepdim), np.uint64)

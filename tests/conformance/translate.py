@@ -63,7 +63,7 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
         return out
     if isinstance(value, torch.dtype):
         return getattr(adjoint, str(value).rpartition(".")[2], None) or _lack(str(value))
-    if isinstance(value, torch.device):
+    if isinstance(value, torch.device) or (isinstance(value, str) and value == "cpu"):
         return adjoint.device(place)
     if isinstance(value, torch.Size):
         return adjoint.Size(value)

@@ -431,7 +431,9 @@ def project(x: Any, weight: Any) -> Any:
 
 def weigh(g: Any, x: Any) -> Any:
     """Return the sum over all leading axes of the outer products of the last: ``g.T @ x`` of matrices."""
-    if not (g._c_contiguous and x._c_contiguous and _fits(g, x) and x.size and g.size):
+    if not (x.size and g.size):
+        return cupy.zeros((g.shape[-1], x.shape[-1]), g.dtype)
+    if not (g._c_contiguous and x._c_contiguous and _fits(g, x)):
         return matmul(g.reshape(-1, g.shape[-1]).swapaxes(0, 1), x.reshape(-1, x.shape[-1]))
     outs, ins, item = g.shape[-1], x.shape[-1], x.dtype.itemsize
     rows = x.size // ins

@@ -478,6 +478,7 @@ for _name, _parameters in {
 
 # --- Ufuncs -----------------------------------------------------------------------------------------
 
+_ADDED = {"int32", "int64", "float16", "float32", "float64", "uint32", "uint64"}  # where atomics are at work
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 
 
@@ -584,6 +585,8 @@ class ufunc:
     def at(self, a: Any, indices: Any, b: Any = None) -> None:
         if self._scatter is None:
             raise NotImplementedError(f"`{self.name}.at` is not supported yet")
+        if a.dtype.name not in (_ADDED if self.__name__ in ("add", "subtract") else _ADDED - {"float16"}):
+            raise TypeError(f"cupy.{self.__name__}.at only supports {', '.join(sorted(_ADDED))} as data type")
         runtime.write([a], lambda: getattr(np, self.__name__).at(a._a, host(indices), host(b)))
 
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
