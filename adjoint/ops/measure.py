@@ -11,6 +11,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
+from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, either, missing, require_tensor
 from .create import finish, into
@@ -485,7 +486,7 @@ def _observation_weights(x: Tensor, fweights: Any, aweights: Any, count: int) ->
                 f"cov(): expected {name} to have the same numel as there are observations in the input "
                 f"but got {w.array.size} != {count}"
             )
-        if isinstance(w.array, np.ndarray) and count and float(w.array.min()) < 0:
+        if not isinstance(w.array, Payload) and count and float(w.array.min()) < 0:
             raise RuntimeError(f"cov(): {name} cannot be negative")
     if fweights is None and aweights is None:
         return None

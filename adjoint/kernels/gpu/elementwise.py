@@ -574,6 +574,17 @@ _OPERATORS = {
 }  # fmt: skip
 
 
+def _deferring(usual: Any) -> Any:
+    """Return an operator of CuPy's that leaves tensors and payloads to their own operators, as NumPy's do."""
+
+    def method(x: Any, y: Any) -> Any:
+        if hasattr(y, "__array_ufunc__") and not isinstance(y, cupy.ndarray | np.ndarray | np.generic):
+            return NotImplemented
+        return usual(x, y)
+
+    return method
+
+
 def _install() -> None:
     """Put formulas behind the operators and ufuncs of arrays."""
     for ufunc, name in _UFUNCS.items():
@@ -581,9 +592,12 @@ def _install() -> None:
         operators[ufunc] = kernel(name, names, ufunc.nin, _declined)
         writers[ufunc] = Formula(" ".join(names), ROWS[name].value, result=ROWS[name].result).into
     operators[np.square], writers[np.square] = _of_one(Formula("x", "x * x"), _declined), Formula("x", "x * x").into
+    for method in ("floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
+        setattr(Array, f"__{method}__", _deferring(getattr(cupy.ndarray, f"__{method}__")))
     for method, name in _OPERATORS.items():
-        usual = getattr(cupy.ndarray, f"__{method}__")
         arity = 1 if method in ("neg", "abs") else 2
+        usual = getattr(cupy.ndarray, f"__{method}__")
+        usual = usual if arity == 1 else _deferring(usual)
         setattr(Array, f"__{method}__", kernel(name, ("x", "y")[:arity], arity, usual))
         reflected = getattr(cupy.ndarray, f"__r{method}__", None)
         if reflected is not None:
