@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import cupy
@@ -17,6 +18,8 @@ _NAMES = {
     **FLOATS, "i": "int", "l": "i64", "u1": "unsigned char", "u2": "unsigned short", "u4": "unsigned int",
     "u8": "unsigned long long", "u16": "Pack<unsigned long long, 2>",
 }  # fmt: skip
+
+_KERNEL = re.compile(r'^extern "C" __global__ void (\w+)\(.*?^\}\n', re.DOTALL | re.MULTILINE)
 
 
 class Kernels:
@@ -37,16 +40,17 @@ class Kernels:
             found = self._found[name, place, key] = self._built(name, key)
         found(blocks * threads, args, 0, threads)
 
-    def source(self, key: tuple[Any, ...]) -> str:
-        """Return the C of all kernels for a choice of types."""
+    def source(self, key: tuple[Any, ...], name: str = "") -> str:
+        """Return the C for a choice of types: of one kernel, which is compiled sooner than all, or of all."""
         lines = [
             f"#define {name} {value}\n" if type(value) is int else f"typedef {_NAMES[value]} {name};\n"
             for name, value in zip(self.open_names, key, strict=True)
         ]
-        return HEAD + "".join(lines) + self.text
+        text = _KERNEL.sub(lambda found: found[0] if found[1] == name else "", self.text) if name else self.text
+        return HEAD + "".join(lines) + text
 
     def _built(self, name: str, key: tuple[Any, ...]) -> Any:
-        module = cupy.RawModule(code=self.source(key), options=("--std=c++17",))
+        module = cupy.RawModule(code=self.source(key, name), options=("--std=c++17",))
         return module.get_function(name).kernel.linear_launch
 
 
