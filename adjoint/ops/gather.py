@@ -898,7 +898,8 @@ def index_fill_(
 def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Tensor) -> tuple[int, Tensor]:
     require_tensor(source, "source", "index_reduce")
     axis = dim_in(dim, input.array.ndim)
-    vector = reshape(index, (1,) * axis + (-1,) + (1,) * (input.array.ndim - axis - 1))
+    rank = input.array.ndim
+    vector = reshape(index, (1,) * axis + (-1,) + (1,) * (rank - axis - 1) if rank else ())
     return axis, expand_p(vector, source.array.shape)
 
 

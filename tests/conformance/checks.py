@@ -164,7 +164,7 @@ class Case:
         return swap(self.sample.output_process_fn_grad)(out) if process else out
 
     def is_random(self) -> bool:
-        """Return whether torch's own values change with the seed; a GPU's draws are not the host's, whatever the seed."""
+        """Return whether torch's own values change with the seed, or with the device: a GPU draws other numbers."""
         names = getattr(getattr(self.op.op, "__code__", None), "co_names", ())
         if translate.place != "cpu" and "wrapper_set_seed" in names:
             return True

@@ -57,7 +57,11 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, torch.Tensor):
         global placed
         placed = True
-        out = adjoint.from_numpy(to_numpy(value)).to(place)
+        array = to_numpy(value)
+        out = adjoint.from_numpy(array).to(place)
+        if place != "cpu" and out.numel() and tuple(out.stride()) != tuple(value.stride()):
+            # The way there does not keep strides that leave gaps.
+            out = adjoint.from_numpy(array.base).to(place).as_strided(out.shape, value.stride())
         if value.requires_grad:
             out.requires_grad_()
         return out
