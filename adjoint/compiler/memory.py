@@ -13,6 +13,7 @@ from ..core import device
 from ..core.tensor import owner_of
 from ..kernels.memory import place_of
 from .graph import Step, Value
+
 _RECYCLED = 1 << 14  # bytes
 
 

@@ -36,8 +36,10 @@ def kind_of(line: Line) -> str:
 
 
 def _counts_first(lines: list[Line]) -> list[Line]:
-    """Return lines with those first that reduce to one number what does not wait for a library: whoever needs the
-    number, as the gradient of a mean needs the count, may then be part of an earlier kernel."""
+    """Return lines with those first that make one number and do not wait for a library.
+
+    Whoever needs the number, as the gradient of a mean needs the count, may then be part of an earlier kernel.
+    """
     waits: set[Value] = set()  # for a library's call
     for line in lines:
         simple = line.is_call and (is_view(line) or is_elementwise(line) or is_reduction(line))
@@ -130,7 +132,8 @@ class DeviceFusion(Fusion):
         for region in reversed(self._near(lines, shape)):
             single = math.prod(shape) == 1
             common = any(v in region.touched and (v.size > 1 or single) for m in lines for v in m.inputs)
-            if common and len(region.lines) + len(lines) <= _MOST and all(self._fits(region, m, _space(m)) for m in lines):
+            few = len(region.lines) + len(lines) <= _MOST
+            if common and few and all(self._fits(region, m, _space(m)) for m in lines):
                 self._enter(region, lines)
                 return True
         return False

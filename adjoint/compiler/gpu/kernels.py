@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ...kernels.gpu.source import TYPES
 from ..expressions import HALVES, IS_CLASS, REDUCTIONS, TRUTH, computing_dtype, expression, is_reduction, name_of
 from ..fusion import Phases, Region
@@ -69,6 +71,7 @@ class Kernel:
         self.last = self.groups[self.inner[-1]][-1] if self.inner else -1
         self.width = self._pack_width()
         self.index_type = self._index_type()
+        self.held = 0  # packs of a row that a thread keeps in registers
         self.lines: list[str] = []
         if region.split is None:
             self._write_flat()
@@ -211,15 +214,15 @@ class Kernel:
             self._say(f"const {kind} e0 = {first};", "if (e0 >= n) return;")
         self._decode("e0", list(range(len(self.groups))))
         self.scope = _Scope(self, 0)
-        self._load_packs("")
+        self._load_packs()
         self._say(f"#pragma unroll\nfor (int j = 0; j < {v}; ++j) {{")
-        self.scope.load_elements("j", lambda a: f"p{a.name}.v[j]")
+        self.scope.load_elements(lambda a: f"p{a.name}.v[j]")
         self._stores(0, lambda a: f"p{a.name}.v[j]")
         for i, m in enumerate(reductions):
             element = self.scope.operand(m.operands[0], m.operands[0].dtype)
             self._say(f"a{i} = join_{name_of(m)}(a{i}, {element});")
         self._say("}")
-        self._store_packs("")
+        self._store_packs()
         if reductions:
             self._say("}")
             for i, m in enumerate(reductions):
@@ -233,14 +236,15 @@ class Kernel:
         found = {self.access[v].name: self.access[v] for v in self.reads if not _is_seed(v, self.region)}
         return list(found.values())
 
-    def _load_packs(self, condition: str) -> None:
+    def _load_packs(self) -> None:
         """Write loads of what varies along the last axis, and make room for what is written there."""
         read = {a.name for a in self._read_names()}
         if self.width == 1:
             return
         for a in self._read_names():
             if self._varies(a):
-                self._say(f"{self._pack(a.value)} p{a.name} = *({self._constant(a)}{self._pack(a.value)}*)&{self._place(a)};")
+                pack = self._pack(a.value)
+                self._say(f"{pack} p{a.name} = *({self._constant(a)}{pack}*)&{self._place(a)};")
         for v in self.writes:
             a = self.access[v]
             if self._varies(a) and a.name not in read:
@@ -249,7 +253,7 @@ class Kernel:
     def _constant(self, a: Access) -> str:
         return "" if a.name in self.written else "const "
 
-    def _store_packs(self, condition: str) -> None:
+    def _store_packs(self) -> None:
         if self.width == 1:
             return
         for v in self.writes:
@@ -277,9 +281,10 @@ class Kernel:
         self.along = [m for m in self.reductions if m not in self.down]
         self.late = [(m.outputs[0], self.columns) for m in self.down]
         self._shape_block()
-        self._say(*(f"{computed_as(m.outputs[0].dtype)} a{i}[{self.held * self.width}];" for i, m in enumerate(self.down)))
         for i, m in enumerate(self.down):
-            self._say(f"for (int k = 0; k < {self.held * self.width}; ++k) a{i}[k] = {_start(m)};")
+            count = self.held * self.width
+            self._say(f"{computed_as(m.outputs[0].dtype)} a{i}[{count}];")
+            self._say(f"for (int k = 0; k < {count}; ++k) a{i}[k] = {_start(m)};")
         self._say(f"const int lane = threadIdx.x + {'blockIdx.y * blockDim.x' if self.tiled else '0'}; (void)lane;")
         first = "blockIdx.x" if self.block[1] == 1 else "blockIdx.x * blockDim.y + threadIdx.y"
         step = "gridDim.x" if self.block[1] == 1 else "gridDim.x * blockDim.y"
@@ -340,17 +345,20 @@ class Kernel:
         found = [a for a in self._read_names() if self._varies(a)]
         if not found:
             return
-        g = self.inner[-1]
         for a in found:
             self._say(f"{self._pack(a.value)} p{a.name}[{self.held}];")
-        self._say(f"#pragma unroll\nfor (int k = 0; k < {self.held}; ++k) {{ const {self.index_type} c = {self._column()};")
-        self._say("" if self._exact() else f"if (c < {self.columns}) {{")
-        self._inner_index("c")
+        self._begin_turns()
         for a in found:
             place = a.at(lambda h: f"i{h}")
             self._say(f"p{a.name}[k] = *({self._constant(a)}{self._pack(a.value)}*)&{place};")
         self._say("}" if self._exact() else "}}")
-        _ = g
+
+    def _begin_turns(self) -> None:
+        """Begin the loop over the packs of a row that a thread holds."""
+        self._say(f"#pragma unroll\nfor (int k = 0; k < {self.held}; ++k) {{")
+        self._say(f"const {self.index_type} c = {self._column()};")
+        self._say("" if self._exact() else f"if (c < {self.columns}) {{")
+        self._inner_index("c")
 
     def _inner_index(self, name: str) -> None:
         if len(self.inner) == 1:
@@ -384,11 +392,10 @@ class Kernel:
         self.scope = _Scope(self, phase, outer.rows, outer.row_loads)
         kind, whole = self.index_type, self.block[0] * self.width
         if self.held:
-            self._say(f"#pragma unroll\nfor (int k = 0; k < {self.held}; ++k) {{ const {kind} c = {self._column()};")
-            self._say("" if self._exact() else f"if (c < {self.columns}) {{")
+            self._begin_turns()
         else:
             self._say(f"#pragma unroll 2\nfor ({kind} c = lane * {self.width}; c < {self.columns}; c += {whole}) {{{{")
-        self._inner_index("c")
+            self._inner_index("c")
         self._pass_body(mine, phase)
         self._say("}" if self.held and self._exact() else "}}")
         self.scope = outer
@@ -398,7 +405,7 @@ class Kernel:
 
     def _pass_body(self, mine: list[Line], phase: int) -> None:
         if not self.held:
-            self._load_packs("")
+            self._load_packs()
         else:
             held = {a.name for a in self._read_names() if self._varies(a)}
             for v in self.writes:
@@ -415,7 +422,7 @@ class Kernel:
         self._say(f"#pragma unroll\nfor (int j = 0; j < {self.width}; ++j) {{")
         if self.columns % self.width:
             self._say(f"if (c + j < {self.columns}) {{")
-        self.scope.load_elements("j", packed if self.held or self.width > 1 else None)
+        self.scope.load_elements(packed if self.held or self.width > 1 else None)
         wrote = [v for v in self.writes if not self.phases.is_row[v] and self.phases.of[v] == phase]
         self._row_stores(wrote, packed)
         for m in mine:
@@ -502,7 +509,7 @@ class _Scope:
                 k._say(f"const {computed_as(v.dtype)} r{k.values.index(k.stand_for.get(v, v))} = {k._place(a)};")
                 self.row_loads[v] = self.loads[v] = f"r{a.name[1:]}"
 
-    def load_elements(self, j: str, packed: Any) -> None:
+    def load_elements(self, packed: Any) -> None:
         """Read an element of everything, before anything is written."""
         k = self.kernel
         for v in k.reads:
@@ -511,8 +518,8 @@ class _Scope:
             a = k.access[v]
             name = f"l{a.name[1:]}"
             if name not in self.loads.values():
-                text = packed(a) if packed is not None and k._varies(a) and (k.width > 1 or getattr(k, "held", 0)) else None
-                text = text or k._place(a)
+                apart = packed is None or not k._varies(a) or (k.width == 1 and not k.held)
+                text = k._place(a) if apart else packed(a)
                 k._say(f"const {computed_as(v.dtype)} {name} = {text};")
             self.loads[v] = name
 
@@ -539,7 +546,8 @@ class _Scope:
         k, out = self.kernel, m.outputs[0]
         if m.op is IS_CLASS:
             column = k.group_of.get(1)
-            return f"{self.name_of(m.operands[0])} == {'0' if column is None else f'i{column} + {self._offset(column)}'}"
+            place = "0" if column is None else f"i{column} + {self._offset(column)}"
+            return f"{self.name_of(m.operands[0])} == {place}"
         if m.op is DRAW:
             seed = k.access[m.operands[0]].name
             return f"draw32({seed}, {m.params[2]}u, {self._element()})"
@@ -553,10 +561,7 @@ class _Scope:
         if name == "cast" and out.dtype == TRUTH:
             wanted = [m.operands[0].dtype]
         operands = [self.operand(o, w) for o, w in zip(m.operands, wanted, strict=True)]
-        import numpy as np
-
-        text = expression(m, operands, np.dtype(wide(dtype.name)))
-        return expressed(text)
+        return expressed(expression(m, operands, np.dtype(wide(dtype.name))))
 
     def _offset(self, group: int) -> str:
         """Return the place in a pack, which goes along the last group."""
@@ -596,7 +601,7 @@ def joining_source(lines: list[Line], columns: int) -> str:
     for i, m in enumerate(lines):
         dtype = m.outputs[0].dtype
         given.append(f"const {computed_as(dtype)}* __restrict__ p{i}, {TYPES[dtype.name]}* __restrict__ o{i}")
-        call = f"number_{name_of(m)}(p{i}, o{i}, count)" if columns == 1 else f"columns_{name_of(m)}(p{i}, o{i}, count, columns)"
-        body.append(f"if (blockIdx.y == {i}) {call};")
+        kind, more = ("number", "") if columns == 1 else ("columns", ", columns")
+        body.append(f"if (blockIdx.y == {i}) {kind}_{name_of(m)}(p{i}, o{i}, count{more});")
     head = f'extern "C" __global__ void NAME({", ".join(given)}, i64 count, i64 columns) {{'
     return "\n".join([head, *body, "}"])

@@ -355,7 +355,8 @@ class DeviceProgram:
         name, out = line.op.name, line.outputs[0]
         if self._is_sent(line):
             sent = self.place(line.operands[0])
-            self.strides[out], self.places[out] = sent.strides, Place(out, sent.root, sent.offset, out.shape, sent.strides)
+            self.strides[out] = sent.strides
+            self.places[out] = Place(out, sent.root, sent.offset, out.shape, sent.strides)
             return
         if not isinstance(line.op, Step):
             if name in ("mm", "bmm") and _multiplies(line):
@@ -426,7 +427,8 @@ class DeviceProgram:
         for v, (_, index) in zip(line.outputs, found, strict=True):  # type: ignore[misc]
             batch, heads, length, width = v.shape
             there = sample[index].reshape(batch, length, heads, width).swapaxes(1, 2)
-            outputs.append(Place(v, place.root, place.offset + _address(there) - _address(sample), v.shape, there.strides))
+            offset = place.offset + _address(there) - _address(sample)
+            outputs.append(Place(v, place.root, offset, v.shape, there.strides))
         self.steps.append(Attend(line, operands, outputs, None))
         self.joined.add(id(joint))
         return True
@@ -439,7 +441,9 @@ class DeviceProgram:
         line = self.fusion.views[turned[0]]
         flat = [o for o, m in self.fusion.views.items() if m.operands[0] is turned[0]]
         batch, heads, length, width = v.shape
-        if line.op.name != "transpose" or sorted(line.params) != [1, 2] or len(flat) != 1 or turned[0] in self.fusion.readers:
+        if line.op.name != "transpose" or sorted(line.params) != [1, 2] or turned[0] in self.fusion.readers:
+            return None
+        if len(flat) != 1:
             return None
         readers = list(self.fusion.readers.get(flat[0], {}).values())
         if flat[0].shape != (batch, length, heads * width) or len(readers) != 1 or flat[0] in self.results:
@@ -465,12 +469,13 @@ class DeviceProgram:
         return True
 
     def _write_writes(self) -> None:
-        pairs = [(t, v) for t, v in (line.operands for line in self.writes) if t.device != "cpu" and self.direct.get(v) is not t]
+        writes = [line.operands for line in self.writes]
+        pairs = [(t, v) for t, v in writes if t.device != "cpu" and self.direct.get(v) is not t]
         targets = {t for t, _ in pairs}
         found = []
         for target, value in pairs:
             place = self.place(value)
-            if place.root in targets and place.root is not target or (place.root is target and value is not target):
+            if place.root in targets and (place.root is not target or value is not target):
                 fresh = self.graph.value(Form(value.shape, value.dtype, value.device))
                 self._new_buffer(fresh, _row_major(value.shape, value.dtype.itemsize))
                 self._copy(place, self.places[fresh], value)
@@ -478,9 +483,8 @@ class DeviceProgram:
             found.append((place, self.place(target)))
         for place, target in found:
             self._copy(place, target, target.value)
-        self.host_writes = [
-            (t, v) for t, v in (line.operands for line in self.writes) if t.device == "cpu" and (self.guarded or v in self.late_host)
-        ]
+        # What the host wrote before the guards have held would be too early.
+        self.host_writes = [(t, v) for t, v in writes if t.device == "cpu" and (self.guarded or v in self.late_host)]
 
     def _write_results(self) -> None:
         """Let everything that leaves the program lie in memory of its own."""

@@ -225,8 +225,8 @@ class Attend(Call):
         """Launch it."""
         from ...kernels.gpu.attention import attend_back
 
-        given = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
-        attend_back(*given, into=tuple(map(env.array, self.outputs)))
+        g, q, k, v, out, logs, scale, causal = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
+        attend_back(g, q, k, v, out, logs, scale, causal, into=tuple(map(env.array, self.outputs)))
 
 
 class Take:
@@ -295,8 +295,8 @@ class Env:
 
     def array(self, place: Place) -> Any:
         """Return a place as an array."""
-        memory = self.cupy.cuda.UnownedMemory(self.address(place), max(reach(place.shape, place.strides, place.value.dtype.itemsize), 1), self)
-        pointer = self.cupy.cuda.MemoryPointer(memory, 0)
+        size = reach(place.shape, place.strides, place.value.dtype.itemsize)
+        pointer = self.cupy.cuda.MemoryPointer(self.cupy.cuda.UnownedMemory(self.address(place), max(size, 1), self), 0)
         return self.kind(place.shape, place.value.dtype, pointer, strides=place.strides)
 
     @property

@@ -12,7 +12,8 @@ from .text import computed_as
 _THREADS = 256
 
 # A number that names no row gives NaN: the device cannot raise.
-_LOOK = """extern "C" __global__ void NAME(const T* __restrict__ table, const I* __restrict__ numbers, T* __restrict__ out, i64 n) {
+_LOOK = """extern "C" __global__ void NAME(
+    const T* __restrict__ table, const I* __restrict__ numbers, T* __restrict__ out, i64 n) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
     if (i >= n) return;
     const i64 row = i / WIDTH, column = i - row * WIDTH, at = (i64)numbers[row];
@@ -22,7 +23,8 @@ _LOOK = """extern "C" __global__ void NAME(const T* __restrict__ table, const I*
     else for (int j = 0; j < PACK; ++j) found.v[j] = (T)__int_as_float(0x7fffffff);
     ((P*)out)[i] = found;
 }"""
-_ADD = """extern "C" __global__ void NAME(const T* __restrict__ g, const I* __restrict__ numbers, T* __restrict__ out, i64 n) {
+_ADD = """extern "C" __global__ void NAME(
+    const T* __restrict__ g, const I* __restrict__ numbers, T* __restrict__ out, i64 n) {
     const i64 i = (i64)blockIdx.x * 256 + threadIdx.x;
     if (i >= n) return;
     const i64 row = i / WIDTH, column = i - row * WIDTH, at = (i64)numbers[row];
@@ -44,7 +46,9 @@ def table_kernel(line: Line, place: Any) -> Table | None:
     out = line.outputs[0]
     if not isinstance(numbers, Value) or numbers.dtype.name not in ("int32", "int64") or not is_floating(out):
         return None
-    if not numbers.size or not out.size or first.dtype != out.dtype or not all(map(_dense, (place(first), place(numbers)))):
+    if not numbers.size or not out.size or first.dtype != out.dtype:
+        return None
+    if not _dense(place(first)) or not _dense(place(numbers)):
         return None
     types = {"T": TYPES[out.dtype.name], "I": TYPES[numbers.dtype.name]}
     if line.op.name == "embedding":
@@ -52,7 +56,10 @@ def table_kernel(line: Line, place: Any) -> Table | None:
         pack = 16 // out.dtype.itemsize
         if width % pack or place(first).offset % 16:
             pack = 1
-        text = _LOOK.replace("PACK", str(pack)).replace("WIDTH", str(width // pack)).replace("ROWS", str(first.shape[0]))
+        sizes = {"PACK": pack, "WIDTH": width // pack, "ROWS": first.shape[0]}
+        text = _LOOK
+        for name, size in sizes.items():
+            text = text.replace(name, str(size))
         return Table(_typed(text, types), out.size // pack, 2 * out.nbytes)
     rows, padding, by_frequency = line.params
     if by_frequency or computed_as(out.dtype) != TYPES[out.dtype.name]:
