@@ -29,7 +29,7 @@ from .create import into
 from .elementwise import add_p, div_p, mul_p, sub_p
 from .measure import vector_norm
 from .piecewise import clamp_min
-from .reduce import both_on_gpu, count_of, is_half, mean_p, shifted, title_of
+from .reduce import _sum, both_on_gpu, count_of, is_half, mean_p, shifted, title_of
 from .shape import cast_p, expand_as, reshape_p, sum_to_p
 
 ndarray = np.ndarray
@@ -103,7 +103,7 @@ def _norm_on_gpu(
     var = None
     if k and (found := gpu.norms.planes(x, weight, bias, axes, k, eps)) is not None:
         out, mean, var, rstd = found
-    elif by_rows and (same or (weight is None and bias is None)):
+    elif by_rows and not k and (same or (weight is None and bias is None)):
         found = gpu.norms.rows(x, weight, bias, width, eps, centered)
         if found is None:
             return None
@@ -309,9 +309,22 @@ def _back_on_gpu(
         found = gpu.norms.planes_back(g, x, weight, moments.mean, moments.rstd, axes, k, needs)
     elif moments.var is None and by_rows and (same or (weight is None and not (needs[1] or needs[2]))):
         found = gpu.norms.rows_back(g, x, weight, moments.mean, moments.rstd, width, needs)
+    elif centered and moments.var is not None and shape == moments.rstd.shape:
+        return _back_of_groups(g, x, weight, axes, shape, moments, needs)
     else:
         return None
     return found and tuple(r if r is None or i == 0 else r.reshape(shape) for i, r in enumerate(found))
+
+
+def _back_of_groups(g: Any, x: Any, weight: Any, axes: Any, shape: Any, moments: Moments, needs: Any) -> Any:
+    """Return the gradients where the scale is the same for everything that is normalized together."""
+    n = count_of(x.shape, axes)
+    standard = (x - moments.mean) * moments.rstd
+    total, along = _sum(g, axes, True), _sum(g * standard, axes, True)
+    gx = None
+    if needs[0]:
+        gx = (g - total / n - standard * (along / n)) * (moments.rstd if weight is None else moments.rstd * weight)
+    return gx, along.reshape(shape) if needs[1] else None, total.reshape(shape) if needs[2] else None
 
 
 def _norm_back_arrays(

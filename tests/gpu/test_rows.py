@@ -46,6 +46,9 @@ EXPRESSIONS = {
     "sort": "x.sort(1)[0] * y", "sort down": "x.sort(1, descending=True)[0] * y",
     "normalize": "F.normalize(x, dim=1) * y",
     "batch_norm": "F.batch_norm(z, None, None, wz, bz, training=True) * z2",
+    "batch_norm of rows": "F.batch_norm(x, None, None, w, b, training=True) * y",
+    "batch_norm of little": "F.batch_norm(z[..., :2, :2], None, None, wz, bz, training=True) * z2[..., :2, :2]",
+    "instance_norm of little": "F.instance_norm(z[..., :2, :2]) * z2[..., :2, :2]",
     "group_norm": "F.group_norm(z, 2, wz, bz) * z2", "instance_norm": "F.instance_norm(z) * z2",
 }  # fmt: skip
 LEAVES = ("x", "y", "w", "b", "c", "z", "z2", "wz", "bz")
