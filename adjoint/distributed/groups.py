@@ -92,16 +92,25 @@ class ProcessGroup:
         """Return who carries such an array: NCCL what is on a GPU, unless the group said "mpi", and MPI the rest."""
         if type(array) is np.ndarray or "nccl" not in self.backend:
             return self._engine
+        found = self._nccl.get(getattr(getattr(array, "data", None), "device_id", -1))
+        if found is not None:
+            return found
         place = devices.of(array)
         if place.type != "cuda" or (self.backend != "nccl" and not is_nccl_available()):
             return self._engine
         return self._nccl_on(place.index or 0)
 
     def _nccl_on(self, gpu: int) -> Any:
-        if gpu not in self._nccl:
-            from .engines.nccl import NcclEngine
+        from .engines.nccl import NcclEngine
 
+        try:
             self._nccl[gpu] = NcclEngine(self.comm, gpu)
+        except Exception as error:
+            raise DistBackendError(
+                f"NCCL did not begin on cuda:{gpu}, rank {self._rank} of {self._size} of group {self.group_name}: "
+                f"{error}. Every rank of a machine needs a GPU of its own: torch.cuda.set_device(local_rank) before "
+                "tensors are made"
+            ) from error
         return self._nccl[gpu]
 
     def together(self, arrays: Sequence[Any]) -> Any:
@@ -151,8 +160,7 @@ class ProcessGroup:
         except Exception as error:
             if not type(error).__module__.startswith(("mpi4py", "cupy")):
                 raise
-            notes = "; ".join(["", *getattr(error, "__notes__", ())])
-            raise DistBackendError(f"{call}, called at {call.site}: {error}{notes}") from None
+            raise DistBackendError(f"{call}, called at {call.site}: {error}") from None
         return Work(test, call, self, finish, kept)
 
     def late(self, call: Call, seconds: float, peer: int | None = None) -> DistBackendError:

@@ -21,6 +21,7 @@ _WORDS = {
     ReduceOp.SUM: "NCCL_SUM", ReduceOp.AVG: "NCCL_SUM", ReduceOp.PRODUCT: "NCCL_PROD", ReduceOp.MIN: "NCCL_MIN",
     ReduceOp.MAX: "NCCL_MAX",
 }  # fmt: skip
+_NOTHING = contextlib.nullcontext()
 # Of truth values a sum is "any", a product "all".
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 _DTYPES = {
@@ -44,25 +45,18 @@ class NcclEngine:
 
         self.cupy, self.nccl = cupy, nccl
         self.size, self.rank = comm.Get_size(), comm.Get_rank()
-        self.device = device
-        with self._here():
-            self.talk = self._met(_told(comm, cupy, nccl))
-            self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.device, self._single = device, cupy.cuda.runtime.getDeviceCount() == 1
+        self._unused: list[Any] = []  # events that nobody looks at any more
         self._open: list[_Ended] | None = None
-
-    def _met(self, name: Any) -> Any:
-        try:
-            return self.nccl.NcclCommunicator(self.size, name, self.rank)
-        except Exception as error:
-            error.add_note(
-                f"rank {self.rank} of {self.size} began NCCL on cuda:{self.device}: every rank of a machine needs a "
-                "GPU of its own, and says which by torch.cuda.set_device(local_rank) before it makes tensors"
-            )
-            raise
+        self._kinds: dict[Any, tuple[int, int, int]] = {}
+        with self._here():
+            self.talk = nccl.NcclCommunicator(self.size, _told(comm, cupy, nccl), self.rank)
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+            self._before = self._event()
 
     def _here(self) -> Any:
         """Return the context in which the engine's GPU is the current one."""
-        return self.cupy.cuda.Device(self.device)
+        return _NOTHING if self._single else self.cupy.cuda.Device(self.device)
 
     # --- Collectives --------------------------------------------------------------------------------
 
@@ -129,9 +123,9 @@ class NcclEngine:
         finally:  # NCCL starts them only now: what says that they have ended comes after
             begun, self._open = self._open, None
             with self._here():
-                event = self._recorded(self.stream)
+                last = self._recorded()
             for ended in begun:
-                ended.event = event
+                ended.event, ended.shared = last, True
 
     @contextlib.contextmanager
     def _group(self) -> Iterator[None]:
@@ -155,13 +149,21 @@ class NcclEngine:
 
     def _reduced(self, x: Any, op: ReduceOp) -> tuple[int, int, int, int]:
         """Return where an array lies, how many numbers it is, of which kind, and how they become one."""
+        found = self._kinds.get((x.dtype, op))
+        if found is None:
+            found = self._kinds[x.dtype, op] = self._kind(x.dtype, op)
+        each, kind, how = found
+        return x.data.ptr, x.size * each, kind, how
+
+    def _kind(self, dtype: Any, op: ReduceOp) -> tuple[int, int, int]:
+        """Return of how many numbers an element is, of which kind they are, and how they become one."""
         if op not in _WORDS:
             raise ValueError(f"Cannot use ReduceOp.{op.name} with NCCL; move the tensor to the host, where MPI does it")
-        name, count = x.dtype.name, x.size
-        if x.dtype.kind == "c":  # two numbers each
+        name, each = dtype.name, 1
+        if dtype.kind == "c":
             if op not in (ReduceOp.SUM, ReduceOp.AVG):
                 raise RuntimeError(f"all_reduce does not support {op.name} on complex tensors")
-            name, count = ("float32" if name == "complex64" else "float64"), 2 * count
+            name, each = ("float32" if name == "complex64" else "float64"), 2
         if name == "bool":
             if op is ReduceOp.AVG:
                 raise TypeError("Cannot use ReduceOp.AVG with Boolean inputs")
@@ -171,22 +173,27 @@ class NcclEngine:
                 f"Input tensor data type is not supported for NCCL process group: {name}; convert it, or move it to "
                 "the host"
             )
-        return x.data.ptr, count, int(getattr(self.nccl, _DTYPES[name])), int(getattr(self.nccl, _WORDS[op]))
+        return each, int(getattr(self.nccl, _DTYPES[name])), int(getattr(self.nccl, _WORDS[op]))
 
     def _start(self, count: int, call: Callable[[int], Any]) -> _Ended:
         """Begin after what the program has put on its stream so far; the program's stream goes on meanwhile."""
         with self._here():
-            self.stream.wait_event(self._recorded(self.cupy.cuda.get_current_stream()))
+            self._before.record(self.cupy.cuda.get_current_stream())
+            self.stream.wait_event(self._before)
             if count:
                 call(self.stream.ptr)
-            ended = _Ended(self._recorded(self.stream), self)
+            ended = _Ended(self._recorded(), self)
         if self._open is not None:
             self._open.append(ended)
         return ended
 
-    def _recorded(self, stream: Any) -> Any:
-        event = self.cupy.cuda.Event(disable_timing=True)
-        event.record(stream)
+    def _event(self) -> Any:
+        return self.cupy.cuda.Event(disable_timing=True)
+
+    def _recorded(self) -> Any:
+        """Return an event that passes when what is on the stream now has ended."""
+        event = self._unused.pop() if self._unused else self._event()
+        event.record(self.stream)
         return event
 
     def _exchange(self, out: Any, received: list[int], x: Any, sent: list[int], same: bool = False) -> Any:
@@ -225,15 +232,17 @@ def _told(comm: Any, cupy: Any, nccl: Any) -> Any:
 class _Ended:
     """Tells whether an event on the engine's stream has passed."""
 
-    source = -1
+    source, shared, ordered = -1, False, False
 
     def __init__(self, event: Any, engine: NcclEngine) -> None:
-        self.event, self.engine, self.ordered = event, engine, False
+        self.event, self.engine = event, engine
 
     def __del__(self) -> None:
-        if not self.ordered:  # nobody waits: who gets its memory next must
-            with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # at the end of the process much is gone already
+            if not self.ordered:  # nobody waits: who gets its memory next must
                 self.order()
+            if not self.shared:
+                self.engine._unused.append(self.event)
 
     def __call__(self) -> bool:
         if not self.event.done:
