@@ -302,8 +302,8 @@ def _run(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) -> Any
     # What is in rows here is in columns for BLAS: it computes the transpose, from the transposes, in reverse.
     head = kind.number, into.number, compute, ty, tx, n, m, k, a
     if offsets is _AT_ONCE and count == 1:
-        if (lo | lx | ly) & 7 and dtype.itemsize == 2 and m * n * k >= _WORTH:
-            _through_even_rows(library, head, b, plan, x, y, out, lo)
+        if dtype.itemsize == 2 and _is_odd(plan, lo):
+            _through_even_rows(library, head[:3], (a, b), plan, x, y, out, lo)
         else:
             library.gemm(*head, py, ly, px, lx, b, po, lo)
         return out
@@ -316,68 +316,86 @@ def _run(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) -> Any
     return out
 
 
-# --- Rows that lie unevenly ------------------------------------------------------------------------------
+# --- Rows of odd length ----------------------------------------------------------------------------------
 
 _EVEN_ROWS = """
-// From rows that follow one another to rows `pitch` apart, and back: a thread writes eight elements at once.
-extern "C" __global__ void spread(const T* x, T* out, i64 total, i64 n, i64 pitch) {
+// Copies of matrices, eight elements by each thread: into rows of another length, zeros where there was nothing.
+extern "C" __global__ void spread(const T* x, T* out, i64 total, i64 rows, i64 columns, i64 apart, i64 pitch) {
     i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
     if (i * 8 >= total) return;
     const i64 packs = pitch / 8, row = i / packs, column = i % packs * 8;
+    const T* from = x + row * apart + column;
+    const i64 there = row < rows ? columns - column : 0;
     Pack<T, 8> p;
     #pragma unroll
-    for (int j = 0; j < 8; ++j) p.v[j] = column + j < n ? x[row * n + column + j] : (T)0;
+    for (int j = 0; j < 8; ++j) p.v[j] = j < there ? from[j] : (T)0;
     ((Pack<T, 8>*)out)[i] = p;
 }
-extern "C" __global__ void gather(const T* x, T* out, i64 total, i64 n, i64 pitch) {
+// And back, to rows that follow one another.
+extern "C" __global__ void gather(const T* x, T* out, i64 total, i64 columns, i64 pitch) {
     i64 i = (blockIdx.x * (i64)blockDim.x + threadIdx.x) * 8;
     if (i >= total) return;
-    i64 row = i / n, column = i - row * n;
+    i64 row = i / columns, column = i - row * columns;
     Pack<T, 8> p;
     const int count = total - i < 8 ? (int)(total - i) : 8;
     #pragma unroll
     for (int j = 0; j < 8; ++j) if (j < count) {
         p.v[j] = x[row * pitch + column];
-        if (++column == n) { column = 0; ++row; }
+        if (++column == columns) { column = 0; ++row; }
     }
     if (count == 8) *(Pack<T, 8>*)(out + i) = p;
     else for (int j = 0; j < count; ++j) out[i + j] = p.v[j];
 }
 """
-_WORTH = 1 << 33  # products of numbers for which the copies are worth it
+_WORTH = 1 << 33  # products of numbers from which on copies are worth it
+_LEAST = 256  # and what each size must be for that
 _even_rows = Kernels(_EVEN_ROWS, "T")
 
 
-def _copy_rows(name: str, x: Any, out: Any, total: int, n: int, pitch: int) -> None:
-    _even_rows.launch(name, ("u2",), -(-total // 2048), 256, (x, out, total, n, pitch))
+def _even(x: Any, size: tuple[int, int], apart: int, wanted: tuple[int, int]) -> tuple[Any, int]:
+    """Return a matrix (rows, columns) of 16-bit numbers as a larger one, with zeros; itself if it is as wanted."""
+    if size == wanted and not apart & 7:
+        return x, apart
+    pitch = wanted[1]
+    out = arrays.new(wanted, x.dtype)
+    _even_rows.launch(
+        "spread", ("u2",), -(-out.size // 2048), 256, (x, out, out.size, *size, apart, pitch)
+    )  # fmt: skip
+    return out, pitch
+
+
+def _is_odd(plan: Plan, lo: int) -> bool:
+    """Return whether copies would make a product of 16-bit matrices faster.
+
+    Where one of them has rows whose length or distance is no multiple of 16 bytes, cuBLAS takes seven times as long.
+    """
+    _, m, n, k, _, lx, _, ly = plan[:8]
+    return bool((lo | n | k | lx | ly) & 7) and m * n * k >= _WORTH and min(m, n, k) >= _LEAST
 
 
 def _through_even_rows(
-    library: Library, head: tuple[Any, ...], beta: Any, plan: Plan, x: Any, y: Any, out: Any, lo: int
-) -> None:  # fmt: skip
-    """Multiply large matrices of 16-bit numbers, of which some have rows that are no multiple of 16 bytes apart.
-
-    Of such cuBLAS multiplies seven times more slowly, if it is along rows that is summed or written: these are copied
-    to memory where they are evenly apart.
-    """
+    library: Library, kinds: tuple[int, ...], factors: tuple[Any, Any], plan: Plan, x: Any, y: Any, out: Any, lo: int
+) -> None:
+    """Multiply matrices that `_is_odd` speaks of, by way of some with longer rows."""
     m, n, k, tx, lx, ty, ly = plan[1:8]
-    dtype, pitch = x.dtype, -(-k // 8) * 8
-    if lx == k and lx & 7 and not tx and n >= 256:
-        spread = arrays.new((m, pitch), dtype)
-        _copy_rows("spread", x, spread, m * pitch, k, pitch)
-        x, lx = spread, pitch
-    if ly == k and ly & 7 and ty and m >= 256:
-        spread = arrays.new((n, pitch), dtype)
-        _copy_rows("spread", y, spread, n * pitch, k, pitch)
-        y, ly = spread, pitch
-    fresh = beta.value == 0.0 and out.dtype == dtype and lo == n and out.data.ptr % 16 == 0
-    pitch = -(-n // 8) * 8
-    at_once = not lo & 7 or not fresh or k < 256
-    result = out if at_once else arrays.new((m, pitch), dtype)
-    arguments = (*head, y.data.ptr, ly, x.data.ptr, lx, beta, result.data.ptr, lo if at_once else pitch)
+    alpha, beta = factors
+    fresh = beta.value == 0.0 and kinds[0] == kinds[1] and lo == n and out.data.ptr % 16 == 0
+    depth = -(-k // 8) * 8 if ty or not tx else k  # along which is summed, if that is along somebody's rows
+    width = -(-n // 8) * 8 if fresh else n
+    if tx:
+        x, lx = _even(x, (k, m), lx, (depth, -(-m // 8) * 8 if lx & 7 or depth != k else m))
+    else:
+        x, lx = _even(x, (m, k), lx, (m, depth))
+    if ty:
+        y, ly = _even(y, (n, k), ly, (width, depth))
+    else:
+        y, ly = _even(y, (k, n), ly, (depth, -(-n // 8) * 8 if ly & 7 or depth != k else width))
+    result = out if width == n else arrays.new((m, width), out.dtype)
+    places = y.data.ptr, ly, x.data.ptr, lx, beta, result.data.ptr, lo if width == n else width
+    arguments = (*kinds, ty, tx, width, m, depth, alpha, *places)
     library.gemm(*arguments)
-    if not at_once:
-        _copy_rows("gather", result, out, m * n, n, pitch)
+    if width != n:
+        _even_rows.launch("gather", ("u2",), -(-out.size // 2048), 256, (result, out, out.size, n, width))
 
 
 def _place(kind: Any, plan: Plan, out: Any) -> tuple[int, Any]:
