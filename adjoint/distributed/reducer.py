@@ -227,11 +227,8 @@ class Reducer:
                 bucket.take(slot, 1 if self.hook else self.divisor, self.as_view)
             self._start(bucket)
         self._next = len(self.buckets)
-        used = self._used_anywhere([p._grad is not None for p in self.params])
+        used = self._reduced([p._grad is not None for p in self.params])
         for bucket in self.buckets:
-            outcome = bucket.work.wait()
-            if self.hook is not None:
-                self._replace(bucket, outcome)
             for slot, p in enumerate(bucket.params):
                 if used[id(p)]:
                     bucket.give(slot, self.as_view)
@@ -247,12 +244,18 @@ class Reducer:
         if reduced.array is not bucket.flat:
             bucket.flat[...] = reduced.array
 
-    def _used_anywhere(self, here: list[bool]) -> dict[int, bool]:
-        """Return of each parameter, by id, whether some rank has a gradient for it."""
+    def _reduced(self, here: list[bool]) -> dict[int, bool]:
+        """Wait for the buckets; return of each parameter, by id, whether some rank has a gradient for it."""
+        flags, asked = np.array(here, np.uint8), None
         if self._known is None or not self.static:
-            flags = np.array(here, np.uint8)
             start = lambda: self.group._engine.all_reduce(flags, ReduceOp.MAX)
-            self.group.begin("parameters used", f"{len(here)} parameters", start, None, flags).wait()
+            asked = self.group.begin("parameters used", f"{len(here)} parameters", start, None, flags)
+        for bucket in self.buckets:
+            outcome = bucket.work.wait()
+            if self.hook is not None:
+                self._replace(bucket, outcome)
+        if asked is not None:
+            asked.wait()
             self._known = dict(zip(self.names, map(bool, flags)))
         return self._known
 
@@ -269,11 +272,8 @@ class Reducer:
             bucket.flat[...] = 0
             bucket.missing.clear()
             self._start(bucket)
-        used = self._used_anywhere([False] * len(self.params))
+        used = self._reduced([False] * len(self.params))
         for bucket in self.buckets:
-            outcome = bucket.work.wait()
-            if self.hook is not None:
-                self._replace(bucket, outcome)
             for slot, p in enumerate(bucket.params):  # whoever owns a share of the optimizer's state updates it
                 if used[id(p)]:
                     bucket.give(slot, self.as_view)
