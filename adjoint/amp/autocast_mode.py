@@ -44,15 +44,20 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+_NAMED = frozenset(name for policies in POLICIES.values() for name in policies)
+
 # --- Casting -------------------------------------------------------------------------------------------
 
 
 def _cast(op: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the inputs of an op in the dtype that autocast wants for it."""
+    name = op if isinstance(op, str) else op.name
+    if name not in _NAMED:
+        return inputs
     place = next((_place(x) for x in inputs if isinstance(x, TensorBase)), None)
     if place is None or not _thread.enabled.get(place):
         return inputs
-    policy = POLICIES[place].get(op if isinstance(op, str) else op.name)
+    policy = POLICIES[place].get(name)
     if policy is None:
         return inputs
     if policy == LOWER:

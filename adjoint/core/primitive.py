@@ -481,14 +481,26 @@ def _run_several(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
-    if modes.unusual and modes.local.observer is not None:
-        return modes.local.observer.call(op, inputs, params, unobserved)
+    if modes.unusual:
+        if modes.local.observer is not None:
+            return modes.local.observer.call(op, inputs, params, unobserved)
+        if modes.unusual == 1 and modes.local.autocast is not None:
+            return _lowered(op, modes.local.autocast(op, inputs), params)
     try:
         return unobserved(op, inputs, params)
     except (TypeError, AttributeError):
         if modes.local.subclasses_off or not has_handler(inputs):
             raise
         return overridden(op, inputs, params)
+
+
+def _lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Call a primitive on inputs that autocast has seen; as nothing else is unusual, by its recorder."""
+    modes.note_unusual(-1)
+    try:
+        return op.call(*inputs, *params)
+    finally:
+        modes.note_unusual(1)
 
 
 def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
