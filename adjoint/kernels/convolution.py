@@ -126,11 +126,15 @@ def _is_pointwise(x: Any, kernel: Ints, stride: Ints, before: Ints, size: Ints) 
     )  # fmt: skip
 
 
-_SHARED = 1 << 16  # elements of an input from which on threads share its samples
+_SHARED = 1 << 19  # elements of windows from which on threads share the samples
+_MANY = 16  # samples that are worth being laid out last
 
 
-def _is_shared(x: Any) -> bool:
-    return type(x) is np.ndarray and x.size >= _SHARED and len(x) > 1 and threads.count > 1 and blas.is_known()
+def _is_shared(x: Any, kernel: Ints) -> bool:
+    return (
+        type(x) is np.ndarray and x.size * math.prod(kernel) >= _SHARED and len(x) > 1 and threads.count > 1
+        and blas.is_known()
+    )  # fmt: skip
 
 
 def _share(work: Callable[[int, int], object], count: int) -> None:
@@ -164,7 +168,7 @@ def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups
     gpu = _gpu(x, w)
     if gpu is not None:
         return gpu.correlate(x, w, stride, before, dilation, groups, size)
-    if _is_shared(x):
+    if _is_shared(x, w.shape[2:]):
         out = xp.empty((count, outs, *size), dtype)
         _share(lambda i, j: _put(out, i, j, _correlate(x[i:j], w, stride, before, dilation, groups, size)), count)
         return out
@@ -265,7 +269,7 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
         out = dnn.convolve_data(g, w, stride, before, dilation, groups, size)
         if out is not None:
             return out
-    if _is_shared(g):
+    if _is_shared(g, w.shape[2:]):
         out = xp.empty((count, channels, *size), dtype)
         _share(lambda i, j: _put(out, i, j, _spread(g[i:j], w, stride, before, dilation, groups, size)), count)
         return out
@@ -276,13 +280,16 @@ def _spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: 
     xp, dtype, kernel = module_of(g), g.dtype, tuple(w.shape[2:])
     count, outs, channels = len(g), len(w), w.shape[1] * groups
     g, w = _working(g, w)
+    counts = tuple(g.shape[2:])
+    few = 2 * channels * math.prod(counts) <= outs * math.prod(size)
+    if type(g) is np.ndarray and groups == 1 and few and count >= _MANY:
+        return _spread_together(g, w, stride, before, dilation, size).astype(dtype, copy=False)
     if max(stride) == 1:
         # Every element of the result has a window of its own.
         turned = w.reshape(groups, outs // groups, w.shape[1], *kernel).swapaxes(1, 2)
         turned = turned[(..., *(slice(None, None, -1),) * len(kernel))].reshape(channels, outs // groups, *kernel)
         around = tuple((k - 1) * d - b for k, d, b in zip(kernel, dilation, before, strict=True))
         return _correlate(g, turned, stride, around, dilation, groups, size).astype(dtype, copy=False)
-    counts = tuple(g.shape[2:])
     extent = tuple(
         max(e, b + n) for e, b, n in zip(_extent(counts, kernel, stride, dilation), before, size, strict=True)
     )
@@ -308,6 +315,26 @@ def _spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: 
     return out.astype(dtype, copy=False)
 
 
+def _spread_together(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Any:
+    """Spread many samples of few channels, which lie last: what windows add is then added in long pieces."""
+    kernel, counts, channels = tuple(w.shape[2:]), tuple(g.shape[2:]), w.shape[1]
+    extent = tuple(
+        max(e, b + n) for e, b, n in zip(_extent(counts, kernel, stride, dilation), before, size, strict=True)
+    )
+    weight = w.reshape(len(w), -1).T
+    out = np.empty((len(g), channels, *size), g.dtype)
+    together = max(_MANY, _BLOCK // (weight.shape[0] * math.prod(counts) * g.dtype.itemsize))
+    inner = (slice(None), *(slice(b, b + n) for b, n in zip(before, size, strict=True)))
+    for n in range(0, len(g), together):
+        part = np.moveaxis(g[n : n + together], 0, -1)
+        columns = weight.dot(part.reshape(len(w), -1)).reshape(channels, *kernel, *part.shape[1:])
+        full = np.zeros((channels, *extent, part.shape[-1]), g.dtype)
+        for k in _taps(kernel):
+            full[(slice(None), *_tap(k, stride, dilation, counts)[1:])] += columns[(slice(None), *k)]
+        out[n : n + together] = np.moveaxis(full[inner], -1, 0)
+    return out
+
+
 def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
     """Return the (O, C / groups, *kernel) that x (N, C, ...) and g (N, O, ...) give."""
     xp, dtype, outs, each = module_of(x), x.dtype, g.shape[1], x.shape[1] // groups
@@ -321,7 +348,7 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
         out = dnn.convolve_weights(x, g, stride, before, dilation, groups, kernel)
         if out is not None:
             return out
-    if _is_shared(x):
+    if _is_shared(x, kernel):
         parts: dict[int, Any] = {}
         _share(lambda i, j: parts.update({i: _weigh(x[i:j], g[i:j], stride, before, dilation, groups, kernel)}), len(x))
         first, *others = (parts[i] for i in sorted(parts))
@@ -335,15 +362,17 @@ def _weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
     x, g = _working(x, g)
     if each == 1 and outs == groups > 1:
         return _weigh_each(x, g, stride, before, dilation, kernel).astype(dtype, copy=False)
-    total = xp.zeros((groups, outs // groups, each * math.prod(kernel)), x.dtype)
-    if _is_pointwise(x, kernel, stride, before, size):
-        flat = x.reshape(len(x), groups, each, -1)
-        for n in range(len(x)):
-            total += xp.matmul(g[n].reshape(groups, outs // groups, -1), flat[n].swapaxes(1, 2))
-    else:
+    if not _is_pointwise(x, kernel, stride, before, size):
+        turned = xp.zeros((groups, each * math.prod(kernel), outs // groups), x.dtype)
         for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
             part = g[samples, :, rows].swapaxes(0, 1).reshape(groups, outs // groups, -1)
-            total += xp.matmul(part, columns.reshape(groups, total.shape[2], -1).swapaxes(1, 2))
+            # As the left factor the columns take half the time that they take as the right one.
+            turned += xp.matmul(columns.reshape(groups, turned.shape[1], -1), part.swapaxes(1, 2))
+        return xp.ascontiguousarray(turned.swapaxes(1, 2)).reshape(outs, each, *kernel).astype(dtype, copy=False)
+    total = xp.zeros((groups, outs // groups, each * math.prod(kernel)), x.dtype)
+    flat = x.reshape(len(x), groups, each, -1)
+    for n in range(len(x)):
+        total += xp.matmul(g[n].reshape(groups, outs // groups, -1), flat[n].swapaxes(1, 2))
     return total.reshape(outs, each, *kernel).astype(dtype, copy=False)
 
 
