@@ -67,3 +67,96 @@ def test_elementwise_and_rows() -> None:
         for a, b in zip(wanted, found):
             close(a, b)
         close(gradient, w.grad)
+
+
+def test_results_stay_with_whoever_keeps_them() -> None:
+    w = torch.randn(300, 100, device="cuda", requires_grad=True)
+
+    def step(x: Any) -> Any:
+        w.grad = None
+        y = torch.sin(x * w)
+        y.sum().backward()
+        return y.detach(), y.detach().mean()
+
+    compiled, kept, wanted = torch.compile(step), [], []
+    for i in range(14):  # more than there are recordings, on arguments at places of their own
+        torch.manual_seed(i)
+        x = torch.randn(300, 100, device="cuda")
+        wanted.append((*step(x), w.grad))
+        kept.append((x, *compiled(x), w.grad))
+    assert len(compiled.traces) == 1
+    for a, (_, *b) in zip(wanted, kept):
+        for one, other in zip(a, b):
+            close(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision(dtype: str) -> None:
+    """Odd sizes: rows get some more elements, and products some more rows, which must not count."""
+    torch.manual_seed(0)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.norm = nn.Embedding(1041, 64), nn.LayerNorm(64)
+            self.up, self.down = nn.Linear(64, 200), nn.Linear(200, 64)
+
+        def forward(self, x: Any) -> Any:
+            x = self.table(x)
+            x = x + self.down(F.gelu(self.up(self.norm(x)), approximate="tanh"))
+            return F.linear(x, self.table.weight)
+
+    model = Model().to("cuda")
+    twin = copy.deepcopy(model)
+    x, y = torch.randint(0, 1041, (4, 33)).to("cuda"), torch.randint(0, 1041, (4, 33)).to("cuda")
+
+    def make(model: Any) -> Any:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=getattr(torch, dtype)):
+                loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    eager, compiled = make(model), torch.compile(make(twin))
+    for _ in range(6):
+        close(eager(x, y), compiled(x, y), 1e-2)
+    for p, q in zip(model.parameters(), twin.parameters()):
+        close(p, q, 2e-2)
+    assert compiled.traces[0].program.run.graph is not None, compiled.traces[0].program.run.refused
+
+
+def test_dropout_is_drawn_anew() -> None:
+    drop = torch.compile(lambda x: F.dropout(x, 0.25) * 0.75)
+    x = torch.ones(200, 300, device="cuda")
+    seen = []
+    for seed in (1, 2, 3, 1):
+        for _ in range(2):
+            torch.manual_seed(seed)
+            found = drop(x).cpu().numpy()
+            assert set(np.unique(found.round(5))) == {0.0, 1.0} and abs((found == 0).mean() - 0.25) < 0.01
+        seen.append(found)
+    assert (seen[0] != seen[1]).any() and (seen[1] != seen[2]).any()
+    np.testing.assert_array_equal(seen[0], seen[3])
+
+
+def test_values_decide() -> None:
+    state = torch.zeros(3, device="cuda")
+
+    def step(x: Any) -> Any:
+        state.add_(1)
+        y = (x * 2).sum()
+        if y > 0:
+            return y.item(), state * 1
+        return (y - 1).item(), state * 2
+
+    compiled = torch.compile(step)
+    for i, sign in enumerate((1, 1, 1, -1, -1, 1, -1, 1)):
+        number, found = compiled(torch.full((5,), float(sign), device="cuda"))
+        assert number == (10 if sign > 0 else -11)
+        np.testing.assert_array_equal(found.cpu().numpy(), np.full(3, (i + 1) * (1 if sign > 0 else 2)))
