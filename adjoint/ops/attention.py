@@ -130,19 +130,15 @@ flash_p: Any = nary(
 )
 
 
-def _go_together(q: Any, k: Any, v: Any) -> bool:
-    """Return whether heads of queries, keys and values match one another, and none is empty."""
-    return bool(
-        q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-        and q.shape[-1] == k.shape[-1] > 0
-        and k.shape[-2] == v.shape[-2] > 0
-    )
+def _go_together(q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> bool:
+    """Return whether heads of queries, keys and values, of some shapes, match one another, and none is empty."""
+    return q[:-2] == k[:-2] == v[:-2] and q[-1] == k[-1] > 0 and k[-2] == v[-2] > 0
 
 
 def _in_blocks(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Any:
     """Return attention in one kernel, where there is one for arrays of this kind and they are large enough; or None."""
     q, k, v = query.array, key.array, value.array
-    if type(q) is not type(k) or type(q) is not type(v) or not _go_together(q, k, v):
+    if type(q) is not type(k) or type(q) is not type(v) or not _go_together(q.shape, k.shape, v.shape):
         return None
     if type(q) is not ndarray:
         small = not (q.size and v.shape[-1]) or not has_kernel(q, k, v, scale)

@@ -26,17 +26,17 @@ def results(dtype: Any, place: str, shapes: Any, causal: bool, scale: float | No
     return [x.detach().double().cpu().numpy() for x in (out, *(leaf.grad for leaf in leaves))]
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize(
-    "length, source, width, value, causal, scale",
+    "dtype, length, source, width, value, causal, scale",
     [
-        (128, 128, 64, 64, True, None),
-        (70, 70, 64, 64, True, None),
-        (40, 90, 32, 16, True, 0.3),
-        (90, 40, 20, 20, True, None),
-        (50, 130, 64, 64, False, None),
-        (64, 64, 128, 128, False, None),
-        (1, 33, 8, 3, False, 0.5),
+        ("bfloat16", 128, 128, 64, 64, True, None),
+        ("bfloat16", 70, 70, 64, 64, True, None),
+        ("bfloat16", 90, 40, 20, 20, True, None),
+        ("bfloat16", 64, 64, 128, 128, False, None),
+        ("float16", 50, 130, 64, 64, False, None),
+        ("float32", 40, 90, 32, 16, True, 0.3),
+        ("float32", 64, 64, 128, 128, False, None),
+        ("float32", 1, 33, 8, 3, False, 0.5),
     ],
 )
 def test_equals_the_cpu(
@@ -55,6 +55,19 @@ def test_any_number_of_axes(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).normal(size=shape)
     found = attention(*[adjoint.tensor(x, dtype=adjoint.float32, device="cuda")] * 3).cpu().numpy()
     np.testing.assert_allclose(found, attention(*[adjoint.tensor(x)] * 3).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_keys_that_serve_several_heads() -> None:
+    def grouped(place: str, dtype: Any) -> list[np.ndarray]:
+        draw = np.random.default_rng(0).normal
+        shapes = [(2, 6, 70, 32), (2, 2, 50, 32), (2, 2, 50, 32)]
+        leaves = [adjoint.tensor(draw(size=s), dtype=dtype, device=place, requires_grad=True) for s in shapes]
+        out = attention(*leaves, is_causal=True, enable_gqa=True)
+        out.square().sum().backward()
+        return [x.detach().double().cpu().numpy() for x in (out, *(leaf.grad for leaf in leaves))]
+
+    for a, b in zip(grouped("cuda", adjoint.float32), grouped("cpu", adjoint.float64), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
 def test_autocast_computes_in_half_precision() -> None:

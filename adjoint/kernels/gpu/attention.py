@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
+from ml_dtypes import bfloat16
 
 from .arrays import new
 from .triton import Bound, Launch, address, capability, device, kind_of, near_memory
@@ -264,56 +265,62 @@ def _backward_keys(
 # keys'. Measured on an H200.
 _HALF = {
     64: ((64, 64, 4, 3), (64, 64, 4, 3), (32, 64, 4, 3)),
-    128: ((64, 64, 4, 3), (128, 32, 8, 3), (64, 64, 4, 2)),
-    256: ((128, 64, 8, 2), (64, 64, 8, 2), (32, 32, 4, 2)),
+    128: ((64, 64, 4, 3), (128, 32, 8, 3), (32, 64, 4, 3)),
+    256: ((128, 64, 8, 2), (128, 32, 8, 1), (32, 32, 4, 2)),
 }
 _SINGLE = {
     64: ((64, 64, 4, 2), (64, 32, 4, 2), (32, 128, 8, 2)),
-    128: ((32, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 2)),
+    128: ((32, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 1)),
 }
 _KERNELS = (_forward, _backward_queries, _backward_keys)
 _FORTH, _QUERIES, _KEYS = range(3)
 _OLDEST = 80  # the first capability with bfloat16, and with copies that run beside computation
 _FARTHEST = 1 << 24  # bytes from row to row, so that places in a block fit in 32 bits
 _MOST_PLANS = 1 << 12
-_WIDEST = {"bfloat16": 256, "float16": 256, "float32": 128}
 _F32 = np.dtype(np.float32)
+_WIDEST = {np.dtype(bfloat16): 256, np.dtype(np.float16): 256, _F32: 128}
 _launches: dict[Any, Launch] = {}
-_plans: dict[Any, Bound] = {}
+_plans: dict[Any, tuple[Bound, ...]] = {}
 
 
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
     """Return whether arrays on a GPU, whose shapes go together, are of a kind that kernels are written for."""
+    widest = _WIDEST.get(q.dtype, 0)
     return (
-        max(q.shape[-1], v.shape[-1]) <= _WIDEST.get(q.dtype.name, 0)
+        q.shape[-1] <= widest
+        and v.shape[-1] <= widest
         and scale > 0  # the largest product makes the largest score
         and all(abs(x.strides[-2]) < _FARTHEST for x in (q, k, v))
         and capability() >= _OLDEST
     )
 
 
-def _run(
-    which: int, given: tuple[Any, ...], made: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float
-) -> None:
-    """Launch a kernel on arrays, the first three q, k and v, those that lie `_beside` them, and numbers of queries."""
+def _run(given: tuple[Any, ...], jobs: tuple[Any, ...], causal: bool, scale: float) -> None:
+    """Launch kernels, each on arrays (first q, k and v) and numbers of queries; all layouts follow from `given`."""
     key = (
-        which, tuple([(x.shape, x.strides, address(x) & 15) for x in given]), given[0].dtype, causal, scale, device(),
+        len(jobs), tuple([(x.shape, x.strides, address(x) & 15) for x in given]), given[0].dtype, causal, scale,
+        device(),
     )  # fmt: skip
-    plan = _plans.get(key) or _plan(key, (*given, *made), numbers)
-    plan(*given, *made, *numbers)
+    plans = _plans.get(key)
+    if plans is None:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        plans = _plans[key] = tuple([_plan(i, arrays, numbers, causal, scale) for i, arrays, numbers in jobs])
+    for plan, (_, arrays, numbers) in zip(plans, jobs):
+        plan(*arrays, *numbers)
 
 
-def _plan(key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...]) -> Bound:
-    which, _, dtype, causal, scale, place = key
+def _plan(which: int, arrays: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float) -> Bound:
     (*lead, length, width), (*_, source, _), (*_, value) = (x.shape for x in arrays[:3])
     w, v = (max(16, 1 << (n - 1).bit_length()) for n in (width, value))
-    m, n, warps, stages = (_SINGLE if dtype.itemsize == 4 else _HALF)[max(w, v, 64)][which]
+    size = arrays[0].itemsize
+    m, n, warps, stages = (_SINGLE if size == 4 else _HALF)[max(w, v, 64)][which]
     constants = {
         "CAUSAL": causal, "EVEN_M": length % m == 0, "EVEN_N": source % n == 0, "WIDTH": width, "VALUE": value,
-        "W": w, "V": v, "M": m, "N": n, "PRECISION": "tf32x3" if dtype.itemsize == 4 else "tf32",
+        "W": w, "V": v, "M": m, "N": n, "PRECISION": "tf32x3" if size == 4 else "tf32",
     }  # fmt: skip
     blocks, passed = (-(-source // n), length) if which == _KEYS else (-(-length // m), source)
-    together = _together(math.prod(lead), passed * (width + value) * dtype.itemsize) if causal else 1
+    together = _together(math.prod(lead), passed * (width + value) * size) if causal else 1
     rest: list[Any] = [np.float32(scale / math.log(2))]
     rest += [np.int32(x) for x in (lead[1], lead[2] if len(lead) == 3 else 1, length, source, together)]
     steps = [_steps(x) for x in arrays]
@@ -321,20 +328,18 @@ def _plan(key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...]) -> Bound:
         *[(kind_of(x), *map(kind_of, apart)) for x, apart in zip(arrays, steps, strict=True)],
         *[kind_of(x).partition(":")[0] for x in (*numbers, *rest)],  # the same code for all lengths
     )
-    made = (which, kinds, tuple(constants.values()), place)
+    made = (which, kinds, tuple(constants.values()), device())
     launch = _launches.get(made)
     if launch is None:
         launch = _launches[made] = Launch(_KERNELS[which], kinds, constants, warps, stages)
-    if len(_plans) >= _MOST_PLANS:
-        _plans.clear()
     parameters = [p for apart in steps for p in (None, *apart)] + [None] * len(numbers) + rest
-    found = _plans[key] = Bound(launch, math.prod(lead) * blocks, parameters)
-    return found
+    return Bound(launch, math.prod(lead) * blocks, parameters)
 
 
 def _together(heads: int, size: int) -> int:
     """Return how many heads are computed side by side: blocks with much to do first, but all of them in near memory."""
-    return max(1, min(heads, near_memory(device()) // 2 // size))
+    most = max(1, min(heads, near_memory(device()) // 2 // size))
+    return -(-heads // -(-heads // most))
 
 
 def _steps(x: Any) -> list[Any]:
@@ -369,7 +374,7 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any
     lead = q.shape[:-1]
     q, k, v = _led(q), _led(k), _led(v)
     out, logs = _beside(q, v.shape[-1]), new(lead, _F32)
-    _run(_FORTH, (q, k, v), (out,), (logs,), causal, scale)
+    _run((q, k, v), ((_FORTH, (q, k, v, out), (logs,)),), causal, scale)
     return (out if out.ndim == len(lead) + 1 else out.reshape(*lead, v.shape[-1])), logs
 
 
@@ -381,9 +386,9 @@ def attend_back(
     q, k, v, out, g = (_led(x) for x in (q, k, v, out, g))
     gq, gk, gv = into or [_beside(x, x.shape[-1]) for x in (q, k, v)]
     alongs = new(logs.shape, _F32)  # how much each query's gradient goes along its mean
-    known = () if into is None else into  # what lies elsewhere than beside its input is part of the plan
-    _run(_QUERIES, (q, k, v, out, g, *known[:1]), () if known else (gq,), (logs, alongs), causal, scale)
-    _run(_KEYS, (q, k, v, g, *known[1:]), () if known else (gk, gv), (logs, alongs), causal, scale)
+    numbers = (logs, alongs)
+    jobs = (_QUERIES, (q, k, v, out, g, gq), numbers), (_KEYS, (q, k, v, g, gk, gv), numbers)
+    _run((q, k, v, out, g, *(into or ())), jobs, causal, scale)
     if gq.ndim == len(shapes[0]):
         return gq, gk, gv
     return gq.reshape(shapes[0]), gk.reshape(shapes[1]), gv.reshape(shapes[2])
