@@ -13,14 +13,19 @@ __all__ = ["assemble", "contiguous", "copy_into", "place"]
 
 _MOST = 4  # dimensions, once those that lie as one are taken as one
 _THREADS, _BLOCKS = 256, 1 << 20
-_WHOLE = slice(None)
 
 _KERNELS = Kernels(
     r"""
+// The coordinates of an element; what is not there costs nothing.
+#define COORDINATES \
+    I d0 = 0, d1 = 0, d2 = 0, d3 = (I)at; \
+    if (RANK > 1) { d2 = d3 / n3; d3 -= d2 * n3; } \
+    if (RANK > 2) { d1 = d2 / n2; d2 -= d1 * n2; } \
+    if (RANK > 3) { d0 = d1 / n1; d1 -= d0 * n1; }
 extern "C" __global__ void copy(U* y, const U* x, i64 size, I n1, I n2, I n3,
                                 i64 t0, i64 t1, i64 t2, i64 t3, i64 s0, i64 s1, i64 s2, i64 s3) {
     for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
-        I i = (I)at, d3 = i % n3, j = i / n3, d2 = j % n2, k = j / n2, d1 = k % n1, d0 = k / n1;
+        COORDINATES
         y[d0 * t0 + d1 * t1 + d2 * t2 + d3 * t3] = x[d0 * s0 + d1 * s1 + d2 * s2 + d3 * s3];
     }
 }
@@ -38,10 +43,12 @@ extern "C" __global__ void fill(U* y, const U* x, i64 size) {
 extern "C" __global__ void place(U* y, const U* x, i64 size, I n1, I n2, I n3, I b0, I b1, I b2, I b3,
                                  I c0, I c1, I c2, I c3, I e0, I e1, I e2, I e3, i64 s0, i64 s1, i64 s2, i64 s3) {
     for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
-        I i = (I)at, d3 = i % n3 - b3, j = i / n3, d2 = j % n2 - b2, k = j / n2, d1 = k % n1 - b1, d0 = k / n1 - b0;
+        COORDINATES
+        d0 -= b0, d1 -= b1, d2 -= b2, d3 -= b3;
         U found = U();
         if (d0 >= 0 && d1 >= 0 && d2 >= 0 && d3 >= 0) {
-            I q0 = d0 / e0, q1 = d1 / e1, q2 = d2 / e2, q3 = d3 / e3;
+            I q0 = d0, q1 = d1, q2 = d2, q3 = d3;
+            if (STEPS) { q0 /= e0; q1 /= e1; q2 /= e2; q3 /= e3; }
             if (q0 < c0 && q1 < c1 && q2 < c2 && q3 < c3 && q0 * e0 == d0 && q1 * e1 == d1 && q2 * e2 == d2
                 && q3 * e3 == d3) found = x[q0 * s0 + q1 * s1 + q2 * s2 + q3 * s3];
         }
@@ -63,6 +70,8 @@ extern "C" __global__ void swap(U* y, const U* x, i64 rows, i64 columns, i64 bat
 """,
     "U",
     "I",
+    "RANK",
+    "STEPS",
 )
 
 
@@ -96,9 +105,10 @@ def _steps(x: Any) -> tuple[int, ...]:
     return tuple([s // item for s in x.strides])
 
 
-def _launch(name: str, unit: int, wide: bool, count: int, args: tuple[Any, ...]) -> None:
+def _launch(name: str, unit: int, rank: int, steps: int, count: int, args: tuple[Any, ...]) -> None:
     blocks = min(-(-count // _THREADS), _BLOCKS)
-    _KERNELS.launch(name, (f"u{unit}", "l" if wide else "i"), blocks, _THREADS, args)
+    key = (f"u{unit}", "l" if count >= 1 << 31 else "i", rank, steps)
+    _KERNELS.launch(name, key, blocks, _THREADS, args)
 
 
 def copy_into(y: Any, x: Any) -> bool:
@@ -109,10 +119,10 @@ def copy_into(y: Any, x: Any) -> bool:
     if len(dims) > _MOST or y.itemsize not in (1, 2, 4, 8, 16):
         return False
     unit = _widened(dims, y.itemsize, y.data.ptr, x.data.ptr)
-    dims = [[1, 0, 0]] * (_MOST - len(dims)) + dims
+    rank, dims = len(dims), [[1, 0, 0]] * (_MOST - len(dims)) + dims
     count = math.prod([d[0] for d in dims])
     sizes, to, of = zip(*dims, strict=True)
-    _launch("copy", unit, count >= 1 << 31, count, (y, x, count, *sizes[1:], *to, *of))
+    _launch("copy", unit, rank, 0, count, (y, x, count, *sizes[1:], *to, *of))
     return True
 
 
@@ -122,14 +132,15 @@ def contiguous(x: Any) -> Any:
         return cupy.ndarray.copy(x, "C")
     out = empty(x.shape, x.dtype)
     if not any(x.strides):
-        _KERNELS.launch("fill", (f"u{x.itemsize}", "i"), -(-out.nbytes // 4096), 256, (out, x, out.size))
+        _KERNELS.launch("fill", (f"u{x.itemsize}", "i", 1, 0), -(-out.nbytes // 4096), 256, (out, x, out.size))
         return out
     dims = _merged(x.shape, _steps(x))
     if 2 <= len(dims) <= 3 and dims[-2][1] == 1 and dims[-1][1] > 1 and dims[-2][0] > 4:
         (rows, _), (columns, step) = dims[-2:]
         batch, batch_step = dims[0] if len(dims) == 3 else (1, 0)
         blocks = batch * -(-rows // 32) * -(-columns // 32)
-        _KERNELS.launch("swap", (f"u{x.itemsize}", "l"), blocks, 256, (out, x, rows, columns, batch_step, step))
+        key = (f"u{x.itemsize}", "l", 1, 0)
+        _KERNELS.launch("swap", key, blocks, 256, (out, x, rows, columns, batch_step, step))
         return out
     return out if copy_into(out, x) else cupy.ndarray.copy(x, "C")
 
@@ -165,11 +176,12 @@ def place(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
         return None
     out = empty(shape, x.dtype)
     unit = _packed(dims, x)
-    dims = [[1, 0, 1, 1, 0]] * (_MOST - len(dims)) + dims
+    rank, apart = len(dims), int(any(d[3] > 1 for d in dims))
+    dims = [[1, 0, 1, 1, 0]] * (_MOST - rank) + dims
     columns: Any = tuple(zip(*dims, strict=True))
     total = math.prod(columns[0])
     numbers = (*columns[0][1:], *(v for column in columns[1:] for v in column))
-    _launch("place", unit, total >= 1 << 31, total, (out, x, total, *numbers))
+    _launch("place", unit, rank, apart, total, (out, x, total, *numbers))
     return out
 
 
@@ -189,13 +201,15 @@ def _whole_merged(dims: list[list[int]]) -> list[list[int]]:
     """Return dimensions of which all is taken, and which lie as one, taken as one with the one before."""
     kept: list[list[int]] = []
     for n, begin, count, step, stride in dims:
+        if n == 1 == count:
+            continue
         whole = count == n and step == 1
         if kept and whole and kept[-1][3] == 1 and kept[-1][4] == stride * n:
             outer = kept[-1]
             kept[-1] = [outer[0] * n, outer[1] * n, outer[2] * n, 1, stride]
         else:
             kept.append([n, begin, count, step, stride])
-    return kept
+    return kept or [[1, 0, 1, 1, 0]]
 
 
 def _packed(dims: list[list[int]], x: Any) -> int:

@@ -334,10 +334,16 @@ extern "C" __global__ void columns(const T* x, T* var, W* mean, W* parts, i64 A,
     W* p = parts + ((piece * A + at) * B + column) * 3;
     p[0] = a.n; p[1] = a.mean; p[2] = a.m2;
 }
+// In (A, R, B), which of A and B an element belongs to; 64 bits are divided slowly.
+__device__ __forceinline__ i64 group_of(i64 i, i64 size, i64 R, i64 B) {
+    if (size >= (i64)1 << 31) return B == 1 ? i / R : i / (R * B) * B + i % B;
+    unsigned int k = (unsigned int)i, r = (unsigned int)R, b = (unsigned int)B;
+    return b == 1 ? k / r : k / (r * b) * b + k % b;
+}
 // Elements times a number for each group, 0 where the length is.
 extern "C" __global__ void lengths(const T* x, const T* g, const T* length, T* y, i64 size, i64 R, i64 B) {
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < size; i += gridDim.x * (i64)blockDim.x) {
-        i64 group = B == 1 ? i / R : i / (R * B) * B + i % B;
+        i64 group = group_of(i, size, R, B);
         W l = (W)length[group];
         y[i] = (T)(l == 0 ? (W)0 : (W)x[i] * ((W)g[group] / l));
     }
@@ -346,7 +352,7 @@ extern "C" __global__ void lengths(const T* x, const T* g, const T* length, T* y
 extern "C" __global__ void away(const T* x, const W* mean, const T* g, const T* root, T* y, i64 size, i64 R,
         i64 B, double scale) {
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < size; i += gridDim.x * (i64)blockDim.x) {
-        i64 group = B == 1 ? i / R : i / (R * B) * B + i % B;
+        i64 group = group_of(i, size, R, B);
         W f = (W)g[group] * (W)scale;
         if (root) { W r = (W)root[group]; f = r == 0 ? (W)0 : f / (2 * r); }
         y[i] = (T)(f * ((W)x[i] - mean[group]));
@@ -478,8 +484,11 @@ extern "C" __global__ void columns(const T* x, T* y, i64* places, W* parts, i64*
 extern "C" __global__ void back(const T* g, const i64* places, T* y, i64 size, i64 R, i64 B) {
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < size; i += gridDim.x * (i64)blockDim.x) {
         i64 group, r;
-        if (B == 1) { group = i / R; r = i - group * R; }
-        else { i64 k = i / B; r = k % R; group = k / R * B + i - k * B; }
+        if (size < (i64)1 << 31) {  // 64 bits are divided slowly
+            unsigned int n = (unsigned int)R, b = (unsigned int)B, k = (unsigned int)i / b, a = k / n;
+            r = k - a * n;
+            group = a * b + ((unsigned int)i - k * b);
+        } else { i64 k = i / B; r = k % R; group = k / R * B + i - k * B; }
         y[i] = places[group] == r ? g[group] : (T)0.0f;
     }
 }
