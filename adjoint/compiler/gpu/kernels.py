@@ -71,6 +71,7 @@ class Kernel:
         self.last = self.groups[self.inner[-1]][-1] if self.inner else -1
         self.width = self._pack_width()
         self.index_type = self._index_type()
+        self.named: set[str] = set()  # what is written once, wherever it is asked for first
         self.held = 0  # packs of a row that a thread keeps in registers
         self.lines: list[str] = []
         if region.split is None:
@@ -547,7 +548,7 @@ class _Scope:
         if m.op is IS_CLASS:
             column = k.group_of.get(1)
             place = "0" if column is None else f"i{column} + {self._offset(column)}"
-            return f"{self.name_of(m.operands[0])} == {place}"
+            return f"{self._class(m)} == {place}"
         if m.op is DRAW:
             seed = k.access[m.operands[0]].name
             return f"draw32({seed}, {m.params[2]}u, {self._element()})"
@@ -562,6 +563,18 @@ class _Scope:
             wanted = [m.operands[0].dtype]
         operands = [self.operand(o, w) for o, w in zip(m.operands, wanted, strict=True)]
         return expressed(expression(m, operands, np.dtype(wide(dtype.name))))
+
+    def _class(self, m: Line) -> str:
+        """Return the name of a row's class, which fits into 32 bits."""
+        k, v = self.kernel, m.operands[0]
+        if v not in self.row_loads or k.index_type != "int":
+            return self.name_of(v)
+        name = f"class{k.values.index(v)}"
+        if name not in k.named:
+            k.named.add(name)
+            at = next(i for i, text in enumerate(k.lines) if text.startswith(f"const {computed_as(v.dtype)} {self.loads[v]} ="))
+            k.lines.insert(at + 1, f"const int {name} = {self.loads[v]} < 0 || {self.loads[v]} > 0x7fffffff ? -1 : (int){self.loads[v]};")
+        return name
 
     def _offset(self, group: int) -> str:
         """Return the place in a pack, which goes along the last group."""
