@@ -104,3 +104,12 @@ def test_a_compiled_step() -> None:
     compiled = adjoint.compile(step)
     for _ in range(4):
         np.testing.assert_allclose(compiled(x).cpu().numpy(), step(x).cpu().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_masks_and_dropout_in_half_precision() -> None:
+    q = adjoint.randn(2, 3, 8, 16, device="cuda", dtype=adjoint.bfloat16, requires_grad=True)
+    mask = adjoint.ones(8, 8, dtype=adjoint.bool, device="cuda").tril()
+    masked, causal = attention(q, q, q, attn_mask=mask), attention(q, q, q, is_causal=True)
+    np.testing.assert_allclose(masked.detach().float().cpu().numpy(), causal.detach().float().cpu().numpy(), atol=0.05)
+    attention(q, q, q, attn_mask=mask, dropout_p=0.5).sum().backward()
+    assert q.grad.dtype is adjoint.bfloat16 and bool(q.grad.isfinite().all())

@@ -18,6 +18,7 @@ from typing import Any
 
 import cupy
 import numpy as np
+from ml_dtypes import bfloat16
 
 from .arrays import Array, adopt, new, several
 from .source import HEAD, TYPES
@@ -55,7 +56,8 @@ def _is_number(kind: Any) -> bool:
     return kind is float or kind is int or (issubclass(kind, np.generic) and kind(0).dtype.kind in "fiu")
 
 
-_numbers: dict[Any, bool] = {float: True, int: True, bool: False, type(None): False}
+# NumPy does not count bfloat16, which a number beside such an array has become, among the floats.
+_numbers: dict[Any, bool] = {float: True, int: True, bfloat16: True, bool: False, type(None): False}
 
 
 class _Plan:
