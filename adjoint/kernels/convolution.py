@@ -119,6 +119,24 @@ def _columns(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, s
             yield slice(n, n + together), slice(r, r + rows), buffer.reshape(depth, -1)
 
 
+def _columns_of_many(x: Any, kernel: Ints, stride: Ints, before: Ints, dilation: Ints, size: Ints) -> Iterator[Any]:
+    """Yield samples and columns as `_columns` does, but with the samples last: short rows lie together then."""
+    extent, depth = _extent(size, kernel, stride, dilation), x.shape[1] * math.prod(kernel)
+    together = max(_MANY, _BLOCK // (depth * math.prod(size) * x.dtype.itemsize))
+    for n in range(0, len(x), together):
+        part = np.ascontiguousarray(np.moveaxis(_padded(x[n : n + together], before, extent), 0, -1))
+        channel, *steps, item = part.strides
+        strides = (channel, *(t * d for t, d in zip(steps, dilation, strict=True)),
+                   *(t * s for t, s in zip(steps, stride, strict=True)), item)  # fmt: skip
+        windows = _seen(part, (part.shape[0], *kernel, *size, part.shape[-1]), strides)
+        yield slice(n, n + together), windows.reshape(depth, -1)
+
+
+def _is_of_many(x: Any, groups: int, size: Ints) -> bool:
+    """Return whether there are many samples with short rows, so that the samples are laid out last."""
+    return type(x) is np.ndarray and groups == 1 and len(x) >= _MANY and size[-1] <= _SHORT
+
+
 def _is_pointwise(x: Any, kernel: Ints, stride: Ints, before: Ints, size: Ints) -> bool:
     """Return whether windows are single elements, all of them in order."""
     return (
@@ -127,7 +145,7 @@ def _is_pointwise(x: Any, kernel: Ints, stride: Ints, before: Ints, size: Ints) 
 
 
 _SHARED = 1 << 19  # elements of windows from which on threads share the samples
-_MANY = 16  # samples that are worth being laid out last
+_MANY, _SHORT = 16, 16  # samples that are worth being laid out last, and the length of rows up to which they are
 
 
 def _is_shared(x: Any, kernel: Ints) -> bool:
@@ -186,6 +204,10 @@ def _correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, group
         out = xp.matmul(weight, x.reshape(count, groups, weight.shape[2], -1))
         return out.reshape(count, outs, *size).astype(dtype, copy=False)
     out = xp.empty((count, outs, *size), x.dtype)
+    if _is_of_many(x, groups, size):
+        for samples, columns in _columns_of_many(x, kernel, stride, before, dilation, size):
+            out[samples] = np.moveaxis(weight[0].dot(columns).reshape(outs, *size, -1), -1, 0)
+        return out.astype(dtype, copy=False)
     for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
         part = out[samples, :, rows]
         columns = columns.reshape(groups, weight.shape[2], -1)
@@ -363,17 +385,27 @@ def _weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
     if each == 1 and outs == groups > 1:
         return _weigh_each(x, g, stride, before, dilation, kernel).astype(dtype, copy=False)
     if not _is_pointwise(x, kernel, stride, before, size):
-        turned = xp.zeros((groups, each * math.prod(kernel), outs // groups), x.dtype)
-        for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
-            part = g[samples, :, rows].swapaxes(0, 1).reshape(groups, outs // groups, -1)
-            # As the left factor the columns take half the time that they take as the right one.
-            turned += xp.matmul(columns.reshape(groups, turned.shape[1], -1), part.swapaxes(1, 2))
+        turned = _weigh_columns(x, g, stride, before, dilation, groups, kernel)
         return xp.ascontiguousarray(turned.swapaxes(1, 2)).reshape(outs, each, *kernel).astype(dtype, copy=False)
     total = xp.zeros((groups, outs // groups, each * math.prod(kernel)), x.dtype)
     flat = x.reshape(len(x), groups, each, -1)
     for n in range(len(x)):
         total += xp.matmul(g[n].reshape(groups, outs // groups, -1), flat[n].swapaxes(1, 2))
     return total.reshape(outs, each, *kernel).astype(dtype, copy=False)
+
+
+def _weigh_columns(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: int, kernel: Ints) -> Any:
+    """Return (groups, C / groups * kernel, O / groups): as left factors, columns take half the time."""
+    xp, outs, size = module_of(x), g.shape[1], tuple(g.shape[2:])
+    total = xp.zeros((groups, x.shape[1] // groups * math.prod(kernel), outs // groups), x.dtype)
+    if _is_of_many(x, groups, size):
+        for samples, columns in _columns_of_many(x, kernel, stride, before, dilation, size):
+            total[0] += columns.dot(np.moveaxis(g[samples], 0, -1).reshape(outs, -1).T)
+        return total
+    for samples, rows, columns in _columns(x, kernel, stride, before, dilation, size):
+        part = g[samples, :, rows].swapaxes(0, 1).reshape(groups, outs // groups, -1)
+        total += xp.matmul(columns.reshape(groups, total.shape[1], -1), part.swapaxes(1, 2))
+    return total
 
 
 def _weigh_each(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, kernel: Ints) -> Any:
