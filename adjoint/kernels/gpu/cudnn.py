@@ -12,6 +12,7 @@ import cupy
 
 from .. import convolution as host
 from . import arrays
+from .cudnn_graph import Graph
 
 __all__ = ["Geometry", "convolve", "is_available", "version"]
 
@@ -24,6 +25,7 @@ _TYPES = {"float32": (0, 0), "float64": (1, 1), "float16": (2, 0), "bfloat16": (
 _RUN = (
     *(ctypes.c_void_p,) * 7, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_void_p,) * 3
 )  # fmt: skip
+_GRAPHS = False  # whether convolutions are planned as graphs, where TF32 need not be kept out of them
 _MATH, _MATH_WITH_TENSOR_CORES, _MATH_IN_FULL = 0, 1, 3
 
 
@@ -118,11 +120,8 @@ def _fits(given: Geometry) -> bool:
 class Plan:
     """What cuDNN knows of one convolution: descriptions of its arrays, and the best way for each of three functions."""
 
-    operands = {
-        "y": ("x", "w"),
-        "x": ("w", "y"),
-        "w": ("x", "y"),
-    }  # what each is computed from, in the order that cuDNN wants
+    # What each is computed from, in the order that cuDNN wants.
+    operands = {"y": ("x", "w"), "x": ("w", "y"), "w": ("x", "y")}  # fmt: skip
     names = {
         "y": ("cudnnConvolutionForward", "cudnnGetConvolutionForwardAlgorithm_v7"),
         "x": ("cudnnConvolutionBackwardData", "cudnnGetConvolutionBackwardDataAlgorithm_v7"),
@@ -138,11 +137,12 @@ class Plan:
         }
         self.described = {name: self._described(name, shape, number) for name, shape in arrays_.items()}
         self.convolution = made = _made("ConvolutionDescriptor")
-        windows = [
-            _ints((*((first,) if flat else ()), *values))
+        windows: Any = tuple(
+            (*((first,) if flat else ()), *values)
             for first, values in ((0, given.before), (1, given.stride), (1, given.dilation))
-        ]
-        _call("cudnnSetConvolutionNdDescriptor", made, len(arrays_["x"]) - 2, *windows, 1, compute)
+        )
+        self.shapes, self.windows, self.types = arrays_, windows, (number, compute)
+        _call("cudnnSetConvolutionNdDescriptor", made, len(arrays_["x"]) - 2, *map(_ints, windows), 1, compute)
         _call("cudnnSetConvolutionGroupCount", made, given.groups)
         half = given.dtype in ("float16", "bfloat16")
         math = _MATH_WITH_TENSOR_CORES if half else _MATH if tf32 else _MATH_IN_FULL
@@ -150,6 +150,7 @@ class Plan:
         scalar: Any = ctypes.c_double if given.dtype == "float64" else ctypes.c_float
         self.factors = scalar(1), scalar(0)
         self.one, self.zero = (ctypes.byref(f) for f in self.factors)
+        self.graphs: dict[str, Graph | None] = {} if half or tf32 or number == 1 else dict.fromkeys("xwy")
         self.calls: dict[str, Any] = {}  # by what is wanted: the function, its descriptions, and ways to compute it
 
     @staticmethod
@@ -173,9 +174,21 @@ class Plan:
         _call(self.names[wanted][1], handle, *given, _ASKED, ctypes.byref(count), ways)
         return [(w.algo, w.memory) for w in ways[: count.value] if w.status == 0 and w.memory <= _MOST]
 
+    def _run_graph(self, handle: Any, wanted: str, first: Any, second: Any, out: Any) -> bool:
+        """Compute an array by a graph, which takes the host half as long; return whether that could be done."""
+        if wanted not in self.graphs:
+            try:
+                self.graphs[wanted] = Graph(_found(), handle, wanted, self.shapes, self.windows, *self.types)
+            except RuntimeError:
+                self.graphs[wanted] = None
+        graph = self.graphs[wanted]
+        return graph is not None and graph.run(handle, first, second, out)
+
     def run(self, wanted: str, first: Any, second: Any, out: Any) -> bool:
         """Compute the array that is `wanted` from the two others; return whether cuDNN could."""
         handle = _handle(out.data.device_id)
+        if _GRAPHS and self._run_graph(handle, wanted, first, second, out):
+            return True
         call = self.calls.get(wanted)
         if call is None:
             left, right = (self.described[name] for name in self.operands[wanted])
