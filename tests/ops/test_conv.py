@@ -35,6 +35,8 @@ CONVOLUTIONS: list[tuple[Any, Any, dict[str, Any]]] = [
     ((2, 2, 4, 5, 6), (3, 2, 2, 3, 2), {"padding": (1, 0, 1)}),
     ((2, 2, 4, 5, 6), (4, 1, 2, 3, 2), {"stride": (1, 2, 2), "groups": 2, "dilation": (2, 1, 1)}),
     ((0, 3, 6, 5), (4, 3, 3, 2), {}),
+    ((20, 2, 7, 6), (5, 2, 3, 3), {"padding": 1}),  # many samples with short rows are laid out last
+    ((17, 2, 9), (6, 2, 3), {"stride": 2, "padding": 1, "dilation": 2}),
 ]
 TRANSPOSED: list[tuple[Any, Any, dict[str, Any]]] = [
     ((2, 3, 5), (3, 4, 3), {}),
@@ -45,6 +47,7 @@ TRANSPOSED: list[tuple[Any, Any, dict[str, Any]]] = [
     ((2, 4, 5, 4), (4, 1, 3, 3), {"padding": 1, "groups": 4}),
     ((2, 3, 4, 4), (3, 2, 2, 2), {"dilation": 3, "output_padding": 2}),
     ((1, 2, 3, 4, 3), (2, 3, 2, 2, 3), {"stride": (2, 1, 2), "padding": (0, 1, 1)}),
+    ((18, 6, 4, 5), (6, 1, 3, 3), {"stride": 2, "padding": 1}),
 ]
 ALL = [(f"conv{len(w) - 2}d", *case) for case in CONVOLUTIONS for w in (case[1],)] + [
     (f"conv_transpose{len(w) - 2}d", *case) for case in TRANSPOSED for w in (case[1],)
