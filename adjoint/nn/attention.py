@@ -1,4 +1,4 @@
-"""Which kernel computes attention: programs may ask, and one answers."""
+"""Which kernel computes attention: one that goes by blocks, or the steps that it is made of."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from ..ops.attention import choice
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -23,7 +25,9 @@ class SDPBackend(enum.IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """Choose kernels for attention inside the context; there is one here, so the choice changes nothing.
+    """Choose kernels for attention inside the context: with `MATH` alone it is computed step by step.
+
+    All others are the same kernel here, which computes in blocks what it can: attention without mask and dropout.
 
     Examples
     --------
@@ -33,4 +37,8 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
     if not all(isinstance(b, SDPBackend) for b in chosen):
         raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
-    yield
+    before, choice.blocks = choice.blocks, any(b is not SDPBackend.MATH for b in chosen)
+    try:
+        yield
+    finally:
+        choice.blocks = before

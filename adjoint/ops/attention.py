@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from typing import Any
 
@@ -32,6 +33,15 @@ from .shape import transpose_p
 ndarray = np.ndarray
 _FULL = (np.dtype("float32"), np.dtype("float64"))
 _LARGE = 1 << 13  # weights from which on they are not kept, but found again
+
+
+class _Choice(threading.local):
+    """What a program allows in this thread: kernels that compute attention in blocks, or only its steps."""
+
+    blocks = True
+
+
+choice = _Choice()
 
 # --- Without a mask, in blocks ----------------------------------------------------------------------
 
@@ -231,7 +241,7 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)
-    plain = attn_mask is None and not dropout_p > 0
+    plain = attn_mask is None and not dropout_p > 0 and choice.blocks
     factor = 1 / math.sqrt(query.array.shape[-1] or 1) if scale is None else scale
     found: Tensor | None = None
     if enable_gqa:

@@ -223,3 +223,12 @@ def test_frozen() -> None:
     x = adjoint.tensor([[[1.0, 0.0], [0.0, 1.0]]])
     out = functional.scaled_dot_product_attention(x, x, x)
     np.testing.assert_allclose(out.numpy(), [[[0.66976154, 0.33023846], [0.33023846, 0.66976154]]], rtol=1e-5)
+
+
+def test_a_program_chooses_steps() -> None:
+    q = adjoint.randn(2, 4, 64, 16, dtype=adjoint.float64, requires_grad=True)
+    blocks = functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+    with adjoint.nn.attention.sdpa_kernel(adjoint.nn.attention.SDPBackend.MATH):
+        steps = functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+    assert type(blocks.grad_fn) is not type(steps.grad_fn) and adjoint.allclose(blocks, steps)
+    assert type(functional.scaled_dot_product_attention(q, q, q).grad_fn) is type(blocks.grad_fn)
