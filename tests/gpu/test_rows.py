@@ -125,7 +125,17 @@ def test_large_arrays() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((3, 20011)).astype(np.float32)
     a, b = T.tensor(x), T.tensor(x).cuda()
-    for text in ("x.sum(1)", "x.sum()", "x.t().sum(0)", "x.var()", "x.t().contiguous().var(0)", "x.max(1)[1]",
+    y = rng.standard_normal((5, 33, 9, 8)).astype(np.float32)
+    weight = rng.standard_normal(33).astype(np.float32)
+    found = []
+    for place in ("cpu", "cuda"):  # a block for each of many channels
+        z, w = (T.tensor(v).to(place).requires_grad_() for v in (y, weight))
+        out = F.batch_norm(z, None, None, w, w, training=True)
+        found.append([out, *T.autograd.grad((out * out * out).sum(), (z, w))])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(two.detach().cpu().numpy(), one.detach().numpy(), rtol=2e-3, atol=2e-3)
+    for text in ("x.t().contiguous().cumsum(0)", "x.t().contiguous().cummax(0)[1]",
+                 "x.sum(1)", "x.sum()", "x.t().sum(0)", "x.var()", "x.t().contiguous().var(0)", "x.max(1)[1]",
                  "x.t().contiguous().max(0)[1]", "x.t().contiguous().sum(0)", "x.cumsum(1)", "x.softmax(1)",
                  "x.log_softmax(1)", "x.norm()", "x.std(1)", "x.topk(5, 1)[1]", "x.topk(9, 1, False)[0]"):  # fmt: skip
         one, two = (eval(text, {"x": v}) for v in (a.double(), b))

@@ -9,7 +9,7 @@ import cupy
 
 from .launching import Kernels, empty
 
-__all__ = ["assemble", "contiguous", "copy_into", "place"]
+__all__ = ["assemble", "contiguous", "copy_into", "place", "turn_into"]
 
 _MOST = 4  # dimensions, once those that lie as one are taken as one
 _THREADS, _BLOCKS = 256, 1 << 20
@@ -134,6 +134,11 @@ def contiguous(x: Any) -> Any:
     if not any(x.strides):
         _KERNELS.launch("fill", (f"u{x.itemsize}", "i", 1, 0), -(-out.nbytes // 4096), 256, (out, x, out.size))
         return out
+    return out if turn_into(out, x) else cupy.ndarray.copy(x, "C")
+
+
+def turn_into(out: Any, x: Any) -> bool:
+    """Copy an array into row-major memory, by tiles where its axes are swapped; return whether that was done."""
     dims = _merged(x.shape, _steps(x))
     if 2 <= len(dims) <= 3 and dims[-2][1] == 1 and dims[-1][1] > 1 and dims[-2][0] > 4:
         (rows, _), (columns, step) = dims[-2:]
@@ -141,8 +146,8 @@ def contiguous(x: Any) -> Any:
         blocks = batch * -(-rows // 32) * -(-columns // 32)
         key = (f"u{x.itemsize}", "l", 1, 0)
         _KERNELS.launch("swap", key, blocks, 256, (out, x, rows, columns, batch_step, step))
-        return out
-    return out if copy_into(out, x) else cupy.ndarray.copy(x, "C")
+        return True
+    return copy_into(out, x)
 
 
 def place(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:

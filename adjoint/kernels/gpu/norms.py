@@ -276,6 +276,61 @@ extern "C" __global__ void moments(const T* x, W* means, W* squares, i64 n) {
     square = block_sum(square);
     if (threadIdx.x == 0) { means[blockIdx.x] = mean; squares[blockIdx.x] = square; }
 }
+// A batch norm in one launch: a block for each channel, of whose planes there are `count`, `step` apart.
+extern "C" __global__ void channels(const T* x, const T* weight, const T* bias, T* y, W* mean, W* var, W* rstd,
+                                    i64 count, i64 step, i64 n, double eps) {
+    const unsigned int size = (unsigned int)n, all = (unsigned int)(count * n);
+    const T* first = x + blockIdx.x * n;
+    i64 apart = step * n;
+    W sum = 0, square = 0;
+    #pragma unroll 4
+    for (unsigned int i = threadIdx.x; i < all; i += blockDim.x) {
+        unsigned int k = i / size;
+        sum += (W)first[k * apart + (i - k * size)];
+    }
+    W m = block_sum(sum) / (W)all;
+    #pragma unroll 4
+    for (unsigned int i = threadIdx.x; i < all; i += blockDim.x) {
+        unsigned int k = i / size;
+        W d = (W)first[k * apart + (i - k * size)] - m;
+        square += d * d;
+    }
+    W v = block_sum(square) / (W)all, r = 1 / sqrt(v + (W)eps);
+    W f = weight ? r * (W)weight[blockIdx.x] : r, b = bias ? (W)bias[blockIdx.x] : (W)0;
+    T* to = y + blockIdx.x * n;
+    #pragma unroll 4
+    for (unsigned int i = threadIdx.x; i < all; i += blockDim.x) {
+        unsigned int k = i / size;
+        i64 at = k * apart + (i - k * size);
+        to[at] = (T)(((W)first[at] - m) * f + b);
+    }
+    if (threadIdx.x == 0) { mean[blockIdx.x] = m; var[blockIdx.x] = v; rstd[blockIdx.x] = r; }
+}
+extern "C" __global__ void channels_back(const T* g, const T* x, const T* weight, const W* mean, const W* rstd, T* y,
+                                         T* gw, T* gb, i64 count, i64 step, i64 n) {
+    const unsigned int size = (unsigned int)n, all = (unsigned int)(count * n);
+    i64 start = blockIdx.x * n, apart = step * n;
+    W m = mean[blockIdx.x], r = rstd[blockIdx.x], sum = 0, dot = 0;
+    #pragma unroll 4
+    for (unsigned int i = threadIdx.x; i < all; i += blockDim.x) {
+        unsigned int k = i / size;
+        i64 at = start + k * apart + (i - k * size);
+        W p = (W)g[at];
+        sum += p;
+        dot += p * ((W)x[at] - m);
+    }
+    sum = block_sum(sum);
+    dot = block_sum(dot);
+    if (threadIdx.x == 0) { if (gw) gw[blockIdx.x] = (T)(dot * r); if (gb) gb[blockIdx.x] = (T)sum; }
+    if (!y) return;
+    W f = weight ? r * (W)weight[blockIdx.x] : r, a = f * r * r * dot / (W)all, c = f * sum / (W)all;
+    #pragma unroll 4
+    for (unsigned int i = threadIdx.x; i < all; i += blockDim.x) {
+        unsigned int k = i / size;
+        i64 at = start + k * apart + (i - k * size);
+        y[at] = (T)((W)g[at] * f - ((W)x[at] - m) * a - c);
+    }
+}
 // Group j has the planes ``j * first + k * step``, `count` of them.
 extern "C" __global__ void groups(const W* means, const W* squares, W* mean, W* var, W* rstd, i64 count,
         i64 first, i64 step,
@@ -378,13 +433,23 @@ def planes(x: Any, scale: Any, shift: Any, axes: Any, k: int, eps: float) -> tup
     x, out, wide = dense(x), empty(x.shape, x.dtype), _wide(x.dtype)
     scale, shift = _flat_or_nothing(scale), _flat_or_nothing(shift)
     key, count, (number, many, first, step, inner, outer) = (x.dtype.char,), math.prod(lead), groups
+    mean, var, rstd = empty((number,), wide), empty((number,), wide), empty((number,), wide)
+    if _in_one(groups, n):
+        args = (x, scale, shift, out, mean, var, rstd, many, step, n, float(eps))
+        _PLANES.launch("channels", key, number, 1024, args)
+        return out, mean, var, rstd
     means, squares = empty((count,), wide), empty((count,), wide)
-    mean, var, rstd = (empty((number,), wide) for _ in range(3))
     _PLANES.launch("moments", key, count, _threads(n), (x, means, squares, n))
     _PLANES.launch("groups", key, number, 32, (means, squares, mean, var, rstd, many, first, step, n, float(eps)))
     given = (x, mean, rstd, scale, shift, out, n, inner, outer, math.prod(lead[1:]))
     _PLANES.launch("apply", key, count, _threads(n), given)
     return out, mean, var, rstd
+
+
+def _in_one(groups: tuple[int, ...], n: int) -> bool:
+    """Return whether groups are channels, as many as keep a GPU busy, and small enough for a block each."""
+    number, many, outer = groups[0], groups[1], groups[-1]
+    return outer == number >= 32 and many * n <= 1 << 17
 
 
 def _by_channel(lead: tuple[int, ...], *scales: Any) -> bool:
@@ -406,9 +471,15 @@ def planes_back(
     g, x, scale, wide = dense(g), dense(x), _flat_or_nothing(scale), _wide(x.dtype)
     key, count, (number, many, first, step, inner, outer) = (x.dtype.char,), math.prod(lead), groups
     channels = math.prod(lead[1:])
+    if _in_one(groups, n):
+        gx = empty(x.shape, x.dtype) if needs[0] else None
+        gw, gb = (empty((channels,), x.dtype) if need else None for need in needs[1:])
+        outs = (_or_nothing(gx), _or_nothing(gw), _or_nothing(gb))
+        _PLANES.launch("channels_back", key, channels, 1024, (g, x, scale, mean, rstd, *outs, many, step, n))
+        return gx, gw, gb
     sums, dots = empty((count,), wide), empty((count,), wide)
     _PLANES.launch("dots", key, count, _threads(n), (g, x, mean, sums, dots, n, inner, outer))
-    gx = gw = gb = None
+    gx, gw, gb = None, None, None
     if needs[1] or needs[2]:
         gw = empty((channels,), x.dtype) if needs[1] else None
         gb = empty((channels,), x.dtype) if needs[2] else None

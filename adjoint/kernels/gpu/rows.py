@@ -371,17 +371,37 @@ extern "C" __global__ void back(const T* x, const L* g, const i64* labels, const
     i64 start = blockIdx.x * n, label = labels[blockIdx.x];
     const T* row = x + start;
     O* to = y + start;
-    W level = logs[blockIdx.x], share = (W)g[each ? blockIdx.x : 0];
+    W level = logs[blockIdx.x], share = (W)g[each ? blockIdx.x : 0], own = 0;
     if (count) share /= count[0];
-    bool skip = label == ignored;
-    walk<P>(start, n, [&](i64 i) {
-        Pack<T, P> v = *(const Pack<T, P>*)(row + i);
-        Pack<O, P> w;
+    if (label == ignored) {
+        for (i64 i = threadIdx.x; i < n; i += blockDim.x) to[i] = (O)(W)0;
+        return;
+    }
+    bool there = threadIdx.x == 0 && label >= 0 && label < n;
+    if (there) own = (W)row[label];  // before it is written over, where the gradient takes the place of the logits
+    __syncthreads();
+    i64 head = (P - start % P) % P;
+    if (head > n) head = n;
+    i64 packs = (n - head) / P, i = head + packs * P + threadIdx.x;
+    if (threadIdx.x < head) to[threadIdx.x] = (O)(power((W)row[threadIdx.x] - level) * share);
+    if (i < n) to[i] = (O)(power((W)row[i] - level) * share);
+    const Pack<T, P>* from = (const Pack<T, P>*)(row + head);
+    Pack<O, P>* into = (Pack<O, P>*)(to + head);
+    // Several packs are read before the first is written: the two may be one memory, which keeps compilers from it.
+    for (i64 p = threadIdx.x; p < packs; p += 4 * blockDim.x) {
+        Pack<T, P> v[4];
         #pragma unroll
-        for (int j = 0; j < P; ++j) w.v[j] = (O)(skip ? (W)0 : (power((W)v.v[j] - level) - (i + j == label ?
-                1 : 0)) * share);
-        *(Pack<O, P>*)(to + i) = w;
-    }, [&](i64 i) { to[i] = (O)(skip ? (W)0 : (power((W)row[i] - level) - (i == label ? 1 : 0)) * share); });
+        for (int u = 0; u < 4; ++u) if (p + u * blockDim.x < packs) v[u] = from[p + u * blockDim.x];
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) if (p + u * blockDim.x < packs) {
+            Pack<O, P> w;
+            #pragma unroll
+            for (int j = 0; j < P; ++j) w.v[j] = (O)(power((W)v[u].v[j] - level) * share);
+            into[p + u * blockDim.x] = w;
+        }
+    }
+    __syncthreads();
+    if (there) to[label] = (O)((power(own - level) - 1) * share);
 }
 """,
     "T",

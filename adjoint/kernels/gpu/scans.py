@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .copies import contiguous, turn_into
 from .launching import Kernels, dense, empty, is_float
 
 __all__ = ["running", "running_extreme", "running_products_back"]
 
+_COLUMNS, _LEAST = 1 << 16, 64  # fewer columns than that, longer than this, are turned into rows
 _FEW, _LONG = 64, 1 << 16  # of so few rows that are so long, CuPy's scan of the whole array is quicker
 
 # What is scanned: its parts, how one enters, how it is joined to those before, how it leaves.
@@ -124,6 +126,8 @@ def _scan(op: str, x: Any, g: Any, out: Any, y: Any, places: Any, axis: int, rev
     """Scan along an axis; return whether that was done."""
     n, after = x.shape[axis], math.prod(x.shape[axis + 1 :])
     count, key = x.size // n, (x.dtype.char,)
+    if after > 1 and count < _COLUMNS and n > _LEAST:
+        return _scan_turned(op, x, g, out, y, places, axis, reverse)
     if after == 1:
         if count < _FEW and n > _LONG:
             return False
@@ -132,6 +136,18 @@ def _scan(op: str, x: Any, g: Any, out: Any, y: Any, places: Any, axis: int, rev
     else:
         args = (x, g, out, y, places, count, n, after, int(reverse))
         _SCANS[op].launch("columns", key, -(-count // 32), 32, args)
+    return True
+
+
+def _scan_turned(op: str, x: Any, g: Any, out: Any, y: Any, places: Any, axis: int, reverse: bool) -> bool:
+    """Scan an axis that is not the last, by rows of a turned copy: too few columns would leave most of the GPU idle."""
+    turned: list[Any] = [a if type(a) is int else contiguous(a.swapaxes(axis, -1)) for a in (x, g, out)]
+    made: list[Any] = [a if type(a) is int else empty(turned[0].shape, a.dtype) for a in (y, places)]
+    if not _scan(op, turned[0], turned[1], turned[2], made[0], made[1], x.ndim - 1, reverse):
+        return False
+    for a, found in zip((y, places), made, strict=True):
+        if type(a) is not int:
+            turn_into(a, found.swapaxes(axis, -1))
     return True
 
 
