@@ -477,6 +477,9 @@ _STARTS = {"sum": 0, "mean": 0, "prod": 1}
 
 def _scatter_reduce(x: Any, y: Any, i: Any, axis: Any, reduce: Any, include_self: Any) -> Any:
     xp = module_of(x)
+    if xp is not np and x.dtype.itemsize < 4:  # a GPU's atomics know no smaller numbers
+        wide = np.dtype(np.int32 if x.dtype.kind in "iub" else np.float32)
+        return _scatter_reduce(x.astype(wide), y.astype(wide), i, axis, reduce, include_self).astype(x.dtype)
     out = _fresh(x)
     flat = out.reshape(-1)
     at = _flat(x.shape, i, axis).reshape(-1)
