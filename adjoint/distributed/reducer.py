@@ -13,6 +13,7 @@ from ..core.nodes import wrap
 from ..core.tensor import note_write
 from ..core.views import edge_of
 from ..errors import describe
+from ..kernels import together
 from .engines import ReduceOp
 from .groups import ProcessGroup
 
@@ -32,11 +33,13 @@ class Bucket:
             self.views.append(self.flat[at : at + p.array.size].reshape(p.array.shape))
             at += p.array.size
         self.tensor = wrap(self.flat)
+        self.waits = devices.of(first).type == "cuda"  # there a launch for all costs what one for each does
         self.clear()
 
     def clear(self) -> None:
         """Await every gradient anew."""
         self.missing = set(range(len(self.params)))
+        self.arrived: list[Any] = [None] * len(self.params)
         self.work: Any = None
 
     @property
@@ -46,9 +49,14 @@ class Bucket:
 
     def take(self, slot: int, divisor: int, as_view: bool) -> None:
         """Copy a parameter's gradient, divided; with `as_view` the gradient lives here from now on."""
-        p, view = self.params[slot], self.views[slot]
         self.missing.discard(slot)
-        grad = p._grad
+        if self.waits:
+            self.arrived[slot] = self.params[slot]._grad
+        else:
+            self._take(slot, self.params[slot]._grad, divisor, as_view)
+
+    def _take(self, slot: int, grad: Any, divisor: int, as_view: bool) -> None:
+        p, view = self.params[slot], self.views[slot]
         if grad is None:
             view[...] = 0
             return
@@ -59,6 +67,40 @@ class Bucket:
             devices.module_of(view).divide(grad.array, divisor, out=view)
         if as_view and grad.array is not view:
             p._grad = wrap(view)
+
+    def pack(self, divisor: int, as_view: bool) -> None:
+        """Copy all gradients, where that has waited until they are complete."""
+        if not self.waits:
+            return
+        arrived, self.arrived = self.arrived, [None] * len(self.params)
+        taken = self._copied([(s, g.array, self.views[s]) for s, g in enumerate(arrived) if g is not None], divisor)
+        for slot, grad in enumerate(arrived):
+            if slot not in taken:
+                self._take(slot, grad, divisor, as_view)
+            elif as_view:
+                self.params[slot]._grad = wrap(self.views[slot])
+
+    def _copied(self, rows: list[tuple[int, Any, Any]], divisor: int) -> set[int]:
+        """Copy arrays on a GPU into others in one launch; return the slots of those that could be."""
+        rows = [row for row in rows if row[1] is not row[2] and row[1].flags.c_contiguous and row[2].flags.c_contiguous]
+        sources, targets = [row[1] for row in rows], [row[2] for row in rows]
+        many = together.on_gpu([*sources, *targets]) if rows else None
+        if many is None:
+            return set()
+        many.copy(sources, targets, divisor)
+        return {slot for slot, _, _ in rows}
+
+    def give_all(self, used: list[bool], as_view: bool) -> None:
+        """Make what has been reduced the gradients of parameters that somebody used."""
+        given: set[int] = set()
+        if self.waits:
+            held = [(s, v, self.params[s]._grad) for s, v in enumerate(self.views) if used[s]]
+            given = self._copied([(s, v, g.array) for s, v, g in held if g is not None], 1)
+        for slot, p in enumerate(self.params):
+            if slot in given:
+                note_write(p._grad, "all_reduce")
+            elif used[slot]:
+                self.give(slot, as_view)
 
     def give(self, slot: int, as_view: bool) -> None:
         """Make what has been reduced a parameter's gradient."""
@@ -213,6 +255,10 @@ class Reducer:
             self.buckets[self._next - 1].work.is_completed()
 
     def _start(self, bucket: Any) -> None:
+        bucket.pack(1 if self.hook else self.divisor, self.as_view)
+        self._send(bucket)
+
+    def _send(self, bucket: Any) -> None:
         if self.hook is not None:
             bucket.work = self.hook(self.hook_state, GradBucket(bucket, bucket.index == len(self.buckets) - 1))
             return
@@ -229,10 +275,9 @@ class Reducer:
         self._next = len(self.buckets)
         used = self._reduced([p._grad is not None for p in self.params])
         for bucket in self.buckets:
-            for slot, p in enumerate(bucket.params):
-                if used[id(p)]:
-                    bucket.give(slot, self.as_view)
-                elif p._grad is not None and self.as_view:
+            bucket.give_all([used[id(p)] for p in bucket.params], self.as_view)
+            for p in bucket.params if self.as_view else ():
+                if not used[id(p)]:
                     p._grad = None
         self.idle = [self.names[key] for key, anywhere in used.items() if not anywhere]
         self._reset()
@@ -271,12 +316,11 @@ class Reducer:
         for bucket in self.buckets:
             bucket.flat[...] = 0
             bucket.missing.clear()
-            self._start(bucket)
+            self._send(bucket)
         used = self._reduced([False] * len(self.params))
         for bucket in self.buckets:
-            for slot, p in enumerate(bucket.params):  # whoever owns a share of the optimizer's state updates it
-                if used[id(p)]:
-                    bucket.give(slot, self.as_view)
+            # Whoever owns a share of the optimizer's state updates it.
+            bucket.give_all([used[id(p)] for p in bucket.params], self.as_view)
         self._reset()
 
     def remove(self) -> None:

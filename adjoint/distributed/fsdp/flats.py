@@ -13,6 +13,7 @@ from ...core.engine import running
 from ...core.nodes import wrap
 from ...core.tensor import note_write
 from ...errors import describe
+from ...kernels import together
 from ...nn.parameter import Parameter
 from ...ops.create import finish
 from ..engines import ReduceOp
@@ -142,10 +143,16 @@ class Flat:
         if not self.syncs or all(entry.full._grad is None for entry in self.entries):
             return
         whole = self._arrays.zeros(self.share * self.group.size(), self.reduce_dtype)
-        for entry in self.entries:
-            if entry.full._grad is not None:
-                whole[entry.start : entry.start + entry.size].reshape(entry.shape)[...] = entry.full._grad.array
-                entry.full._grad = None
+        arrived = [entry for entry in self.entries if entry.full._grad is not None]
+        sources = [entry.full._grad.array for entry in arrived]
+        targets = [whole[entry.start : entry.start + entry.size].reshape(entry.shape) for entry in arrived]
+        many = together.on_gpu([*sources, *targets]) if all(a.flags.c_contiguous for a in sources) else None
+        if many is not None:
+            many.copy(sources, targets)
+        for entry, source, target in zip(arrived, sources, targets):
+            if many is None:
+                target[...] = source
+            entry.full._grad = None
         if self.divisor != 1:
             whole /= self.divisor
         mine = self._arrays.empty(self.share, self.reduce_dtype)
@@ -190,7 +197,7 @@ def _add(part: Any, values: Any) -> None:
     """Add to a part's gradient."""
     held = part._grad
     if held is None:
-        part._grad = wrap(devices.adopt(values.astype(part.array.dtype)))
+        part._grad = wrap(devices.adopt(values.astype(part.array.dtype, copy=False)))
     else:
         held.array[...] += values.astype(part.array.dtype)
         note_write(held, "reduce_scatter")

@@ -15,7 +15,7 @@ import numpy as np
 from .arrays import adopt, new
 from .launching import FLOATS, Kernels
 
-__all__ = ["CHUNK", "Many", "are_dense", "scale", "sum_of_squares", "unscale"]
+__all__ = ["CHUNK", "Many", "are_dense", "copy", "scale", "sum_of_squares", "unscale"]
 
 CHUNK = 1 << 14  # elements that one block goes over
 _THREADS = 512
@@ -126,6 +126,7 @@ def _chunks(sizes: tuple[int, ...], device: int) -> tuple[Any, int]:
 
 _SQUARES = Many(1, (), "W* parts", "sum += v0 * v0;", "W sum = 0;", _AT_END)
 _SCALE = Many(1, (0,), "const W* factor", "v0 *= by;", "const W by = *factor;")
+_COPY = Many(2, (1,), "W n0", "v1 = v0 / n0;")
 _UNSCALE = Many(
     1, (0,), "int* flags, W n0", "bad |= !(v0 - v0 == 0); v0 *= n0;", "bool bad = false;", "if (bad) flags[row] = 1;"
 )
@@ -163,6 +164,13 @@ def scale(values: list[Any], factor: Any) -> None:
     rows = [(a,) for a in values if a.size]
     if rows:
         _SCALE(rows, (factor.astype(_wide(values[0].dtype), copy=False),))
+
+
+def copy(sources: list[Any], targets: list[Any], divisor: float = 1.0) -> None:
+    """Write arrays, divided by a number, into others, which lie in the same order."""
+    rows = [row for row in zip(sources, targets, strict=True) if row[0].size]
+    if rows:
+        _COPY(rows, (_wide(sources[0].dtype).type(divisor),))
 
 
 def unscale(values: list[Any], factor: float) -> Any:
