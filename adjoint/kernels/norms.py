@@ -55,14 +55,14 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
     """Return the normalized array, and means (None if not `centered`) and variances of rows of `width`."""
     flat, loops = _flat(x, width), provider.loops("norm", x)
     out, mean, var = np.empty(x.shape, x.dtype), np.empty(len(flat), x.dtype), np.empty(len(flat), x.dtype)
-    eps, ones = x.dtype.type(eps), np.ones(width, x.dtype)
-    scale, shift = (None if a is None else np.ascontiguousarray(a).reshape(width) for a in (scale, shift))
-
     if loops is not None:
-        factor, term = ones if scale is None else scale, np.zeros(width, x.dtype) if shift is None else shift
-        given = flat, factor, term, eps, centered, out.reshape(flat.shape), mean, var
+        factor = np.ones(width, x.dtype) if scale is None else np.ascontiguousarray(scale).reshape(width)
+        term = np.zeros(width, x.dtype) if shift is None else np.ascontiguousarray(shift).reshape(width)
+        given = flat, factor, term, x.dtype.type(eps), centered, out.reshape(flat.shape), mean, var
         run_rows(loops.norm_rows, "rwwfbrvv", *given, count=pieces(flat, _SHARE))
         return out, mean if centered else None, var
+    eps, ones = x.dtype.type(eps), np.ones(width, x.dtype)
+    scale, shift = (None if a is None else np.ascontiguousarray(a).reshape(width) for a in (scale, shift))
 
     def plain(outs: Any, arrays: Any) -> None:
         (o, m, v), (block,) = outs, arrays
@@ -91,18 +91,17 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
     flat, gs, loops = _flat(x, width), _flat(g, width), provider.loops("norm", x)
     centered = mean is not None
     out: Any = np.empty(x.shape, x.dtype) if needs[0] or loops is not None else None
-    lock, ones = threading.Lock(), np.ones(width, x.dtype)
     rstd, scale = rstd.reshape(-1), None if scale is None else np.ascontiguousarray(scale).reshape(width)
     mean = np.zeros(len(flat), x.dtype) if mean is None else mean.reshape(-1)
-    weight = ones if scale is None else scale
+    weight = np.ones(width, x.dtype) if scale is None else scale
     if loops is not None:
         # Some room between the sums of pieces: two threads that write to one line of the cache wait for each other.
         sums = np.zeros((2, count := pieces(flat, _SHARE, _COMPILED_BLOCK), width + 32), x.dtype)
         given = gs, flat, weight, np.ascontiguousarray(mean), np.ascontiguousarray(rstd), centered
         run_rows(loops.norm_back_rows, "rrwvvbrpp", *given, out.reshape(flat.shape), *sums, count=count)
-        gw, gb = sums[:, 0, :width] if count == 1 else sums.sum(1)[:, :width]
+        gw, gb = (sums[:, 0] if count == 1 else np.add.reduce(sums, 1))[:, :width]
         return out if needs[0] else None, gw if needs[1] else None, gb if needs[2] else None
-    gw, gb = np.zeros(width, x.dtype), np.zeros(width, x.dtype)
+    gw, gb, lock = np.zeros(width, x.dtype), np.zeros(width, x.dtype), threading.Lock()
     tiled: Any = np.tile(weight, (max(_BLOCK // width, 1), 1)) if scale is not None else None
 
     def ones_of(count: int) -> Any:

@@ -126,7 +126,8 @@ def _norm_large(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any,
         return None
     if moments is not None:
         moments.mean, moments.var = None if mean is None else mean.reshape(kept), var.reshape(kept)
-        moments.rstd = 1 / np.sqrt(moments.var + x.dtype.type(eps))
+        moments.rstd = rstd = moments.var + x.dtype.type(eps)
+        np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
     return out
 
 
