@@ -17,7 +17,7 @@ import cupy
 import numpy as np
 
 from .arrays import Array, adopt, new, operators, several, writers
-from .copies import contiguous
+from .copies import turn_into
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
 __all__ = ["LOSSES", "ROWS", "direct", "into", "kernel", "loss", "loss_run", "ones_like", "run"]
@@ -537,7 +537,11 @@ def _astype(x: Any, dtype: Any, *options: Any, **named: Any) -> Any:
 
 
 def _copy(x: Any, order: str = "C") -> Any:
-    return contiguous(x) if order == "C" and not x._c_contiguous else cupy.ndarray.copy(x, order)
+    if order == "C" and not x._c_contiguous and x.size and x.itemsize in (1, 2, 4, 8, 16):
+        out = Array(x.shape, x.dtype)  # no used one: CuPy's reshape gives the copy another shape in place
+        if turn_into(out, x):
+            return out
+    return cupy.ndarray.copy(x, order)
 
 
 _ones = Formula("x", "1")
