@@ -582,10 +582,11 @@ def _linear_weight(g: Any, x: Any) -> Any:
         return dot_matrices(g.T, x) if type(g) is ndarray is type(x) else _times(g.swapaxes(0, 1), x)
     if g.ndim == 1 == x.ndim and type(g) is ndarray is type(x):
         return g[:, None].dot(x[None])
-    rows = x.reshape((-1, x.shape[-1]))
+    count = math.prod(x.shape[:-1])
+    rows = x.reshape((count, x.shape[-1]))
     if g.ndim < x.ndim:  # the weight is a vector
-        return _times(g.reshape((1, -1)), rows).reshape((x.shape[-1],))
-    return _times(g.reshape((-1, g.shape[-1])).swapaxes(0, 1), rows)
+        return _times(g.reshape((1, count)), rows).reshape((x.shape[-1],))
+    return _times(g.reshape((count, g.shape[-1])).swapaxes(0, 1), rows)
 
 
 def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:

@@ -82,6 +82,7 @@ def test_layouts(dtype: str) -> None:
 def test_linear(lead: tuple[int, ...], dtype: str) -> None:
     agree(F.linear, dtype, (*lead, 4), (5, 4), (5,))
     agree(F.linear, dtype, (*lead, 4), (5, 4))
+    agree(F.linear, dtype, (*lead, 0), (5, 0), (5,))
     agree(lambda x, w: F.linear(x.transpose(0, -1), w), dtype, (*lead[::-1], 3, 4)[-2:], (5, 3))
 
 

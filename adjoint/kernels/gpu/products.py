@@ -452,7 +452,8 @@ def weigh(g: Any, x: Any) -> Any:
     if not (x.size and g.size):
         return cupy.zeros((g.shape[-1], x.shape[-1]), g.dtype)
     if not (g._c_contiguous and x._c_contiguous and _fits(g, x)):
-        return matmul(g.reshape(-1, g.shape[-1]).swapaxes(0, 1), x.reshape(-1, x.shape[-1]))
+        rows = math.prod(x.shape[:-1])
+        return matmul(g.reshape(rows, g.shape[-1]).swapaxes(0, 1), x.reshape(rows, x.shape[-1]))
     outs, ins, item = g.shape[-1], x.shape[-1], x.dtype.itemsize
     rows = x.size // ins
     plan = plan_for((outs, rows), (item, outs * item), (rows, ins), (ins * item, item), item)
