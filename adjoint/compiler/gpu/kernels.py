@@ -71,7 +71,8 @@ class Kernel:
         self.last = self.groups[self.inner[-1]][-1] if self.inner else -1
         self.width = self._pack_width()
         self.index_type = self._index_type()
-        self.named: set[str] = set()  # what is written once, wherever it is asked for first
+        self.classes: dict[Value, str] = {}  # the names of rows' classes, in 32 bits
+        self.inverses: dict[Value, str] = {}  # those of 1 / x, where rows are divided by x
         self.held = 0  # packs of a row that a thread keeps in registers
         self.lines: list[str] = []
         if region.split is None:
@@ -367,6 +368,19 @@ class Kernel:
         elif self.inner:
             self._decode(name, self.inner)
 
+    def _prepare(self, v: Value, name: str) -> None:
+        """Write what every element of a row would otherwise compute of a number that the row has one of."""
+        users = [m for m in self.region.lines if v in m.inputs]
+        if any(m.op is IS_CLASS for m in users) and self.index_type == "int":
+            self.classes[v] = f"class_{name}"
+            self._say(f"const int class_{name} = {name} < 0 || {name} > 0x7fffffff ? -1 : (int){name};")
+        divided = [
+            m for m in users if name_of(m) == "div" and m.operands[1] is v and not self.phases.is_row[m.outputs[0]]
+        ]
+        if divided and v.dtype.name in ("float32", "float64") and all(m.outputs[0].dtype == v.dtype for m in divided):
+            self.inverses[v] = f"inverse_{name}"
+            self._say(f"const {computed_as(v.dtype)} inverse_{name} = 1 / {name};")
+
     def _between(self, phase: int) -> None:
         """Write what is computed once per row before a pass."""
         for m in self.region.lines:
@@ -375,6 +389,7 @@ class Kernel:
                 continue
             name = f"s{self.numbers[v]}" if is_reduction(m) else self.scope.compute(m)
             self.scope.rows[v] = self.scope.known[v] = name
+            self._prepare(v, name)
             if v in self.writes:
                 place = self._place(self.access[v])
                 self._say(f"if (threadIdx.x == 0) {place} = ({TYPES[v.dtype.name]})({name});")
@@ -420,11 +435,30 @@ class Kernel:
                 return f"p{a.name}.v[j]"
             return f"p{a.name}[{at.get(a.name, '0')}].v[j]"
 
-        self._say(f"#pragma unroll\nfor (int j = 0; j < {self.width}; ++j) {{")
-        if self.columns % self.width:
-            self._say(f"if (c + j < {self.columns}) {{")
-        self.scope.load_elements(packed if self.held or self.width > 1 else None)
         wrote = [v for v in self.writes if not self.phases.is_row[v] and self.phases.of[v] == phase]
+        if self.columns % self.width:  # only the last pack of a row ends within
+            self._say(f"if (c + {self.width} <= {self.columns}) {{")
+            self._elements(mine, wrote, packed)
+            self._say("} else {")
+            ends = [f"{packed(self.access[v])} = ({TYPES[v.dtype.name]})0.0f;" for v in wrote if v.dtype.name in HALVES]
+            self._elements(mine, wrote, packed, ends)
+            self._say("}")
+        else:
+            self._elements(mine, wrote, packed)
+        if self.held or self.width > 1:
+            for v in wrote:
+                a = self.access[v]
+                if self._varies(a):
+                    pack = f"p{a.name}[{at.get(a.name, '0')}]" if self.held else f"p{a.name}"
+                    self._say(f"*({self._pack(v)}*)&{self._place(a)} = {pack};")
+
+    def _elements(self, mine: list[Line], wrote: list[Value], packed: Any, ends: list[str] | None = None) -> None:
+        """Write what is done with each element of a pack; with `ends`, what with those behind the end of a row."""
+        outer = self.scope
+        self.scope = _Scope(self, outer.phase, outer.rows, outer.row_loads)
+        self._say(f"#pragma unroll\nfor (int j = 0; j < {self.width}; ++j) {{")
+        self._say("" if ends is None else f"if (c + j < {self.columns}) {{")
+        self.scope.load_elements(packed if self.held or self.width > 1 else None)
         self._row_stores(wrote, packed)
         for m in mine:
             v = m.outputs[0]
@@ -434,17 +468,8 @@ class Kernel:
             else:
                 total = f"s{self.numbers[v]}"
             self._say(f"{total} = join_{name_of(m)}({total}, {element});")
-        if self.columns % self.width:  # products read rows to the end
-            ends = [f"{packed(self.access[v])} = ({TYPES[v.dtype.name]})0.0f;" for v in wrote if v.dtype.name in HALVES]
-            self._say("} else {", *ends, "}}")
-        else:
-            self._say("}")
-        if self.held or self.width > 1:
-            for v in wrote:
-                a = self.access[v]
-                if self._varies(a):
-                    pack = f"p{a.name}[{at.get(a.name, '0')}]" if self.held else f"p{a.name}"
-                    self._say(f"*({self._pack(v)}*)&{self._place(a)} = {pack};")
+        self._say(*(["}"] if ends is None else ["} else {", *ends, "}}"]))  # products read rows to the end
+        self.scope = outer
 
     def _row_stores(self, wrote: list[Value], packed: Any) -> None:
         named = [(v, self.scope.name_of(v)) for v in wrote]
@@ -509,6 +534,7 @@ class _Scope:
             if not _is_seed(v, k.region) and set(a.steps) <= set(k.row_groups):
                 k._say(f"const {computed_as(v.dtype)} r{k.values.index(k.stand_for.get(v, v))} = {k._place(a)};")
                 self.row_loads[v] = self.loads[v] = f"r{a.name[1:]}"
+                k._prepare(v, f"r{a.name[1:]}")
 
     def load_elements(self, packed: Any) -> None:
         """Read an element of everything, before anything is written."""
@@ -548,13 +574,15 @@ class _Scope:
         if m.op is IS_CLASS:
             column = k.group_of.get(1)
             place = "0" if column is None else f"i{column} + {self._offset(column)}"
-            return f"{self._class(m)} == {place}"
+            return f"{k.classes.get(m.operands[0]) or self.name_of(m.operands[0])} == {place}"
         if m.op is DRAW:
             seed = k.access[m.operands[0]].name
             return f"draw32({seed}, {m.params[2]}u, {self._element()})"
         dtype = computing_dtype(m)
         wanted = [dtype] * len(m.operands)
         name = name_of(m)
+        if name == "div" and m.operands[1] in k.inverses and not k.phases.is_row[out]:
+            return f"{expressed(self.operand(m.operands[0], dtype))} * {k.inverses[m.operands[1]]}"
         if name == "where":
             wanted[0] = TRUTH
         if name == "masked_fill":
@@ -563,18 +591,6 @@ class _Scope:
             wanted = [m.operands[0].dtype]
         operands = [self.operand(o, w) for o, w in zip(m.operands, wanted, strict=True)]
         return expressed(expression(m, operands, np.dtype(wide(dtype.name))))
-
-    def _class(self, m: Line) -> str:
-        """Return the name of a row's class, which fits into 32 bits."""
-        k, v = self.kernel, m.operands[0]
-        if v not in self.row_loads or k.index_type != "int":
-            return self.name_of(v)
-        name = f"class{k.values.index(v)}"
-        if name not in k.named:
-            k.named.add(name)
-            at = next(i for i, text in enumerate(k.lines) if text.startswith(f"const {computed_as(v.dtype)} {self.loads[v]} ="))
-            k.lines.insert(at + 1, f"const int {name} = {self.loads[v]} < 0 || {self.loads[v]} > 0x7fffffff ? -1 : (int){self.loads[v]};")
-        return name
 
     def _offset(self, group: int) -> str:
         """Return the place in a pack, which goes along the last group."""

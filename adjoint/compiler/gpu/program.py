@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.nodes import registry
 from ..decomposition import decompose
-from ..expressions import is_elementwise, is_floating, is_reduction
+from ..expressions import IS_CLASS, is_elementwise, is_floating, is_reduction
 from ..fusion import Region
 from ..graph import GUARD, WRITE, Form, Graph, GuardFailure, Line, Step, Value
 from ..program import _Guard, _Raw, _row_major, laid_out
@@ -37,6 +37,7 @@ class DeviceProgram:
         lower_draws(graph)
         decompose(graph)
         simplify(graph)
+        pick_rows(graph)
         self.results = graph.results
         self.writes = [line for line in graph.lines if line.op is WRITE]
         self.guarded = any(line.op is GUARD for line in graph.lines)
@@ -589,6 +590,31 @@ def _multiplies(line: Line) -> bool:
     if not isinstance(x, Value) or not isinstance(y, Value) or not x.dtype == y.dtype == out.dtype:
         return False
     return is_floating(out) and x.size > 0 and y.size > 0 and len(x.shape) == len(y.shape) == len(out.shape)
+
+
+def pick_rows(graph: Graph) -> None:
+    """Let the sum of a row that is zero but at its class be what is there."""
+    makers, lines = graph.makers(), []
+    for line in graph.lines:
+        x = line.operands[0] if line.operands else None
+        chosen = makers.get(x) if isinstance(x, Value) and is_reduction(line) and line.op.name == "sum" else None
+        if chosen is None or chosen.op.name != "where" or tuple(line.params[0]) != (1,) or len(x.shape) != 2:  # type: ignore[union-attr]
+            lines.append(line)
+            continue
+        hit, each, other = chosen.operands
+        found = makers.get(hit) if isinstance(hit, Value) else None
+        row = isinstance(each, Value) and each.shape[-1:] == (1,) and len(each.shape) == 2
+        if found is None or found.op is not IS_CLASS or not row or isinstance(other, Value) or other != 0:
+            lines.append(line)
+            continue
+        target, (classes,) = found.operands[0], found.params
+        truths = [graph.value(Form(target.shape, bool, target.device)) for _ in range(3)]
+        lines.append(Line(registry["ge"], (target, 0), (), (truths[0],), line.place, line.backward))
+        lines.append(Line(registry["lt"], (target, classes), (), (truths[1],), line.place, line.backward))
+        lines.append(Line(registry["logical_and"], truths[:2], (), (truths[2],), line.place, line.backward))
+        lines.append(Line(chosen.op, (truths[2], each, 0.0), (), line.outputs, line.place, line.backward))
+    graph.lines = lines
+    graph.prune()
 
 
 def lower_draws(graph: Graph) -> None:
