@@ -28,10 +28,14 @@ def concrete(x: TensorBase, what: str) -> Any:
     return host(x.array, what)
 
 
+def values_of(array: Any, what: str) -> Any:
+    """Return a value as an array, wherever it lies, or explain why it is none."""
+    return array.concrete(what) if isinstance(array, Payload) else array  # type: ignore[attr-defined]
+
+
 def host(array: Any, what: str) -> Any:
     """Return a value as a host array, or explain why it is none."""
-    if isinstance(array, Payload):
-        array = array.concrete(what)  # type: ignore[attr-defined]
+    array = values_of(array, what)
     return array if isinstance(array, np.ndarray) else devices.place_array(array, devices.CPU)
 
 

@@ -28,7 +28,7 @@ from ..core.tensor import TensorBase, note_write
 from ..kernels import provider
 from ..kernels.gathering import added_rows
 from . import create
-from .convert import copy_, host
+from .convert import copy_, values_of
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
 __all__ = ["index_put", "index_put_"]
@@ -503,7 +503,7 @@ def _without_masks(indexes: list[Any], spec: list[int]) -> tuple[list[Any], list
 
 
 def _true_places(mask: Any) -> tuple[Any, ...]:
-    return tuple(host(mask, "indexing with a mask").nonzero())
+    return tuple(values_of(mask, "indexing with a mask").nonzero())
 
 
 def _as_tuple(index: Any) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels import provider
 from .arguments import dim_in, either, require_tensor
-from .convert import host
+from .convert import host, values_of
 from .create import apart, into
 from .gather import gather_p, gathering
 from .looping import looped
@@ -379,12 +379,12 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Any = None) -> Any:
 
 
 def _places(array: Any) -> tuple[Any, ...]:
-    array = host(array, "nonzero()")
+    array = values_of(array, "nonzero()")
     return tuple((array.reshape(1) if array.ndim == 0 else array).nonzero())
 
 
 def _rows(array: Any) -> Any:
-    return np.argwhere(host(array, "nonzero()"))
+    return np.argwhere(values_of(array, "nonzero()"))
 
 
 @looped

@@ -12,25 +12,13 @@ from ..core.dtypes import of
 from ..core.nodes import wrap
 from ..core.payload import top_payload
 from ..core.recorders import nary
+from ..kernels.gpu.host import through_host
 from ..kernels.implicit import dirichlet_gradient, gamma_gradient
 from .draws import drawn_below
 from .random import Generator, _sampler, stream_of
 from .shape import expand_p
 
 __all__ = ["_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial"]
-
-
-def _on_host(kernel: Any) -> Any:
-    """Return a kernel of arrays on any device, computed on the host."""
-
-    def computed(*arrays: Any) -> Any:
-        place = devices.of(arrays[0])
-        if place is devices.CPU:
-            return kernel(*arrays)
-        host = (devices.place_array(a, devices.CPU) if hasattr(a, "dtype") else a for a in arrays)
-        return devices.place_array(kernel(*host), place)
-
-    return computed
 
 
 def _spread(kernel: Any) -> Any:
@@ -54,7 +42,8 @@ def _unknown(name: str) -> Any:
     return jvp
 
 
-_gamma_slope, _dirichlet_slope = _spread(_on_host(gamma_gradient)), _spread(_on_host(dirichlet_gradient))
+_gamma_slope = _spread(through_host("the gradient of a gamma draw")(gamma_gradient))
+_dirichlet_slope = _spread(through_host("the gradient of a Dirichlet draw")(dirichlet_gradient))
 
 
 def _kept_as_drawn(x: Any, sample: Any) -> Any:
