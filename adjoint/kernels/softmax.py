@@ -20,6 +20,8 @@ _maximum: Any = np.maximum.reduce
 
 def _rows(x: Any, axis: int) -> Any:
     """Return an array as (rows, n), or as (before, n, after) if the axis is not the last."""
+    if axis == x.ndim - 1 and x.size:
+        return x.reshape(-1, x.shape[axis])
     before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     return x.reshape(before, x.shape[axis]) if after == 1 else x.reshape(before, x.shape[axis], after)
 
@@ -85,8 +87,10 @@ def _logs_back(g: Any, y: Any, out: Any) -> None:
 def _loops(*arrays: Any) -> Any:
     """Return compiled loops over rows where they fit."""
     first = arrays[0]
-    same = first.ndim == 2 and all(a.dtype == first.dtype for a in arrays)
-    return provider.loops("softmax", first) if same else None
+    for a in arrays[1:]:
+        if a.dtype is not first.dtype:
+            return None
+    return provider.loops("softmax", first) if first.ndim == 2 else None
 
 
 def softmax(x: Any, axis: int, log: bool) -> Any:
