@@ -14,6 +14,7 @@ import numpy as np
 
 from .arrays import adopt, new
 from .launching import FLOATS, Kernels
+from .reductions import reduced
 
 __all__ = ["CHUNK", "Many", "are_dense", "copy", "scale", "sum_of_squares", "unscale"]
 
@@ -87,25 +88,27 @@ class Many:
     ) -> None:
         self.columns = columns
         self.kernels = Kernels(_text(columns, written, parameters, body, begin, end), "T")
-        self._tables: dict[Any, Any] = {}
 
     def __call__(self, rows: list[tuple[Any, ...]], arguments: tuple[Any, ...]) -> None:
         """Launch it; arrays of a row lie alike and in one piece, and none is empty."""
         first = rows[0][0]
-        places = [a.data.ptr for row in rows for a in row]
+        places = tuple([a.data.ptr for row in rows for a in row])
         sizes = tuple([row[0].size for row in rows])
-        device = first.data.device_id
-        key = tuple(places), sizes, device
-        table = self._tables.get(key)
+        where = first.data.device_id, _stream().ptr  # what one stream has uploaded is not there yet for another
+        table = _tables.get((places, sizes, where))
         if table is None:
-            if len(self._tables) >= _KEPT:
-                self._tables.clear()
-            table = self._tables[key] = _table(places, sizes, self.columns)
-        chunks, count = _chunks(sizes, device)
+            if len(_tables) >= _KEPT:
+                _tables.clear()
+            table = _tables[places, sizes, where] = _table(places, sizes, self.columns)
+        chunks, count = _chunks(sizes, where)
         self.kernels.launch("many", (first.dtype.char,), count, _THREADS, (table, chunks, *arguments))
 
 
-def _table(places: list[int], sizes: tuple[int, ...], columns: int) -> Any:
+_tables: dict[Any, Any] = {}
+_stream = cupy.cuda.get_current_stream
+
+
+def _table(places: tuple[int, ...], sizes: tuple[int, ...], columns: int) -> Any:
     """Return where arrays are, and how many elements those of a row have."""
     table = np.empty((len(sizes), columns + 1), np.int64)
     table[:, :columns] = np.array(places, np.int64).reshape(-1, columns)
@@ -114,7 +117,7 @@ def _table(places: list[int], sizes: tuple[int, ...], columns: int) -> Any:
 
 
 @functools.lru_cache(64)
-def _chunks(sizes: tuple[int, ...], device: int) -> tuple[Any, int]:
+def _chunks(sizes: tuple[int, ...], where: tuple[int, int]) -> tuple[Any, int]:
     """Return which part of which row each block has, and how many blocks there are."""
     counts = -(-np.array(sizes) // CHUNK)
     row = np.repeat(np.arange(len(sizes)), counts)
@@ -156,7 +159,7 @@ def sum_of_squares(values: list[Any]) -> Any:
         return adopt(cupy.zeros((), _wide(values[0].dtype)))
     parts = new((sum(-(-a.size // CHUNK) for (a,) in rows),), _wide(values[0].dtype))
     _SQUARES(rows, (parts,))
-    return adopt(parts.sum())
+    return reduced(parts, None, False)
 
 
 def scale(values: list[Any], factor: Any) -> None:
