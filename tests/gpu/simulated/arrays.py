@@ -147,6 +147,8 @@ class ndarray:
     @property
     def data(self) -> Any:
         start = self._a.ctypes.data if self._a.size else self._memptr.mem.ptr
+        if start == self._memptr.ptr:
+            return self._memptr  # the same object every time, and that of views: who refers to it is counted
         return runtime.MemoryPointer(self._memptr.mem, start - self._memptr.mem.ptr)
 
     @property
