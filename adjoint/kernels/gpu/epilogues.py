@@ -166,7 +166,7 @@ def _with_bias(x: Any, weight: Any, bias: Any) -> Any:
         return None
     (n, k), item = weight.shape, dtype.itemsize
     plan = products.plan_for(x.shape, x.strides, (k, n), (item, k * item), item)
-    if not plan.is_single or len(bias) != n or bias.data.ptr % 16:
+    if not plan.is_single or len(bias) != n or bias.data.ptr % 16 or products.is_odd(plan, n, item):
         return None
     out = arrays.new(plan.shape, dtype)
     if not _is_ready(x, weight, out):
@@ -193,6 +193,8 @@ def weigh_and_sum(g: Any, x: Any) -> Any:
     if x.dtype.kind == "c" or products.kind_of(x.dtype) is None:
         return None
     outs, ins = g.shape[-1], x.shape[-1]
+    if products.is_odd(products.weighing(g, x), ins, x.dtype.itemsize):
+        return None
     rows = x.size // ins
     out, sums = arrays.new((outs, ins), x.dtype), arrays.new((outs,), x.dtype)
     if not _is_ready(g, x, out) or sums.data.ptr % 16:

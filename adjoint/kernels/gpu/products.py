@@ -302,7 +302,7 @@ def _run(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) -> Any
     # What is in rows here is in columns for BLAS: it computes the transpose, from the transposes, in reverse.
     head = kind.number, into.number, compute, ty, tx, n, m, k, a
     if offsets is _AT_ONCE and count == 1:
-        if dtype.itemsize == 2 and _is_odd(plan, lo):
+        if is_odd(plan, lo, dtype.itemsize):
             _through_even_rows(library, head[:3], (a, b), plan, x, y, out, lo)
         else:
             library.gemm(*head, py, ly, px, lx, b, po, lo)
@@ -364,19 +364,19 @@ def _even(x: Any, size: tuple[int, int], apart: int, wanted: tuple[int, int]) ->
     return out, pitch
 
 
-def _is_odd(plan: Plan, lo: int) -> bool:
-    """Return whether copies would make a product of 16-bit matrices faster.
+def is_odd(plan: Plan, lo: int, item: int) -> bool:
+    """Return whether copies would make a product of 16-bit matrices (`item` is 2) faster.
 
     Where one of them has rows whose length or distance is no multiple of 16 bytes, cuBLAS takes seven times as long.
     """
     _, m, n, k, _, lx, _, ly = plan[:8]
-    return bool((lo | n | k | lx | ly) & 7) and m * n * k >= _WORTH and min(m, n, k) >= _LEAST
+    return item == 2 and bool((lo | n | k | lx | ly) & 7) and m * n * k >= _WORTH and min(m, n, k) >= _LEAST
 
 
 def _through_even_rows(
     library: Library, kinds: tuple[int, ...], factors: tuple[Any, Any], plan: Plan, x: Any, y: Any, out: Any, lo: int
 ) -> None:
-    """Multiply matrices that `_is_odd` speaks of, by way of some with longer rows."""
+    """Multiply matrices that `is_odd` speaks of, by way of some with longer rows."""
     m, n, k, tx, lx, ty, ly = plan[1:8]
     alpha, beta = factors
     fresh = beta.value == 0.0 and kinds[0] == kinds[1] and lo == n and out.data.ptr % 16 == 0
@@ -454,10 +454,14 @@ def weigh(g: Any, x: Any) -> Any:
     if not (g._c_contiguous and x._c_contiguous and _fits(g, x)):
         rows = math.prod(x.shape[:-1])
         return matmul(g.reshape(rows, g.shape[-1]).swapaxes(0, 1), x.reshape(rows, x.shape[-1]))
+    return _run(weighing(g, x), g, x, None, 1.0, 0.0)
+
+
+def weighing(g: Any, x: Any) -> Plan:
+    """Return the plan of `weigh` for contiguous arrays."""
     outs, ins, item = g.shape[-1], x.shape[-1], x.dtype.itemsize
     rows = x.size // ins
-    plan = plan_for((outs, rows), (item, outs * item), (rows, ins), (ins * item, item), item)
-    return _run(plan, g, x, None, 1.0, 0.0)
+    return plan_for((outs, rows), (item, outs * item), (rows, ins), (ins * item, item), item)
 
 
 def install() -> None:
