@@ -561,7 +561,7 @@ def _is_whole_on_gpu(g: Any) -> bool:
 
 _references = _references_below = _sole_reference = 0  # in `finish`, in `accumulate` below it; of a held gradient
 _OWN_SUM = 4
-_SMALL = 16384  # elements under which adding in place gains nothing
+_SMALL = 8192  # elements under which adding in place gains nothing
 
 
 def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
