@@ -145,6 +145,25 @@ def test_dropout_is_drawn_anew() -> None:
     np.testing.assert_array_equal(seen[0], seen[3])
 
 
+def test_arguments_and_gradients_that_are_written() -> None:
+    w = torch.ones(40, device="cuda", requires_grad=True)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        x.mul_(2)
+        (w * x).sum().backward()  # added to the gradient that is there
+        return x.sum()
+
+    kept = [torch.full((40,), float(i), device="cuda") for i in range(14)]
+    for i, x in enumerate(kept):
+        if i % 3 == 0:
+            w.grad = None
+        assert float(step(x)) == 80 * i
+        assert float(w.grad[0]) == sum(2 * j for j in range(i - i % 3, i + 1))
+    for i, x in enumerate(kept):
+        np.testing.assert_array_equal(x.cpu().numpy(), np.full(40, 2.0 * i))
+
+
 def test_values_decide() -> None:
     state = torch.zeros(3, device="cuda")
 

@@ -529,7 +529,11 @@ class DeviceProgram:
             bound.append((reference, tensor, array))
         self.bound = bound
         if self.player is None:
-            self.player = Player(self)
+            import cupy  # there are tensors on a GPU
+
+            place = next(v.device for line in self.graph.lines for v in line.outputs if v.device != "cpu")
+            with cupy.cuda.Device(int(place.partition(":")[2] or 0)):
+                self.player = Player(self)
         self.player.bind({reference.value: array for reference, _, array in bound})
         self.run = self.player
 

@@ -23,8 +23,9 @@ _SMALL = 1 << 16  # bytes up to which what is returned is copied, and may be kep
 class Recording:
     """The steps of a program as CUDA graphs, for arguments and results at certain places."""
 
-    def __init__(self, key: Any, env: Any, segments: list[Any], results: dict[Value, Any]) -> None:
-        self.key, self.env, self.segments, self.results = key, env, segments, results
+    def __init__(self, key: Any, around: Any, env: Any, segments: list[Any], results: dict[Value, Any]) -> None:
+        self.key, self.around = key, around
+        self.env, self.segments, self.results = env, segments, results
         self.resting: dict[Value, tuple[int, int]] = {}
 
     def rest(self) -> None:
@@ -35,6 +36,11 @@ class Recording:
     def is_free(self, handed: Any) -> bool:
         """Return whether nobody holds what the recording has given out."""
         return all(_holders(self.results[v]) == self.resting[v] for v in handed)
+
+    def let_go(self, given: Any) -> None:
+        """Forget the arguments: whoever comes to lie at their place is as good."""
+        for v in given:
+            self.env.roots.pop(v, None)
 
 
 def _holders(array: Any) -> tuple[int, int]:
@@ -50,6 +56,7 @@ class Player:
         from ...kernels.gpu.arrays import Array
 
         self.cupy, self.program, self.kind = cupy, program, Array
+        self.place, self.several = cupy.cuda.Device(), cupy.cuda.runtime.getDeviceCount() > 1
         program.sources.compile()
         self.arena = cupy.cuda.alloc(program.arena) if program.arena else None
         self.mail = Mail(program.host.size)
@@ -65,6 +72,9 @@ class Player:
         self.device_results = list(self.shapes)
         self.small = {v for v in self.device_results if v.nbytes <= _SMALL and self.shapes[v] in returned}
         self.handed = [v for v in self.device_results if v not in self.small]
+        targets = {line.operands[0] for line in program.writes}
+        self.written = [(i, v) for i, v in self.on_device if v in targets]
+        self.around: tuple[int, ...] = ()
         self.recordings: list[Recording] = []
         self.own: Recording | None = None
         self.breaking: set[int] = set()  # steps that cannot be recorded
@@ -81,10 +91,21 @@ class Player:
     def bind(self, outside: dict[Value, Any]) -> None:
         """Work on these arrays of outside tensors from now on."""
         self.outside = outside
-        self.recordings, self.own = [], None
+        self.around = tuple([a.data.ptr for a in outside.values()])
+        # Gradients that are added to may lie at one place or another; older recordings would hold memory of theirs.
+        last = [r.around for r in self.recordings if r.around != self.around][-1:]
+        self.recordings = [r for r in self.recordings if r.around == self.around or r.around in last]
+        if self.own is not None and self.own.around != self.around:
+            self.own = None
 
     def __call__(self, *arrays: Any) -> Any:
         """Run the program; what it returns is the caller's."""
+        if not self.several:
+            return self._run(arrays)
+        with self.place:
+            return self._run(arrays)
+
+    def _run(self, arrays: Any) -> Any:
         program = self.program
         from_host = program.host.run([arrays[i] for i in self.on_host])
         self.mail.send(program.host.staged)
@@ -100,6 +121,9 @@ class Player:
             made = env.roots
         else:
             env, made = self._replay(given, hosted)
+        for i, v in self.written:
+            if given[v] is not arrays[i]:
+                arrays[i][...] = given[v]
         for target, v in program.host_writes:
             self._find(target, arrays)[...] = env.hosted[v]
         return [made[r] if r.device != "cpu" else env.hosted[r].copy() for r in program.made]
@@ -156,16 +180,24 @@ class Player:
 
     def _replay(self, given: dict[Value, Any], hosted: dict[Value, Any]) -> tuple[Any, dict[Value, Any]]:
         key = tuple([a.data.ptr for a in given.values()])
-        found = next((r for r in self.recordings if r.key == key and r.is_free(self.handed)), None)
+        here = [r for r in self.recordings if r.key == key and r.around == self.around]
+        found = next((r for r in here if r.is_free(self.handed)), None)
         if found is None and len(self.recordings) < _MOST:
             found = self._recorded(key, given)
             self.recordings.append(found)
         copied = found is None
         if found is None:
             found = self._copying(given)
+        else:
+            found.env.roots.update(given)
         found.env.hosted = hosted
         for segment in found.segments:
             segment.run(found.env)
+        if copied:
+            for _, v in self.written:
+                given[v][...] = found.env.roots[v]
+        else:
+            found.let_go(given)
         made = dict(found.results)
         for v in self.device_results if copied else self.small:
             made[v] = _copied(self.cupy, made[v])
@@ -189,7 +221,7 @@ class Player:
                 self.breaking.add(error.step)
                 self.refused = self.refused or f"{self.program.steps[error.step]}: {error.__cause__}"
                 continue
-            recording = Recording(key, env, segments, results)
+            recording = Recording(key, self.around, env, segments, results)
             del results
             recording.rest()
             return recording
