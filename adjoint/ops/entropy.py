@@ -50,7 +50,7 @@ def _picked(x: Any, target: Any, ignored: Any) -> Any:
     else:
         out = -xp.take_along_axis(x, xp.expand_dims(target, axis), axis).squeeze(axis)
     if skipped:
-        out = xp.where(skip, x.dtype.type(0), out)
+        out = xp.where(skip, x.dtype.type(0), out).astype(x.dtype, copy=False)  # CuPy makes float32 of bfloat16
     return out, skip, skipped
 
 

@@ -156,7 +156,10 @@ def _add_along(x: Any, y: Any, i: Any, axis: Any) -> None:
             return
     at = _flat(x.shape, i, axis)
     flat = x.reshape(-1)
-    module_of(x).add.at(flat, at.reshape(-1), module_of(x).broadcast_to(y, i.shape).reshape(-1))
+    values = module_of(x).broadcast_to(y, i.shape).reshape(-1)
+    gpu = None if type(x) is ndarray else provider.gpu(x)
+    if gpu is None or not gpu.gathering.add_at(flat, at.reshape(-1), values, 0, True):
+        module_of(x).add.at(flat, at.reshape(-1), values)
     if not np.may_share_memory(flat, x):
         x[...] = flat.reshape(x.shape)
 

@@ -213,7 +213,8 @@ def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
 
 
 def _nansum(x: Any, axes: Any, keepdims: Any) -> Any:
-    return _sum(module_of(x).where(x == x, x, x.dtype.type(0)), axes, keepdims)
+    numbers = module_of(x).where(x == x, x, x.dtype.type(0))
+    return _sum(numbers.astype(x.dtype, copy=False), axes, keepdims)  # CuPy makes float32 of bfloat16
 
 
 nansum_p: Primitive = parametric(
