@@ -144,7 +144,7 @@ def _is_pointwise(x: Any, kernel: Ints, stride: Ints, before: Ints, size: Ints) 
     )  # fmt: skip
 
 
-_SHARED = 1 << 19  # elements of windows from which on threads share the samples
+_SHARED = 1 << 22  # elements of windows from which on threads share the samples: BLAS has its own, which stay awake
 _MANY, _SHORT = 16, 16  # samples that are worth being laid out last, and the length of rows up to which they are
 
 

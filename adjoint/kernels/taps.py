@@ -18,6 +18,7 @@ from .threads import share
 
 ALL = slice(None)
 _PIECE = 1 << 17  # elements of images that are pooled at a time
+_SHARED = 1 << 19  # elements of images from which on threads share the pieces
 
 
 def _span(numbers: Any) -> Any:
@@ -259,7 +260,10 @@ def _in_pieces(function: Any, dtype: Any, plans: tuple[Taps, ...], x: Any, *more
             j = min(i + step, stop)
             out[i:j] = function(*(a[i:j] for a in arrays))
 
-    share(part, len(out), step)
+    if x.size >= _SHARED:
+        share(part, len(out), step)
+    else:
+        part(0, len(out))
     return result
 
 
