@@ -25,7 +25,6 @@ _TYPES = {"float32": (0, 0), "float64": (1, 1), "float16": (2, 0), "bfloat16": (
 _RUN = (
     *(ctypes.c_void_p,) * 7, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_void_p,) * 3
 )  # fmt: skip
-_GRAPHS = False  # whether convolutions are planned as graphs, where TF32 need not be kept out of them
 _MATH, _MATH_WITH_TENSOR_CORES, _MATH_IN_FULL = 0, 1, 3
 
 
@@ -150,6 +149,7 @@ class Plan:
         scalar: Any = ctypes.c_double if given.dtype == "float64" else ctypes.c_float
         self.factors = scalar(1), scalar(0)
         self.one, self.zero = (ctypes.byref(f) for f in self.factors)
+        # Graphs cannot be told to keep TF32 out.
         self.graphs: dict[str, Graph | None] = {} if half or tf32 or number == 1 else dict.fromkeys("xwy")
         self.calls: dict[str, Any] = {}  # by what is wanted: the function, its descriptions, and ways to compute it
 
@@ -187,7 +187,7 @@ class Plan:
     def run(self, wanted: str, first: Any, second: Any, out: Any) -> bool:
         """Compute the array that is `wanted` from the two others; return whether cuDNN could."""
         handle = _handle(out.data.device_id)
-        if _GRAPHS and self._run_graph(handle, wanted, first, second, out):
+        if self._run_graph(handle, wanted, first, second, out):
             return True
         call = self.calls.get(wanted)
         if call is None:
