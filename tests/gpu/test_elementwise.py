@@ -66,7 +66,7 @@ def inputs(place: str, dtype: Any, wide: Any, shape: tuple[int, ...] = (3, 5)) -
 
 def computed(expression: str, leaves: dict[str, Any], seed: int = 1) -> dict[str, Any]:
     """Return an expression's value, and its gradients under a cotangent of random numbers."""
-    out = eval(expression, {"adjoint": adjoint, "F": F} | leaves)
+    out = eval(expression, {"adjoint": adjoint, "F": F, "np": np} | leaves)
     cotangent = adjoint.tensor(np.random.default_rng(seed).normal(size=tuple(out.shape)))
     out.backward(cotangent.to(out.device, out.dtype))
     found = {k: v.grad for k, v in leaves.items() if v.grad is not None}
@@ -108,6 +108,7 @@ LAYOUTS = {
     "outer": "x.reshape(15, 1) * y.reshape(1, 15)",
     "permuted": "x.reshape(3, 5, 1).permute(2, 1, 0) * y.reshape(3, 5, 1).permute(2, 1, 0)",
     "itself": "x * x + x / x",
+    "numbers of NumPy's": "x * np.float64(2) + y / np.int64(3)",
     "one number": "-x[0, 0].expand(3, 5) * y[0, :1].expand(3, 5)",
     "a sum": "(x - y).abs().sum() * adjoint.ones(3, device=x.device, dtype=x.dtype)",
 }
@@ -192,6 +193,15 @@ def test_in_place_forms(written: str) -> None:
         eval(written, {"adjoint": adjoint, "F": F} | leaves)
         found.append(leaves["x"].cpu().numpy())
     np.testing.assert_allclose(*found, 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["float64", "bfloat16", "int64", "bool", "complex64"])
+def test_copies_are_of_their_own(kind: str) -> None:
+    x = adjoint.tensor([[1.0, 0.0], [2.0, 3.0]], device="cuda").to(getattr(adjoint, kind))
+    for given in (x, x.t(), x[:, 1:], x[0, 0].expand(2, 2)):
+        copied = given.array.copy()
+        np.testing.assert_array_equal(copied.get().astype(complex), given.array.get().astype(complex))
+        assert copied.data.ptr != given.data_ptr()
 
 
 def test_in_place_writes() -> None:

@@ -81,7 +81,7 @@ def new(shape: tuple[int, ...], dtype: Any) -> Any:
         return Array(shape, dtype)
     ring.rotate(-1)
     array = ring[-1]
-    if getrefcount(array) == _UNSHARED:
+    if getrefcount(array) == _UNSHARED and array.shape == shape:  # CuPy gives copies another shape in place
         pointer = array.data
         if getrefcount(pointer) == _lone[0] and getrefcount(pointer.mem) == _lone[1]:
             return array

@@ -53,7 +53,10 @@ __device__ __forceinline__ W floor_of(W x, W y) {
 
 
 def _is_number(kind: Any) -> bool:
-    return kind is float or kind is int or (issubclass(kind, np.generic) and kind(0).dtype.kind in "fiu")
+    if not issubclass(kind, np.generic):
+        return False
+    dtype = np.dtype(kind)
+    return dtype.kind in "iu" or dtype.name in FLOATS
 
 
 # NumPy does not count bfloat16, which a number beside such an array has become, among the floats.
