@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .launching import FLOATS, Kernels, dense, empty
+from .launching import FLOATS, Kernels, aligned, dense, empty
 
 __all__ = ["add_at", "gather", "put_at", "summed", "take_rows"]
 
@@ -25,6 +25,21 @@ extern "C" __global__ void gather(const U* x, const i64* index, U* y, i64 size, 
         i64 j = index[each ? at : (i64)(k - a * M)];
         if (j < 0) j += n;
         y[at] = j >= 0 && j < n ? x[((i64)a * n + j) * B + b] : U();
+    }
+}
+// The same along the last axis, four elements of a row at a time.
+extern "C" __global__ void gather_last(const U* x, const i64* index, U* y, i64 count, I n, I M) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < count; at += gridDim.x * (i64)blockDim.x) {
+        const U* row = x + (i64)((I)(at * 4) / M) * n;
+        Pack<i64, 2> low = ((const Pack<i64, 2>*)index)[at * 2], high = ((const Pack<i64, 2>*)index)[at * 2 + 1];
+        i64 j[4] = {low.v[0], low.v[1], high.v[0], high.v[1]};
+        Pack<U, 4> v;
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if (j[k] < 0) j[k] += n;
+            v.v[k] = j[k] >= 0 && j[k] < n ? row[j[k]] : U();
+        }
+        ((Pack<U, 4>*)y)[at] = v;
     }
 }
 // Elements written at their places; without `x`, zeros.
@@ -49,6 +64,20 @@ extern "C" __global__ void add(T* y, const i64* index, const V* x, i64 size, I n
         if (j == skipped) continue;
         if (j < 0) j += n;
         if (j >= 0 && j < n) atomicAdd(y + ((i64)a * n + j) * B + b, (T)x[at]);
+    }
+}
+extern "C" __global__ void add_last(T* y, const i64* index, const V* x, i64 count, I n, I M, i64 skipped) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < count; at += gridDim.x * (i64)blockDim.x) {
+        T* row = y + (i64)((I)(at * 4) / M) * n;
+        Pack<i64, 2> low = ((const Pack<i64, 2>*)index)[at * 2], high = ((const Pack<i64, 2>*)index)[at * 2 + 1];
+        i64 j[4] = {low.v[0], low.v[1], high.v[0], high.v[1]};
+        Pack<V, 4> v = ((const Pack<V, 4>*)x)[at];
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if (j[k] == skipped) continue;
+            if (j[k] < 0) j[k] += n;
+            if (j[k] >= 0 && j[k] < n) atomicAdd(row + j[k], (T)v.v[k]);
+        }
     }
 }
 """,
@@ -79,8 +108,11 @@ def gather(x: Any, index: Any, axis: int) -> Any:
     x, index = dense(x), dense(index if index.dtype == _INT64 else index.astype(_INT64))
     out = empty(index.shape, x.dtype)
     _, n, after = _three(x.shape, axis)
-    args = (x, index, out, out.size, n, index.shape[axis], after, 1)
-    _READ.launch("gather", (f"u{x.itemsize}", _index(max(out.size, x.size))), _blocks(out.size), 256, args)
+    key, many = (f"u{x.itemsize}", _index(max(out.size, x.size))), index.shape[axis]
+    if after == 1 and many % 4 == 0 and aligned(index, out) and x.itemsize < 8:
+        _READ.launch("gather_last", key, _blocks(out.size // 4), 256, (x, index, out, out.size // 4, n, many))
+    else:
+        _READ.launch("gather", key, _blocks(out.size), 256, (x, index, out, out.size, n, many, after, 1))
     return out
 
 
@@ -135,6 +167,10 @@ def add_at(y: Any, index: Any, x: Any, axis: int, each: bool, skipped: int = _NE
     before, n, after = _three(y.shape, axis)
     parts = x.size // (before * after) if before * after else 0
     key = (y.dtype.char, x.dtype.char, _index(max(x.size, y.size)))
+    if each and after == 1 and parts % 4 == 0 and aligned(index, x):
+        count = x.size // 4
+        _ADD.launch("add_last", key, _blocks(count), 256, (y, index, x, count, n, parts, skipped))
+        return True
     _ADD.launch("add", key, _blocks(x.size), 256, (y, index, x, x.size, n, parts, after, int(each), skipped))
     return True
 
