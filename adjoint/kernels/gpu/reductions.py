@@ -445,6 +445,7 @@ extern "C" __global__ void rows(const T* x, T* y, i64* places, W* parts, i64* at
     i64 from = blockIdx.x % pieces * length, to = from + length < R ? from + length : R;
     const T* row = x + blockIdx.x / pieces * R;
     E a = start();
+    #pragma unroll 4
     for (i64 i = from + threadIdx.x; i < to; i += blockDim.x) a = join(a, E{(W)row[i], i});
     a = block_join(a);
     if (threadIdx.x) return;
@@ -480,7 +481,13 @@ extern "C" __global__ void columns(const T* x, T* y, i64* places, W* parts, i64*
     i64 i = (piece * A + group) * B + column;
     if (parts) { parts[i] = a.v; at[i] = a.at; } else { y[i] = (T)a.v; places[i] = a.at; }
 }
-// Zeros with one element of each group in its place.
+// Zeros with one element of each row in its place; below, of each group.
+extern "C" __global__ void back_rows(const T* g, const i64* places, T* y, i64 R) {
+    i64 place = places[blockIdx.x];
+    T* row = y + blockIdx.x * R;
+    T value = g[blockIdx.x], zero = (T)0.0f;
+    for (i64 i = threadIdx.x; i < R; i += blockDim.x) row[i] = i == place ? value : zero;
+}
 extern "C" __global__ void back(const T* g, const i64* places, T* y, i64 size, i64 R, i64 B) {
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < size; i += gridDim.x * (i64)blockDim.x) {
         i64 group, r;
@@ -529,7 +536,12 @@ def place_back(g: Any, places: Any, shape: tuple[int, ...], axis: int) -> Any:
     if not is_float(g) or places.dtype != _INT64 or not math.prod(shape):
         return None
     out = empty(shape, g.dtype)
-    args = (dense(g), dense(places), out, out.size, shape[axis], math.prod(shape[axis + 1 :]))
+    g, places, n, after = dense(g), dense(places), shape[axis], math.prod(shape[axis + 1 :])
+    if after == 1 and n >= 32:
+        threads = min(max(32, (n + 127) // 128 * 32), 512)
+        _EXTREMES.launch("back_rows", (g.dtype.char, 1), out.size // n, threads, (g, places, out, n))
+        return out
+    args = (g, places, out, out.size, n, after)
     _EXTREMES.launch("back", (g.dtype.char, 1), min(-(-out.size // 256), 1 << 16), 256, args)
     return out
 
