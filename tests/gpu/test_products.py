@@ -105,6 +105,15 @@ def test_sums_of_halves_are_added_in_single_precision() -> None:
         assert x.sum().item() == 4096.0 and (x * 0.001).mean().item() == pytest.approx(0.001, rel=1e-2)
 
 
+def test_sums_of_nothing_are_zero() -> None:
+    for _ in range(3):  # memory that was used before
+        del_me = adjoint.full((64, 64), float("nan"), device="cuda")
+        del del_me
+        x, w = adjoint.ones(64, 0, device="cuda"), adjoint.ones(64, 0, device="cuda")
+        assert (x @ w.T).abs().sum().item() == 0.0
+        assert F.linear(x, w, adjoint.ones(64, device="cuda")).sum().item() == 64.0 * 64
+
+
 WINDOWS = [
     {}, {"padding": 1}, {"stride": 2, "padding": 1}, {"dilation": 2}, {"padding": "same"}, {"groups": 2},
     {"stride": 3, "padding": 2, "dilation": 2, "groups": 4},

@@ -291,7 +291,9 @@ def _run(plan: Plan, x: Any, y: Any, out: Any, alpha: float, beta: float) -> Any
         if not lo:
             return _elsewhere(plan, x, y, out, alpha, beta)
     if not (m and n and k and count):
-        if out.size:
+        if out.size and beta == 0.0:
+            out.fill(0)  # a new array holds anything, NaNs too
+        elif out.size:
             out *= beta
         return out
     a = kind.one if alpha == 1.0 else kind.factor(alpha)
