@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -362,13 +364,15 @@ def test_fully_shard(how: str) -> None:
         assert torch.allclose(model(x).float(), alone(x), atol=0.3 if how == "bfloat16" else 2e-5)
 
 
-def test_fully_sharded_parameters_give_their_memory_back() -> None:
+def test_fully_sharded_parameters_give_their_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of six layers' whole parameters only a few are in memory at a time."""
     from adjoint.distributed.fsdp import fully_shard
     from adjoint.distributed.fsdp.pages import _DevicePages, _driver
 
     if _driver() is None:
         pytest.skip("the driver cannot part addresses from memory")
+    monkeypatch.setattr(_DevicePages, "spared", 0)
+    monkeypatch.setattr(_DevicePages, "parting", [])
     layers = nn.Sequential(*(nn.Linear(1024, 1024, bias=False) for _ in range(6))).to(GPU)
     alone = copy.deepcopy(layers)
     for layer in layers:
@@ -385,6 +389,14 @@ def test_fully_sharded_parameters_give_their_memory_back() -> None:
         assert torch.allclose(layer.weight.grad.reshape(1024, 1024), other.weight.grad, atol=1e-4)
     mapped = [layer._unit.flats[0].pages._handle is not None for layer in layers]
     assert sum(mapped) <= 2 and len(_DevicePages.parting) <= 2, mapped
+    _DevicePages.spared = 1 << 30  # where memory is plenty, it stays
+    for _ in range(2):
+        layers(x).sum().backward()
+    pages = [weakref.ref(layer._unit.flats[0].pages) for layer in layers]
+    assert all(known()._handle is not None for known in pages)
+    del layers, layer, out, mapped
+    gc.collect()
+    assert not any(known() is not None for known in pages)  # and goes with the model
 
 
 def test_fully_shard_needs_nccl() -> None:

@@ -108,6 +108,8 @@ class Unit:
 
     def _leave(self, module: Any, args: Any, out: Any) -> Any:
         _Pass.depth -= 1
+        if _Pass.depth == 0:
+            _Pass.last = None  # a model that is gone is not kept by its last pass
         for flat in self.flats:
             flat.show(whole=False)
         if running.tasks:  # computed again in the backward pass, which needs the parameters still

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import mmap
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +64,8 @@ class _Held:
 
 # --- Pages of a GPU ---------------------------------------------------------------------------------
 
-_MOST_PARTING = 2  # whose memory waits until the GPU is through with it; more, and the process waits
+_MOST_PARTING = 2  # whose memory stays until the GPU is through with it; for more, the process waits
+_SHARE = 64  # a part of the GPU's memory up to which more may stay: to map and unmap takes 0.2 ms
 
 
 class _DevicePages:
@@ -71,7 +74,8 @@ class _DevicePages:
     `release` only notes what the program's stream has to do before; the allocation goes to whoever fetches next.
     """
 
-    parting: list[tuple[Any, _DevicePages]] = []  # of all, the oldest first
+    parting: list[tuple[Any, weakref.ref[_DevicePages]]] = []  # of all, the oldest first
+    spared: int | None = None  # the bytes that those may have
 
     def __init__(self, driver: _Driver, count: int, dtype: Any, gpu: int) -> None:
         self._cupy = cupy = devices.array_module(devices.device("cuda", gpu))
@@ -84,7 +88,7 @@ class _DevicePages:
 
     def fetch(self) -> None:
         """Put memory behind the addresses, unless it is there still."""
-        _DevicePages.parting = [(event, other) for event, other in _DevicePages.parting if other is not self]
+        _DevicePages.parting = [entry for entry in _DevicePages.parting if entry[1]() not in (None, self)]
         if self._handle is None:
             self._handle = self._driver.allocation(self._size, self._gpu)
             self._driver.map(self._at, self._size, self._handle, self._gpu)
@@ -94,12 +98,26 @@ class _DevicePages:
         with self._cupy.cuda.Device(self._gpu):
             event = self._cupy.cuda.Event(disable_timing=True)
             event.record(self._cupy.cuda.get_current_stream())
+            if _DevicePages.spared is None:
+                _DevicePages.spared = self._cupy.cuda.runtime.memGetInfo()[1] // _SHARE
         parting = _DevicePages.parting
-        parting.append((event, self))
-        while len(parting) > _MOST_PARTING or (parting and parting[0][0].done):
-            ended, pages = parting.pop(0)
-            ended.synchronize()
-            pages._part()
+        parting.append((event, weakref.ref(self)))
+        held = sum(pages._size for _, known in parting if (pages := known()) is not None)
+        while len(parting) > _MOST_PARTING and held > _DevicePages.spared:
+            ended, known = parting.pop(0)
+            pages = known()
+            if pages is not None:
+                ended.synchronize()
+                held -= pages._size
+                pages._part()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the end of the process much is gone already
+            if self._handle is not None:
+                self._cupy.cuda.Device(self._gpu).synchronize()
+                self._driver.unmap(self._at, self._size)
+                self._driver.destroy(self._handle)
+            self._driver.give_back(self._at, self._size)
 
     def _part(self) -> None:
         if self._handle is not None:
@@ -164,6 +182,14 @@ class _Driver:
         handle = _Address()
         self._call("cuMemCreate", ctypes.byref(handle), _Size(size), ctypes.byref(self._property(gpu)), _Address(0))
         return handle.value
+
+    def destroy(self, handle: int) -> None:
+        """Give memory back."""
+        self._call("cuMemRelease", _Address(handle))
+
+    def give_back(self, at: int, size: int) -> None:
+        """Give addresses back."""
+        self._call("cuMemAddressFree", _Address(at), _Size(size))
 
     def map(self, at: int, size: int, handle: int, gpu: int) -> None:
         """Put memory behind addresses."""

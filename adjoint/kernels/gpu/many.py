@@ -20,7 +20,7 @@ __all__ = ["CHUNK", "Many", "are_dense", "copy", "scale", "sum_of_squares", "uns
 
 CHUNK = 1 << 14  # elements that one block goes over
 _THREADS = 512
-_KEPT = 16  # tables that are remembered
+_KEPT = 256  # tables that are remembered: an optimizer has one, data parallel training two for each bucket
 
 _TEXT = r"""
 typedef wide_of<T>::type W;
@@ -116,7 +116,7 @@ def _table(places: tuple[int, ...], sizes: tuple[int, ...], columns: int) -> Any
     return cupy.asarray(table)
 
 
-@functools.lru_cache(64)
+@functools.lru_cache(256)
 def _chunks(sizes: tuple[int, ...], where: tuple[int, int]) -> tuple[Any, int]:
     """Return which part of which row each block has, and how many blocks there are."""
     counts = -(-np.array(sizes) // CHUNK)

@@ -17,6 +17,7 @@ _GRAIN = 1 << 16
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _there: set[int] = set()
 
@@ -65,10 +66,19 @@ class _Library:
         _mapped(at.value, size.value, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _FIXED)
         return 0
 
+    def cuMemRelease(self, handle: Any) -> int:
+        os.close(handle.value)
+        return 0
+
+    def cuMemAddressFree(self, at: Any, size: Any) -> int:
+        assert at.value not in _there
+        return int(_libc.munmap(at.value, size.value))
+
 
 def install() -> None:
     """Let sharded parameters find this driver."""
     from adjoint.distributed.fsdp import pages
 
     driver = pages._Driver(_Library())
+    pages._DevicePages.spared = 0  # what is away is away at once
     pages._driver = lambda: driver  # type: ignore[assignment]
