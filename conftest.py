@@ -20,8 +20,9 @@ collect_ignore = [
     for name, package in {"gpu": "cupy", "numba.py": "numba", "triton.py": "triton"}.items()
     if find_spec(package) is None
 ]
-# Doctests run on the host; there a simulated GPU would only be in the way (tests/gpu asks for it by this name).
-if os.environ.get("ADJOINT_SIMULATED_GPU") == "1":
+# "1": a simulated GPU for all tests that need one; "few": for at most a dozen of the cases of each.
+_SIMULATED = os.environ.get("ADJOINT_SIMULATED_GPU", "")
+if _SIMULATED:
     from tests.gpu import simulated
 
     simulated.install()
@@ -52,3 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if gpu and not _has_gpu():
         config.hook.pytest_deselected(items=gpu)
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    if _SIMULATED == "few":
+        kept = _thinned(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
+
+
+def _thinned(items: list[pytest.Item], most: int = 12) -> list[pytest.Item]:
+    """Return a dozen of the cases of each test, evenly spread: every new kernel is compiled first."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    # An odd step does not skip the same dtype every time.
+    return [item for group in cases.values() for item in group[:: (len(group) // most) | 1]]

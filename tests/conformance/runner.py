@@ -27,9 +27,10 @@ from .translate import Missing
 Record = dict[str, Any]
 COMPILED = "\n## Compiled\n"  # the heading of what `compiled.py` writes into the coverage page
 LAYERS = "\n## Layers\n"  # the heading of what `modules.py` writes there
+GPU = "\n## On a GPU\n"  # written by hand
 
 
-_SIMULATED = os.environ.get("ADJOINT_SIMULATED_GPU") == "1"
+_SIMULATED = bool(os.environ.get("ADJOINT_SIMULATED_GPU"))
 if _SIMULATED:
     from tests.gpu import simulated
 
@@ -362,7 +363,7 @@ def markdown(
 
 def kept_part(written: str) -> str:
     """Return what other runners have written at the end of the coverage page."""
-    found = [at for at in map(written.find, (COMPILED, LAYERS)) if at >= 0]
+    found = [at for at in map(written.find, (GPU, COMPILED, LAYERS)) if at >= 0]
     return written[min(found) :] if found else ""
 
 

@@ -269,7 +269,12 @@ def _linalg(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return compute(*args, **kwargs)
         except np.linalg.LinAlgError as error:
-            if runtime.state.raising or "square" in str(error) or "dimensional" in str(error) or name not in ("inv", "solve", "cholesky"):
+            if (
+                runtime.state.raising
+                or "square" in str(error)
+                or "dimensional" in str(error)
+                or name not in ("inv", "solve", "cholesky")
+            ):
                 raise
             like = args[-1] if name == "solve" else a
             return np.full(np.broadcast_shapes(like.shape[:-2], a.shape[:-2]) + like.shape[-2:], np.nan, like.dtype)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import functools
 import hashlib
 import os
 import re
@@ -20,7 +18,7 @@ from . import runtime
 
 _HERE = Path(__file__).parent / "include"
 _FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing",
-          "-fvisibility=hidden", "-Wl,-Bsymbolic")  # fmt: skip
+          "-fvisibility=hidden", "-Wl,-Bsymbolic", "-nostdinc++", "-fno-exceptions", "-fno-rtti")  # fmt: skip
 _BOUNDS = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
 _KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(')
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n\\]|\\\n|\\.)*", re.MULTILINE)
@@ -51,36 +49,19 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:24]
 
 
-@functools.cache
-def _head(gxx: str) -> Path:
-    """Return the folder with what every source includes, compiled once: that halves the time of each."""
-    digest = _digest(*(f.read_text() for f in sorted(_HERE.iterdir())), *_FLAGS)
-    folder = _folder() / f"head-{digest}"
-    if not folder.exists():
-        room = Path(tempfile.mkdtemp(dir=_folder()))
-        for file in _HERE.iterdir():
-            (room / file.name).write_text(file.read_text())
-        name = room / "simulated_cuda.h"
-        _call(gxx, *_FLAGS, "-x", "c++-header", str(name), "-o", f"{name}.gch")
-        with contextlib.suppress(OSError):  # another process was faster
-            room.rename(folder)
-    return folder
-
-
 def built(source: str, options: tuple[str, ...], name: str = "") -> ctypes.CDLL:
     """Return the library made of a source; made once, in a temporary folder, and kept for other processes."""
     gxx = compiler()
     if gxx is None:
         raise CompileException("kernels on the simulated GPU are compiled by g++, which is not installed here")
-    head = _head(gxx)
     defines = tuple(o for o in options if o.startswith(("-D", "-I")))
-    digest = _digest(head.name, source, *defines)
+    digest = _digest(*(f.read_text() for f in sorted(_HERE.iterdir())), source, *defines, *_FLAGS)
     target = _folder() / f"{digest}.{name or 'so'}"
     if not target.exists():
         text = target.with_name(f"{digest}.{os.getpid()}.cpp")
         text.write_text(source)
         made = target.with_name(f"{digest}.{os.getpid()}.tmp")
-        includes = (f"-I{head}", "-include", "simulated_cuda.h")
+        includes = (f"-I{_HERE}", "-include", "simulated_cuda.h")
         complaint = _call(gxx, *_FLAGS, *defines, *includes, str(text), "-o", str(made))
         text.unlink()
         if complaint:

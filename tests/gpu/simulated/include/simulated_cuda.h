@@ -1,15 +1,20 @@
 // CUDA's language as plain C++: the threads of a block are fibers of one host thread, which take turns at barriers.
 #pragma once
-#include <cfloat>
-#include <climits>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <type_traits>
+// C's headers only: those of C++ would take most of the time that a kernel takes to compile.
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if !defined(__x86_64__)
 #include <ucontext.h>
-#include <utility>
+#endif
+#undef isnan
+#undef isinf
+#undef isfinite
+#undef signbit
 
 #define __global__
 #define __device__
@@ -157,11 +162,17 @@ static void run_block() {
     }
 }
 
+template <size_t... I> struct Places {};
+template <size_t N, size_t... I> struct Count : Count<N - 1, N - 1, I...> {};
+template <size_t... I> struct Count<0, I...> { typedef Places<I...> type; };
+template <typename T> struct Plain { typedef T type; };
+template <typename T> struct Plain<const T> { typedef T type; };
+template <typename T> struct Plain<T&> : Plain<T> {};
+
 static void** arguments;
-template <typename... P, size_t... I> void unpack(void (*f)(P...), std::index_sequence<I...>) {
-    f(*(std::remove_cv_t<std::remove_reference_t<P>>*)arguments[I]...);
+template <typename... P, size_t... I> void unpack(void (*f)(P...), Places<I...>) {
+    f(*(typename Plain<P>::type*)arguments[I]...);
 }
-template <typename... P> int parameters(void (*)(P...)) { return sizeof...(P); }
 
 // Returns null, or what went wrong.
 template <typename... P>
@@ -175,7 +186,7 @@ const char* launch(void (*f)(P...), bool barriers, const unsigned* grid, const u
     }
     arguments = given;
     __simulated_error[0] = 0;
-    body = [] { unpack(kernel, std::index_sequence_for<P...>{}); };
+    body = [] { unpack(kernel, typename Count<sizeof...(P)>::type{}); };
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
     count = block[0] * block[1] * block[2];
@@ -345,16 +356,34 @@ static inline float min(float a, float b) { return fminf(a, b); }
 static inline float max(float a, float b) { return fmaxf(a, b); }
 static inline double min(double a, double b) { return fmin(a, b); }
 static inline double max(double a, double b) { return fmax(a, b); }
-template <typename A, typename B> auto min(A a, B b) { std::common_type_t<A, B> x = a, y = b; return y < x ? y : x; }
-template <typename A, typename B> auto max(A a, B b) { std::common_type_t<A, B> x = a, y = b; return x < y ? y : x; }
-using std::isnan; using std::isinf; using std::isfinite; using std::signbit; using std::abs;
-using std::exp; using std::log; using std::sqrt; using std::pow; using std::tanh; using std::fabs; using std::floor;
-using std::ceil; using std::sin; using std::cos; using std::tan; using std::exp2; using std::log2; using std::log10;
-using std::log1p; using std::expm1; using std::erf; using std::erfc; using std::trunc; using std::rint; using std::round;
-using std::atan; using std::atan2; using std::asin; using std::acos; using std::sinh; using std::cosh; using std::asinh;
-using std::acosh; using std::atanh; using std::fmod; using std::remainder; using std::hypot; using std::fma; using std::fmax;
-using std::fmin; using std::lgamma; using std::tgamma; using std::cbrt; using std::copysign; using std::nextafter;
-using std::ldexp; using std::frexp; using std::modf; using std::nearbyint; using std::fdim;
+template <typename A, typename B> auto min(A a, B b) { return true ? (b < a ? b : a) : a; }
+template <typename A, typename B> auto max(A a, B b) { return true ? (a < b ? b : a) : a; }
+#define __SIMULATED_TEST(name) \
+static inline bool name(float x) { return __builtin_##name(x); } static inline bool name(double x) { return __builtin_##name(x); }
+__SIMULATED_TEST(isnan) __SIMULATED_TEST(isinf) __SIMULATED_TEST(isfinite) __SIMULATED_TEST(signbit)
+#define __SIMULATED_ONE(name) static inline float name(float x) { return __builtin_##name##f(x); }
+__SIMULATED_ONE(exp) __SIMULATED_ONE(log) __SIMULATED_ONE(sqrt) __SIMULATED_ONE(tanh) __SIMULATED_ONE(fabs)
+__SIMULATED_ONE(floor) __SIMULATED_ONE(ceil) __SIMULATED_ONE(sin) __SIMULATED_ONE(cos) __SIMULATED_ONE(tan)
+__SIMULATED_ONE(exp2) __SIMULATED_ONE(log2) __SIMULATED_ONE(log10) __SIMULATED_ONE(log1p) __SIMULATED_ONE(expm1)
+__SIMULATED_ONE(erf) __SIMULATED_ONE(erfc) __SIMULATED_ONE(trunc) __SIMULATED_ONE(rint) __SIMULATED_ONE(round)
+__SIMULATED_ONE(atan) __SIMULATED_ONE(asin) __SIMULATED_ONE(acos) __SIMULATED_ONE(sinh) __SIMULATED_ONE(cosh)
+__SIMULATED_ONE(asinh) __SIMULATED_ONE(acosh) __SIMULATED_ONE(atanh) __SIMULATED_ONE(lgamma) __SIMULATED_ONE(tgamma)
+__SIMULATED_ONE(cbrt) __SIMULATED_ONE(nearbyint)
+#define __SIMULATED_TWO(name) static inline float name(float x, float y) { return __builtin_##name##f(x, y); } \
+static inline double name(float x, double y) { return __builtin_##name(x, y); } \
+static inline double name(double x, float y) { return __builtin_##name(x, y); }
+__SIMULATED_TWO(pow) __SIMULATED_TWO(atan2) __SIMULATED_TWO(fmod) __SIMULATED_TWO(remainder) __SIMULATED_TWO(hypot)
+__SIMULATED_TWO(fmax) __SIMULATED_TWO(fmin) __SIMULATED_TWO(copysign) __SIMULATED_TWO(nextafter) __SIMULATED_TWO(fdim)
+static inline float pow(float x, int n) { return __builtin_powf(x, (float)n); }
+static inline double pow(double x, int n) { return __builtin_pow(x, (double)n); }
+static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline float ldexp(float x, int n) { return __builtin_ldexpf(x, n); }
+static inline float frexp(float x, int* n) { return __builtin_frexpf(x, n); }
+static inline float modf(float x, float* whole) { return __builtin_modff(x, whole); }
+static inline float abs(float x) { return __builtin_fabsf(x); }
+static inline double abs(double x) { return __builtin_fabs(x); }
+static inline long abs(long x) { return x < 0 ? -x : x; }
+static inline long long abs(long long x) { return x < 0 ? -x : x; }
 
 #define __SIMULATED_VECTORS(T, N) \
 struct __attribute__((aligned(2 * sizeof(T)))) N##2 { T x, y; }; struct N##3 { T x, y, z; }; \
