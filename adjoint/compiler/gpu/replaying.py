@@ -230,8 +230,11 @@ class Player:
         """Return the steps as graphs, and those between that cannot be recorded."""
         segments: list[Any] = []
         waiting: list[int] = []
-        for i, step in enumerate(self.program.steps):
-            if i in self.breaking or getattr(step, "breaks", False):
+        steps = self.program.steps
+        apart = {i for i, step in enumerate(steps) if i in self.breaking or getattr(step, "breaks", False)}
+        env.kept.update(p.root for i in apart for p in steps[i].touched())  # they look for them in every run
+        for i, step in enumerate(steps):
+            if i in apart:
                 segments += self._graphs(waiting, env)
                 segments.append(_Alone(step, self._settled_roots(step, env)))
                 waiting = []
@@ -245,7 +248,6 @@ class Player:
         places = [p for p in made if not isinstance(p, Value)]
         for p in places:
             env.roots[p.root] = self._room(p.shape, p.value.dtype, p.strides)
-            env.kept.add(p.root)
         return [p.root for p in places]
 
     def _graphs(self, numbers: list[int], env: Env) -> list[Any]:

@@ -282,7 +282,7 @@ class Env:
         self.functions, self.offsets = program.sources.functions, program.lives.offsets
         self.arena, self.mail, self.roots = arena, mail, roots
         self.hosted: dict[Value, Any] = {}
-        self.kept: set[Value] = set()  # arrays that the caller of a step has made for what it leaves
+        self.kept: set[Any] = set()  # arrays that steps between graphs read or leave
 
     def address(self, place: Place) -> int:
         """Return the address of a place."""
