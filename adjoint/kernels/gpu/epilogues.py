@@ -95,7 +95,7 @@ class Plan:
         self.bias.value = address
         _functions().cublasLtMatmulDescSetAttribute(self.described, _BIAS_POINTER, ctypes.byref(self.bias), 8)
 
-    def run(self, library: Any, stream: int, a: int, b: int, d: int, bias: int) -> bool:
+    def run(self, library: Any, a: int, b: int, d: int, bias: int) -> bool:
         """Compute the product; return whether that could be done."""
         la, lb, ld = self.layouts
         one, zero = ctypes.byref(self.kind.one), ctypes.byref(self.kind.zero)
@@ -103,7 +103,7 @@ class Plan:
             self._set_bias(bias)
             status = _functions().cublasLtMatmul(
                 library.handle, self.described, one, a, la, b, lb, zero, d, ld, d, ld, ctypes.byref(self.way),
-                library.memory.ptr, products.WORKSPACE, stream,
+                library.memory.ptr, products.WORKSPACE, library.stream,
             )  # fmt: skip
         return status == 0
 
@@ -141,8 +141,7 @@ def _run(x: Any, epilogue: int, numbers: tuple[int, ...], a: Any, b: Any, out: A
     plan = _plan(library, (dtype, compute, *numbers, epilogue, x.data.device_id))
     if plan is None:
         return False
-    stream = products.current_stream().ptr
-    return plan.run(library, stream, a.data.ptr, b.data.ptr, out.data.ptr, bias.data.ptr)
+    return plan.run(library, a.data.ptr, b.data.ptr, out.data.ptr, bias.data.ptr)
 
 
 def linear(x: Any, weight: Any, bias: Any) -> Any:

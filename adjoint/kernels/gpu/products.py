@@ -82,7 +82,7 @@ class Library:
     """
 
     def __init__(self, stream: int) -> None:
-        functions = _functions()
+        functions, self.stream = _functions(), stream
         self.handle = handle = ctypes.c_void_p()
         _check(functions.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
         _check(functions.cublasSetStream_v2(handle, stream), "cublasSetStream")
