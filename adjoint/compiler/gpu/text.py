@@ -11,16 +11,23 @@ from ...kernels.gpu.source import HEAD as TYPES_AND_SUMS
 __all__ = ["HEAD", "computed_as", "expressed", "wide"]
 
 _MATHEMATICS = r"""
-// For formulas that add 1 to it: right to the last digits of the sum.
-__device__ __forceinline__ double tanh_beside_one(double x) { return tanh(x); }
-__device__ __forceinline__ float tanh_beside_one(float x) {
+// What gelu's formula by tanh comes to, x times the logistic function of twice the inner polynomial, in few steps.
+__device__ __forceinline__ float logistic_of_gelu(float x) {
 #if defined(__CUDA_ARCH__)
-    return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x));
+    return __fdividef(1.0f, 1.0f + exp2f(x * (-2.3022081981f - 0.1029432396f * x * x)));
 #else
-    return tanhf(x);
+    return 1.0f / (1.0f + expf(x * (-1.5957691216f - 0.0713548163f * x * x)));
 #endif
 }
-#define MATHEMATICS(T, W, ONE, TWO) \
+__device__ __forceinline__ double logistic_of_gelu(double x) {
+    return 1.0 / (1.0 + exp(x * (-1.5957691216057308 - 0.07135481627260025 * x * x))); }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <> __device__ __forceinline__ float join_amax<float>(float a, float b) {
+    float x; asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b)); return x; }
+template <> __device__ __forceinline__ float join_amin<float>(float a, float b) {
+    float x; asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b)); return x; }
+#endif
+#define MATHEMATICS(T, W, ONE) \
 __device__ __forceinline__ T exp##W(T x) { return exp(x); } \
 __device__ __forceinline__ T log##W(T x) { return log(x); } \
 __device__ __forceinline__ T tanh##W(T x) { return tanh(x); } \
@@ -46,16 +53,13 @@ __device__ __forceinline__ T silu_slope##W(T x) { T s = sigmoid##W(x); return s 
 __device__ __forceinline__ T gelu_none##W(T x) { return (T)0.5 * x * (ONE + erf(x * (T)0.7071067811865476)); } \
 __device__ __forceinline__ T gelu_slope_none##W(T x) { \
     return (T)0.5 * (ONE + erf(x * (T)0.7071067811865476)) + x * (T)0.3989422804014327 * exp((T)-0.5 * x * x); } \
-__device__ __forceinline__ T gelu_inner##W(T x) { \
-    return tanh_beside_one((T)0.7978845608028654 * (x + (T)0.044715 * x * x * x)); } \
-__device__ __forceinline__ T gelu_tanh##W(T x) { return (T)0.5 * x * (ONE + gelu_inner##W(x)); } \
+__device__ __forceinline__ T gelu_tanh##W(T x) { return x * logistic_of_gelu(x); } \
 __device__ __forceinline__ T gelu_slope_tanh##W(T x) { \
-    T t = gelu_inner##W(x); \
-    return (T)0.5 * (ONE + t) \
-        + (T)0.5 * x * (ONE - t * t) * (T)0.7978845608028654 * (ONE + (T)0.134145 * x * x); } \
+    T s = logistic_of_gelu(x); \
+    return s + x * s * (ONE - s) * ((T)1.5957691216057308 + (T)0.21406444881780073 * x * x); } \
 __device__ __forceinline__ T softplus##W(T x, T b, T t) { return x * b > t ? x : log1p(exp(x * b)) / b; }
-MATHEMATICS(float, 32, 1.0f, 2.0f)
-MATHEMATICS(double, 64, 1.0, 2.0)
+MATHEMATICS(float, 32, 1.0f)
+MATHEMATICS(double, 64, 1.0)
 """
 # Philox 4x32-10 (Salmon et al. 2011): the numbers of element `e` of draw `number`, in the run that `seed` stands for.
 _RANDOM = r"""
