@@ -20,8 +20,8 @@ EXPORT int cublasSetStream_v2(void*, void*) { return 0; }
 EXPORT int cublasSetWorkspace_v2(void*, void*, size_t) { return 0; }
 EXPORT int cublasSetMathMode(void*, int) { return 0; }
 EXPORT int cublasGemmStridedBatchedEx(void*, int ta, int tb, int m, int n, int k, const void* alpha, const void* a,
-    int at, int la, ll sa, const void* b, int bt, int lb, ll sb, const void* beta, void* c, int ct, int lc, ll sc, int count,
-    int compute, int) {
+    int at, int la, ll sa, const void* b, int bt, int lb, ll sb, const void* beta, void* c, int ct, int lc, ll sc,
+    int count, int compute, int) {
     const ll given[] = {ta, tb, m, n, k, (ll)alpha, (ll)a, at, la, sa, (ll)b, bt, lb, sb, (ll)beta, (ll)c, ct, lc, sc,
                         count, compute};
     return simulated_product(given);
