@@ -7,6 +7,7 @@ NumPy alone, threads take the matrices of a batch in turn while BLAS keeps to on
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 from . import blas, provider, threads
 
 LARGE = 1 << 18  # products of numbers up to which BLAS keeps to one thread, and from which on a batch is shared
-_SMALL = 1 << 13  # elements whose sum is as fast without a product
+_SMALL = 1 << 10  # elements whose sum is as fast without a product
+_ONE_THREAD = 1 << 14  # elements for whose product with a vector BLAS wakes nobody
 _ONE = 1 << 27  # products of numbers in one matrix from which on BLAS shares it as well itself
 
 
@@ -71,12 +73,20 @@ def _shared(x: Any, y: Any, bias: Any) -> Any:
 
 
 def sum_rows(x: Any) -> Any:
-    """Return the sum along all axes but the last; of a large array as a product with ones, which reads it faster."""
+    """Return the sum along all axes but the last; of more than a few rows as a product with ones, which is faster."""
     if x.size <= _SMALL or x.dtype.char not in "fd" or not x.flags.c_contiguous or not blas.is_known():
         return np.add.reduce(x, 0) if x.ndim == 2 else x.sum(axis=tuple(range(x.ndim - 1)))
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+    count = len(rows)
+    if x.size <= _ONE_THREAD:
+        return _ones(count, x.dtype).dot(rows)
     with blas.alone:
-        return np.ones(len(rows), x.dtype).dot(rows)
+        return np.ones(count, x.dtype).dot(rows)
+
+
+@functools.lru_cache(16)
+def _ones(count: int, dtype: Any) -> Any:
+    return np.ones(count, dtype)
 
 
 def multiply_batches(x: Any, y: Any) -> Any:
