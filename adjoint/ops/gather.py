@@ -492,12 +492,10 @@ def _scatter_reduce(x: Any, y: Any, i: Any, axis: Any, reduce: Any, include_self
             flat[at] = _STARTS[reduce]
         else:
             flat[at] = _worst(x.dtype, reduce)
-    if reduce == "prod":
-        flat = _multiplied_at(flat, at, values)
-    elif reduce == "amax":
-        xp.maximum.at(flat, at, values)
-    elif reduce == "amin":
-        xp.minimum.at(flat, at, values)
+    if reduce in _JOINS and xp is not np:
+        flat = _joined_on_gpu(flat, at, values, reduce)
+    elif reduce in _JOINS:
+        _JOINS[reduce].at(flat, at, values)
     else:
         xp.add.at(flat, at, values)
     if reduce == "mean":
@@ -508,9 +506,23 @@ def _scatter_reduce(x: Any, y: Any, i: Any, axis: Any, reduce: Any, include_self
     return flat.reshape(x.shape)
 
 
-@through_host("scatter_reduce (prod)")
-def _multiplied_at(flat: Any, at: Any, values: Any) -> Any:
-    np.multiply.at(flat, at, values)
+_JOINS: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def _joined_on_gpu(flat: Any, at: Any, values: Any, reduce: str) -> Any:
+    from ..kernels.gpu import joining  # imports CuPy
+
+    if flat.dtype.char not in joining.KINDS:
+        return _joined(flat, at, values, reduce)
+    xp = module_of(flat)
+    flat, at = xp.ascontiguousarray(flat), xp.ascontiguousarray(at, dtype=np.int64)
+    joining.join_at(flat, at, xp.ascontiguousarray(values, dtype=flat.dtype), reduce)
+    return flat
+
+
+@through_host("scatter_reduce (prod) of complex numbers")
+def _joined(flat: Any, at: Any, values: Any, reduce: str) -> Any:
+    _JOINS[reduce].at(flat, at, values)
     return flat
 
 

@@ -26,8 +26,9 @@ class Missing(Exception):
 def to_numpy(t: torch.Tensor) -> np.ndarray:
     """Return a torch tensor's values as an array that shares nothing with it, strides kept."""
     t = torch.zeros_like(t) if t._is_zerotensor() else t.detach().resolve_conj().resolve_neg()
-    if t.layout != torch.strided or t.device.type != "cpu":
+    if t.layout != torch.strided or t.device.type not in ("cpu", "cuda"):
         raise Missing(f"{t.layout} tensors on {t.device}")
+    t = t.cpu()  # some samples ask for a GPU where there is one
     itemsize = t.element_size()
     extent = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) if t.numel() else 0
     flat = t.as_strided((extent,), (1,))

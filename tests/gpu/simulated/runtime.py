@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-_FRESH = 0xCB  # what new memory holds: nobody may rely on it
+_FRESH = 0xFF  # what new memory holds, NaN as a float: nobody may rely on it
 _TOTAL = 80 << 30
 
 
