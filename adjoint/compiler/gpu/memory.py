@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from typing import Any
 
 from ..graph import Value
@@ -59,3 +61,32 @@ class Lives:
                 best = (gap, end)
             end = max(end, offset + length)
         return end if best is None else best[1]
+
+
+class Arena:
+    """Memory for the buffers of programs that run one after the other: one for each batch size would be too much."""
+
+    made: weakref.WeakSet[Arena] = weakref.WeakSet()
+
+    def __init__(self, size: int, cupy: Any) -> None:
+        self.size, self.memory = size, cupy.cuda.alloc(max(size, 1))
+        self.ptr, self.device = int(self.memory.ptr), int(cupy.cuda.Device().id)
+        self.lock = threading.RLock()
+        self.stream: Any = None
+
+    @classmethod
+    def of(cls, size: int, cupy: Any) -> Arena:
+        """Return memory of a size, on the current device; another program's, where that has enough."""
+        here = int(cupy.cuda.Device().id)
+        found = sorted((a for a in cls.made if a.device == here and a.size >= size), key=lambda a: a.size)
+        if found:
+            return found[0]
+        made = cls(size, cupy)
+        cls.made.add(made)
+        return made
+
+    def follow(self, stream: Any) -> None:
+        """Let a stream wait for what used the memory last, if that was on another one."""
+        if self.stream is not None and self.stream.ptr != stream.ptr:
+            stream.wait_event(self.stream.record())
+        self.stream = stream

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..graph import Value
 from .host import Mail
+from .memory import Arena
 from .steps import Env, reach
 
 _MOST = 6  # recordings for arguments, and results, at different places
@@ -58,7 +59,7 @@ class Player:
         self.cupy, self.program, self.kind = cupy, program, Array
         self.place, self.several = cupy.cuda.Device(), cupy.cuda.runtime.getDeviceCount() > 1
         program.sources.compile()
-        self.arena = cupy.cuda.alloc(program.arena) if program.arena else None
+        self.arena = Arena.of(program.arena, cupy)
         self.mail = Mail(program.host.size)
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.pool = cupy.cuda.MemoryPool()
@@ -100,13 +101,15 @@ class Player:
 
     def __call__(self, *arrays: Any) -> Any:
         """Run the program; what it returns is the caller's."""
-        if not self.several:
-            return self._run(arrays)
-        with self.place:
-            return self._run(arrays)
+        with self.arena.lock:
+            if not self.several:
+                return self._run(arrays)
+            with self.place:
+                return self._run(arrays)
 
     def _run(self, arrays: Any) -> Any:
         program = self.program
+        self.arena.follow(self.cupy.cuda.get_current_stream())
         from_host = program.host.run([arrays[i] for i in self.on_host])
         self.mail.send(program.host.staged)
         given = {v: self._laid(arrays[i], v) for i, v in self.on_device}
@@ -156,9 +159,8 @@ class Player:
         return {root: self.kind(v.shape, v.dtype) for root, v in self.shapes.items()}
 
     def _env(self, given: dict[Value, Any], results: dict[Value, Any]) -> Env:
-        arena = self.arena.ptr if self.arena is not None else 0
         roots = {**self.constants, **self.outside, **given, **results}
-        return Env(self.program, arena, self.mail.there.ptr, roots)
+        return Env(self.program, self.arena.ptr, self.mail.there.ptr, roots)
 
     # --- step by step ---
 
