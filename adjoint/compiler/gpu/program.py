@@ -463,15 +463,26 @@ class DeviceProgram:
         """Write the kernel of a table that is looked up by numbers, or of its gradient."""
         from .tables import table_kernel
 
-        kernel = table_kernel(line, lambda v: self.place(v))
+        places = {o: self._in_order(o) for o in line.operands if isinstance(o, Value)}
+        kernel = table_kernel(line, places.__getitem__)
         if kernel is None:
             return False
-        operands = [self.place(o) for o in line.operands]
+        operands = [places[o] for o in line.operands]
         place = self._buffer(line.outputs[0])
         if line.op.name == "unembedding":
             self.steps.append(Fill(place))
         self.steps.append(Launch(self.sources.name(kernel.source), kernel, [*operands, place], [], line.op.name))
         return True
+
+    def _in_order(self, v: Value) -> Place:
+        """Return where the elements of a value lie in order, which is made so if it is not."""
+        place = self.place(v)
+        if place.strides == _row_major(v.shape, v.dtype.itemsize) or v.dtype.name not in _COPIED:
+            return place
+        fresh = self.graph.value(Form(v.shape, v.dtype, v.device))
+        self._new_buffer(fresh, _row_major(v.shape, v.dtype.itemsize))
+        self._copy(place, self.places[fresh], v)
+        return self.places[fresh]
 
     def _write_writes(self) -> None:
         writes = [line.operands for line in self.writes]
