@@ -17,7 +17,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import selection
+from ..kernels import provider, selection
 from .arguments import beside, dim_in, dims_in, either, shape_from
 from .convert import concrete
 from .create import finish, into
@@ -183,7 +183,8 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def _roll(x: Any, shifts: Any, axes: Any) -> Any:
-    return module_of(x).roll(x, shifts, axes)
+    gpu = provider.gpu(x) if len(axes) == 1 else None
+    return module_of(x).roll(x, shifts, axes) if gpu is None else gpu.copies.roll(x, shifts[0], axes[0])
 
 
 roll_p: Primitive = parametric(
@@ -251,13 +252,17 @@ def _zero_of(x: Any) -> Any:
 def _tril(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
         return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x))
-    return module_of(x).tril(x, diagonal)
+    gpu = provider.gpu(x)
+    found = None if gpu is None else gpu.copies.triangle(x, diagonal, True)
+    return module_of(x).tril(x, diagonal) if found is None else found
 
 
 def _triu(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
         return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x)
-    return module_of(x).triu(x, diagonal)
+    gpu = provider.gpu(x)
+    found = None if gpu is None else gpu.copies.triangle(x, diagonal, False)
+    return module_of(x).triu(x, diagonal) if found is None else found
 
 
 tril_p: Primitive = parametric(_tril, x=lambda g, diagonal: tril_p(g, diagonal), jvp="linear", batch="same")
@@ -349,6 +354,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 def _pad(x: Any, widths: Any, value: Any) -> Any:
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
+    if type(x) is not ndarray and (found := _padded_on_gpu(x, shape, widths, value)) is not None:
+        return found
     out = module_of(x).full(shape, value, x.dtype)
     inner, outer = [], []
     for n, m, (before, _) in zip(x.shape, shape, widths, strict=True):
@@ -356,6 +363,19 @@ def _pad(x: Any, widths: Any, value: Any) -> Any:
         outer.append(slice(max(-before, 0), max(min(m - before, n), 0)))
     out[tuple(inner)] = x[tuple(outer)]
     return out
+
+
+def _padded_on_gpu(x: Any, shape: Any, widths: Any, value: Any) -> Any:
+    """Return what is padded with zeros, or cut on all sides, by one launch; else None."""
+    gpu = provider.gpu(x)
+    if gpu is None or not x.size or 0 in shape:
+        return None
+    if value == 0 and all(before >= 0 and after >= 0 for before, after in widths):
+        places = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))
+        return gpu.copies.place(x, shape, places)
+    if all(before <= 0 and after <= 0 for before, after in widths):
+        return gpu.copies.contiguous(x[tuple(slice(-before, n + after) for n, (before, after) in zip(x.shape, widths))])
+    return None
 
 
 # `widths` has how much to add (or, negative, to take away) before and after each dimension.

@@ -31,7 +31,11 @@ _join_arrays = getattr(np.concatenate, "_implementation", np.concatenate)
 
 
 def _concatenate(xs: Any, axis: Any) -> Any:
-    return _join_arrays(xs, axis) if type(xs[0]) is ndarray else module_of(xs[0]).concatenate(xs, axis)
+    if type(xs[0]) is ndarray:
+        return _join_arrays(xs, axis)
+    gpu = provider.gpu(xs[0])
+    found = None if gpu is None else gpu.copies.join(xs, axis)
+    return module_of(xs[0]).concatenate(xs, axis) if found is None else found
 
 
 def _part(g: Any, index: Any) -> Any:

@@ -19,7 +19,9 @@ BOUNDS = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 0.12}
 EXPRESSIONS = {
     "slice": "x[:, 1:]", "steps": "x[1:, ::3]", "select": "x[2]", "new axis": "x[:, None, 3:]", "dots": "x[..., -1]",
     "pieces": "T.cat([v * k for k, v in enumerate(x.split(3, 1))], 1)", "a piece": "x.split(3, 1)[1]",
-    "blocks": "T.block_diag(x, y)",
+    "blocks": "T.block_diag(x, y)", "joined": "T.cat([x, y]) * 2", "stacked": "T.stack([x, y], 1) * 2",
+    "rolled": "T.roll(x, 3, 1) * y", "lower": "T.tril(x, 1) * y", "upper": "T.triu(x, -2) * y",
+    "padded": "F.pad(x, (1, 2)) * 2", "cut": "F.pad(x, (-1, -2)) * 2",
     "transposed": "x.t() * y.t() + x.t().sum(1)[:, None]", "contiguous": "x.t().contiguous() * 2",
     "sum": "x.sum()", "sum of a part": "x[:, 1:-1].sum()", "sum of rows": "x.sum(1)", "sum of columns": "x.sum(0)",
     "mean": "x.mean()", "mean of columns": "x.mean(0)", "mean of rows": "x.mean(1, keepdim=True)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import cupy
 
 from .launching import Kernels, empty
 
-__all__ = ["assemble", "contiguous", "copy_into", "place", "turn_into"]
+__all__ = ["assemble", "contiguous", "copy_into", "join", "place", "roll", "triangle", "turn_into"]
 
 _MOST = 4  # dimensions, once those that lie as one are taken as one
 _THREADS, _BLOCKS = 256, 1 << 20
@@ -54,6 +55,24 @@ extern "C" __global__ void place(U* y, const U* x, i64 size, I n1, I n2, I n3, I
         }
         y[at] = found;
     }
+}
+// What lies on one side of a diagonal of matrices in row-major memory, zeros on the other.
+extern "C" __global__ void triangle(U* y, const U* x, i64 size, I rows, I columns, I diagonal, int lower) {
+    const int P = 16 / sizeof(U);
+    i64 at = (blockIdx.x * (i64)blockDim.x + threadIdx.x) * P;
+    if (at >= size) return;
+    I line = (I)(at / columns), column = (I)(at - (i64)line * columns), row = line % rows;
+    Pack<U, P> v;
+    bool whole = at + P <= size;
+    if (whole) v = *(const Pack<U, P>*)(x + at);
+    else for (int j = 0; at + j < size; ++j) v.v[j] = x[at + j];
+    #pragma unroll
+    for (int j = 0; j < P; ++j) {
+        if (lower ? column - row > diagonal : column - row < diagonal) v.v[j] = U();
+        if (++column == columns) { column = 0; if (++row == rows) row = 0; }
+    }
+    if (whole) *(Pack<U, P>*)(y + at) = v;
+    else for (int j = 0; at + j < size; ++j) y[at + j] = v.v[j];
 }
 // Matrices with their axes swapped: tiles go through shared memory, so that both sides are read and written in line.
 extern "C" __global__ void swap(U* y, const U* x, i64 rows, i64 columns, i64 batch_step, i64 column_step) {
@@ -199,6 +218,44 @@ def assemble(xs: Any, shape: tuple[int, ...], indexes: Any) -> Any:
         part = out[index]
         if x.shape != part.shape or x.dtype != out.dtype or not copy_into(part, x):
             out[index] = x
+    return out
+
+
+def join(xs: Any, axis: int) -> Any:
+    """Return arrays of one dtype one after the other along an axis; None where they are not alike."""
+    first = xs[0]
+    shape = list(first.shape)
+    for x in xs:
+        if type(x) is not type(first) or x.dtype != first.dtype or x.ndim != first.ndim:
+            return None
+        if any(n != m for i, (n, m) in enumerate(zip(x.shape, shape, strict=True)) if i != axis):
+            return None  # CuPy says what is wrong
+    shape[axis] = sum([x.shape[axis] for x in xs])
+    lead, ends = (slice(None),) * axis, [0]
+    for x in xs:
+        ends.append(ends[-1] + x.shape[axis])
+    return assemble(xs, tuple(shape), [(*lead, slice(a, b)) for a, b in itertools.pairwise(ends)])
+
+
+def roll(x: Any, shift: int, axis: int) -> Any:
+    """Return an array moved along an axis, what falls off coming in at the other end."""
+    size = x.shape[axis]
+    shift %= max(size, 1)
+    lead = (slice(None),) * axis
+    parts = [x[(*lead, slice(size - shift, None))], x[(*lead, slice(None, size - shift))]]
+    return assemble(parts, x.shape, [(*lead, slice(None, shift)), (*lead, slice(shift, None))])
+
+
+def triangle(x: Any, diagonal: int, lower: bool) -> Any:
+    """Return matrices with zeros above (or below) a diagonal; None where they do not lie in row-major memory."""
+    aligned = x.data.ptr % 16 == 0 and x._c_contiguous
+    if not aligned or x.itemsize not in (1, 2, 4, 8) or not x.size or max(x.shape[-2:]) >= 1 << 30:
+        return None
+    out = empty(x.shape, x.dtype)
+    blocks = -(-x.nbytes // (16 * _THREADS))
+    most = 1 << 30
+    args = (out, x, x.size, *x.shape[-2:], max(-most, min(diagonal, most)), int(lower))
+    _KERNELS.launch("triangle", (f"u{x.itemsize}", "l", 1, 0), blocks, _THREADS, args)
     return out
 
 
