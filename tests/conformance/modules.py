@@ -24,7 +24,8 @@ import torch
 
 import adjoint
 
-from .checks import Mismatch, compare, compare_arrays
+from . import translate
+from .checks import Mismatch, array_of, compare, compare_arrays
 from .runner import LAYERS
 from .translate import Missing, flatten, lookup, substitute, to_adjoint, to_numpy
 
@@ -88,7 +89,7 @@ class Pair:
         kind = lookup(info.name)
         adjoint.manual_seed(3)
         kwargs = {k: _argument(v) for k, v in made.kwargs.items()}
-        self.ours = kind(*map(_argument, made.args), **kwargs).to(adjoint.float64).train(training)
+        self.ours = kind(*map(_argument, made.args), **kwargs).to(translate.place, adjoint.float64).train(training)
         self.call = given.forward_input
         self.lazy = info.is_lazy
 
@@ -143,7 +144,7 @@ def init(pair: Pair) -> None:
     if pair.lazy:
         return
     for (name, a), (_, b) in zip(pair.ours.named_parameters(), pair.theirs.named_parameters(), strict=True):
-        compare_arrays(a.detach().numpy(), to_numpy(b.detach()), name, loose=100.0)  # drawn in float32
+        compare_arrays(array_of(a), to_numpy(b.detach()), name, loose=100.0)  # drawn in float32
 
 
 def behaviour(pair: Pair) -> dict[str, Callable[[], None]]:
@@ -184,13 +185,13 @@ def _compare_grads(what: str, a: Any, b: Any) -> None:
             f"{what}: {'none' if a.grad is None else 'one'}, torch has {'none' if b.grad is None else 'one'}"
         )
     if b.grad is not None:
-        compare_arrays(a.grad.numpy(), to_numpy(b.grad), what)
+        compare_arrays(array_of(a.grad), to_numpy(b.grad), what)
 
 
 def state(pair: Pair) -> None:
     """Running statistics and other buffers after the call."""
     for (name, a), (_, b) in zip(pair.ours.named_buffers(), pair.theirs.named_buffers(), strict=True):
-        compare_arrays(a.numpy(), to_numpy(b), name)
+        compare_arrays(array_of(a), to_numpy(b), name)
 
 
 def run_module(name: str, info: Any) -> Record:
@@ -290,7 +291,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--modules", help="regular expression searched for in layers' names")
     parser.add_argument("--failing", action="store_true", help="print only layers with a problem")
     parser.add_argument("--markdown", type=Path, help="renew the part of this coverage page about layers")
+    parser.add_argument("--device", default="cpu", help="where adjoint computes: cpu or cuda (torch: on the host)")
     args = parser.parse_args(argv)
+    translate.place = args.device
 
     def report(record: Record) -> None:
         if not (args.failing and passes(record)):

@@ -159,7 +159,7 @@ ROWS: dict[str, Row] = {
     ),
     "clamp_min": _row("largest(x, y)", x="x >= y ? g : 0", y="x < y ? g : 0"),
     "clamp_max": _row("smallest(x, y)", x="x <= y ? g : 0", y="x > y ? g : 0"),
-    "abs": _row("fabs(x)", x="x > 0 ? g : x < 0 ? -g : 0"),
+    "abs": _row("fabs(x)", x="g * (x > 0 ? 1 : x < 0 ? -1 : x)"),
     "sign": _row("(x > 0) - (x < 0)", x="0"),
     "sgn": _row("(x > 0) - (x < 0)"),
     "floor": _row("floor(x)", x="0"),
