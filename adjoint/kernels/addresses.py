@@ -82,6 +82,40 @@ def call(context: Any, function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return types.void(intp, intp, intp, intp, intp), generate
 
 
+@intrinsic
+def ask(context: Any, function: Any) -> Any:
+    """Return the number that a function without arguments, such as one of OpenMP's, answers; by its address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        return builder.sext(builder.call(builder.inttoptr(args[0], kind.as_pointer()), []), word)
+
+    return intp(intp), generate
+
+
+@intrinsic
+def multiply(
+    context: Any, function: Any, turn_a: Any, turn_b: Any, rows: Any, columns: Any, inner: Any, factor: Any,
+    a: Any, step_a: Any, b: Any, step_b: Any, keep: Any, out: Any, step_out: Any,
+) -> Any:  # fmt: skip
+    """Write ``factor * a @ b + keep * out`` to `out`, by the address of oneDNN's sgemm; ord("T") turns a or b.
+
+    Steps are from row to row, in elements.
+    """
+    number = ir.FloatType()
+    kinds = [ir.IntType(32)] * 2 + [word] * 3 + [number] + [word] * 4 + [number] + [word] * 2
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), kinds)
+        letters = [builder.trunc(a, ir.IntType(32)) for a in args[1:3]]
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), [*letters, *args[3:]])
+        return context.get_dummy_value()
+
+    float32 = types.float32
+    given = [*[intp] * 6, float32, *[intp] * 4, float32, intp, intp]
+    return types.void(*given), generate
+
+
 def _array_of(kind: Any) -> Any:
     @intrinsic
     def pointer(context: Any, address: Any) -> Any:

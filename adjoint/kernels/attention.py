@@ -3,36 +3,41 @@
 A block is some heads where heads are small, or some queries of one head where they are large.
 
 Kept for the way back is one number per query, the logarithm of the sum of its exponentials: weights are found
-again from it, block by block. Only where that is dear, heads being wide, exponentials themselves are kept.
-Loops that are compiled, where there are any, do what lies between the products of matrices in fewer passes.
+again from it, block by block. Only where that is dear, heads being wide, or no more than the queries themselves,
+weights are kept. Where oneDNN and Numba are installed, all of it is machine code (heads.py); loops that are compiled,
+where there is Numba alone, do what lies between NumPy's products of matrices in fewer passes.
 """
 
 from __future__ import annotations
 
 import functools
+from array import array
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import blas, provider, threads
+from . import blas, provider, team, threads
+from .memory import place_of
+from .rows import run_part
 
 _BLOCK = 1 << 17  # weights of a block, which stay in a core's cache
 _SPLIT = 1 << 14  # weights under which a block is not cut for a second thread
-_WIDE = 256  # the width of heads from which on exponentials are kept, if there are not too many
+_WIDE = 256  # the width of heads from which on weights are kept, if there are not too many
 _KEPT = 1 << 25
+_MACHINE_BLOCK = 1 << 18  # weights of a block that machine code takes, and its least queries; of wide heads twice those
+_LEAST = 64
 _SHORT = 96  # queries and keys up to which BLAS takes longer for a transpose than laying it out anew and multiplying do
 
 
 class Notes:
-    """What the way forth leaves for the way back: sums of exponentials, their logarithms, perhaps exponentials."""
+    """What the way forth leaves for the way back: logarithms of the sums of exponentials, perhaps weights."""
 
-    __slots__ = ("exponentials", "logs", "sums")
+    __slots__ = ("logs", "weights")
 
     def __init__(self) -> None:
-        self.exponentials: Any = None
         self.logs: Any = None
-        self.sums: Any = None
+        self.weights: Any = None
 
 
 class _Heads:
@@ -65,7 +70,7 @@ class _Heads:
 
     @property
     def keeps(self) -> bool:
-        """Whether exponentials are kept."""
+        """Whether weights are kept."""
         batch, heads, length, width = self.q.shape
         return not self.causal and width >= _WIDE and batch * heads * length * self.source <= _KEPT
 
@@ -109,7 +114,7 @@ def _bounds(seen: int, count: int, dtype: Any) -> Any:
 
 def _beside(x: Any) -> Any:
     """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
-    return np.empty_like(x) if x.ndim == 4 else np.empty(x.shape, x.dtype)
+    return np.empty_like(x) if x.ndim == 4 and 0 not in x.strides else np.empty(x.shape, x.dtype)
 
 
 def _rows(x: Any) -> Any:
@@ -122,13 +127,96 @@ def _scaled(q: Any, seen: int, factor: Any) -> tuple[Any, Any]:
     return (q * factor, None) if q.shape[-1] < seen else (q, factor)
 
 
+# --- As machine code --------------------------------------------------------------------------------
+
+
+class _Machine:
+    """Machine code for heads (see heads.py), and the table of numbers and addresses that it reads."""
+
+    def __init__(self, heads: Any, words: tuple[int, ...], dnn: Any) -> None:
+        self.code, self.number, self.multiply = heads, words[2], dnn.address_of("sgemm")
+
+    @staticmethod
+    def in_rows(x: Any) -> Any:
+        """Return heads whose rows lie in one piece each, as (batch, heads, length, width)."""
+        step, width = x.strides[-2:]
+        if width != x.itemsize or step < x.shape[-1] * width or not x.flags.aligned:
+            x = np.array(x, order="C")
+        return _Heads.four(x)
+
+    def run(self, part: Any, scale: Any, causal: bool, notes: Notes, scratch: int, *arrays: Any) -> None:
+        """Run one of the ways over all heads; `scratch` blocks of scores are needed at a time."""
+        q, k, v = arrays[:3]
+        batch, heads, length, width = q.shape
+        source = k.shape[2]
+        least = _LEAST if width < _WIDE else 2 * _LEAST
+        # Of a small block, fewer weights are computed that nobody sees.
+        block = min(least if causal else max(_MACHINE_BLOCK // source, least), length)
+        size = -(-scratch * block * source // 64) * 64 + 64
+        memory = np.empty((threads.count, size), np.float32) if scratch else notes.logs
+        kept = 0 if notes.weights is None else place_of(notes.weights)
+        bits = int(np.float32(scale).view(np.int32))
+        words = [
+            self.multiply, self.number, heads, length, source, width, v.shape[3], causal, bits, block,
+            place_of(memory), 4 * size, kept, place_of(notes.logs),
+        ]  # fmt: skip
+        for x in arrays:
+            words += (place_of(x), *x.strides[:3])
+        run_part(part, array("q", words), batch * heads)
+
+
+@functools.cache
+def _made(there: tuple[int, ...]) -> _Machine:
+    from . import heads, onednn  # late: the first imports Numba
+
+    return _Machine(heads, there, onednn)
+
+
+def _machine(q: Any, k: Any, v: Any) -> _Machine | None:
+    """Return the machine code for these heads; None where they are small, or oneDNN or Numba is not there."""
+    loops = provider.loops("attention", q, q.size // q.shape[-1] * k.shape[-2])
+    if loops is None or k.dtype is not q.dtype or v.dtype is not q.dtype or not provider.onednn_is_there():
+        return None
+    words = team.words()
+    return None if words is None else _made(words)
+
+
+def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
+    given = [machine.in_rows(x) for x in (q, k, v)]
+    result = _beside(given[0]) if q.shape[-1] == v.shape[-1] else np.empty((*given[0].shape[:3], v.shape[-1]), q.dtype)
+    batch, heads, length, width = given[0].shape
+    source = k.shape[-2]
+    notes.logs = np.empty((batch, heads, length), q.dtype)
+    if source <= width or (width >= _WIDE and notes.logs.size * source <= _KEPT):
+        notes.weights = np.empty((batch, heads, length, source), q.dtype)
+    machine.run(machine.code.forth, scale, causal, notes, notes.weights is None, *given, result)
+    return result.reshape(*q.shape[:-1], v.shape[-1])
+
+
+def _attend_back_natively(
+    machine: _Machine, g: Any, q: Any, k: Any, v: Any, out: Any, notes: Notes, scale: float, causal: bool
+) -> tuple[Any, Any, Any]:
+    given = [machine.in_rows(x) for x in (q, k, v, out, g)]
+    results = [_beside(x) for x in given[:3]]
+    scratch = 1 if notes.weights is not None else 2
+    machine.run(machine.code.back, scale, causal, notes, scratch, *given, *results)
+    gq, gk, gv = (r.reshape(x.shape) for r, x in zip(results, (q, k, v), strict=True))
+    return gq, gk, gv
+
+
+# --- By NumPy, or loops between its products --------------------------------------------------------
+
+
 def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
     """Return means of values weighted by the softmax of ``scale * q @ k.T``; leave notes for `attend_back`."""
+    machine = _machine(q, k, v)
+    if machine is not None:
+        return _attend_natively(machine, q, k, v, scale, causal, notes)
     heads = _Heads(q, k, v, causal)
     result = _beside(q) if q.shape[-1] == v.shape[-1] else np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     out = heads.four(result)
-    notes.sums, notes.logs = (np.empty(out.shape[:3], q.dtype) for _ in range(2))
-    kept = notes.exponentials = np.empty((*out.shape[:3], heads.source), q.dtype) if heads.keeps else None
+    notes.logs = np.empty(out.shape[:3], q.dtype)
+    kept = notes.weights = np.empty((*out.shape[:3], heads.source), q.dtype) if heads.keeps else None
     blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
 
     def work(at: Any) -> None:
@@ -145,12 +233,11 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> 
                 np.exp(scores, out=scores)
                 np.vecdot(scores, np.ones(seen, q.dtype), out=sums)
             values = heads.v[at][:, :, :seen]
-            if kept is None and seen < values.shape[-1]:  # fewer weights than results
+            if kept is not None or seen < values.shape[-1]:  # fewer weights than results
                 scores /= sums[..., None]
                 np.matmul(scores, values, out=out[place])
             else:
                 np.divide(scores @ values, sums[..., None], out=out[place])
-            notes.sums[place] = sums
             np.add(np.log(sums), top, out=notes.logs[place])
 
     heads.run(work)
@@ -161,9 +248,12 @@ def attend_back(
     g: Any, q: Any, k: Any, v: Any, out: Any, notes: Notes, scale: float, causal: bool
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of queries, keys and values."""
+    machine = _machine(q, k, v)
+    if machine is not None:
+        return _attend_back_natively(machine, g, q, k, v, out, notes, scale, causal)
     heads = _Heads(q, k, v, causal)
     gs, outs = heads.four(g), heads.four(out)
-    kept = notes.exponentials
+    kept = notes.weights
     blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
     whole = len(blocks) == 1 and blocks[0][2] == heads.source
     results = _beside(q), _beside(k), _beside(v)
@@ -176,8 +266,6 @@ def attend_back(
         for i, j, seen in blocks:
             place, visible = (*at, slice(i, j)), (*at, slice(0, seen))
             (queries, rest), part = _scaled(heads.q[place], seen, factor), gs[place]
-            if kept is not None:  # what they lack to be weights, the gradient gets
-                part = part / notes.sums[place][..., None]
             weights = heads.scores(queries, at, i, seen, rest) if kept is None else kept[place]
             slopes = heads.along(part, heads.v[visible])
             along = np.vecdot(part, outs[place])

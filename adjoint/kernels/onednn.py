@@ -124,6 +124,11 @@ def library() -> Library | None:
     return None
 
 
+def address_of(name: str) -> int:
+    """Return where a function of the library is, for machine code to call."""
+    return ctypes.cast(getattr(_loaded().dll, f"dnnl_{name}"), c_void_p).value or 0
+
+
 def _loaded() -> Library:
     found = library()
     assert found is not None

@@ -46,6 +46,33 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
     threads.share(some, count)
 
 
+def run_part(part: Any, words: Any, total: int) -> None:
+    """Call machine code, ``part(address of words, piece, start, stop)``, for each of so many pieces, side by side."""
+    native = _team() if total > 1 else None
+    at = words.buffer_info()[0]
+    if native is None:
+        part.ctypes(at, 0, 0, total)
+    else:
+        native.start(part.address, at, total, total)
+
+
+def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any) -> None:
+    """Call a loop of `moves.py`, ``loop(start, stop, *arguments)``, on pieces of ``range(total)``.
+
+    `size` is how many elements that is in all. A letter says of each argument what it is: 'w' a vector of float32, 'l'
+    of int64, 's' a whole number, 'f' one of float32. Vectors lie in one piece, and all pieces see the whole of them.
+    """
+    count = min(threads.count, size // _SHARE, total)
+    if count <= 1:
+        loop(0, total, *arguments)
+        return
+    native = _team()
+    if native is None:
+        threads.share(lambda start, stop: loop(start, stop, *arguments), total, max(total // count, 1))
+    else:
+        native.run(_cut(loop, kinds), kinds, arguments, total, count)
+
+
 def pieces(rows: Any, least: int = _SHARE, most: int = 0) -> int:
     """Return in how many pieces rows are shared: one for each thread, of at least and at most so many elements."""
     count = min(threads.count, rows.size // least, len(rows))
@@ -69,12 +96,16 @@ class _Team:
         for kind, a in zip(kinds, arguments, strict=True):
             if kind == "f":
                 words += (ctypes.c_int32.from_buffer(ctypes.c_float(a)).value, 0)
-            elif kind == "b":
+            elif kind in "bs":
                 words += (a, 0)
             else:
                 words += (place_of(a), a.shape[-1])
         block = array("q", words)  # a third of the time of an array of ctypes
-        job = array("q", (0, count, total, part, block.buffer_info()[0]))
+        self.start(part, block.buffer_info()[0], total, count)
+
+    def start(self, part: int, block: int, total: int, count: int) -> None:
+        """Run pieces of machine code, by its address and that of the words it reads."""
+        job = array("q", (0, count, total, part, block))
         self.parallel(self.serve, job.buffer_info()[0], min(count, threads.count), 0)
 
 
@@ -96,12 +127,23 @@ def _cfuncs() -> Loops:
 
 @functools.cache
 def _part(loop: Any, kinds: str) -> int:
-    """Return the address of a function that calls a loop on one piece."""
-    lines = [f"w = carray(pointer(block), ({2 * len(kinds)},), np.int64)", "rows = stop - start"]
+    """Return the address of a function that calls a loop on one piece of its arrays."""
+    return _compiled(loop, kinds, "rows = stop - start", "")
+
+
+@functools.cache
+def _cut(loop: Any, kinds: str) -> int:
+    """Return the address of a function that calls a loop with the ends of one piece."""
+    return _compiled(loop, kinds, "", "start, stop, ")
+
+
+def _compiled(loop: Any, kinds: str, first: str, ends: str) -> int:
+    lines = [f"w = carray(pointer(block), ({2 * len(kinds)},), np.int64)", first]
     for i, kind in enumerate(kinds):
         lines.append(f"a{i} = {_READ[kind]}".replace("PLACE", f"w[{2 * i}]").replace("WIDTH", f"w[{2 * i + 1}]"))
-    function, names = loop.py_func.__name__, ", ".join(f"a{i}" for i in range(len(kinds)))
-    source = _PART.replace("TEXT", "\n    ".join(lines)).replace("FUNCTION", function).replace("NAMES", names)
+    names = ends + ", ".join(f"a{i}" for i in range(len(kinds)))
+    source = _PART.replace("TEXT", "\n    ".join(filter(None, lines))).replace("NAMES", names)
+    source = source.replace("MODULE", loop.py_func.__module__).replace("FUNCTION", loop.py_func.__name__)
     return int(_cfuncs().load(source).address)
 
 
@@ -113,6 +155,8 @@ _READ = {
     "p": "carray(pointer(PLACE + 4 * piece * WIDTH), (WIDTH,), np.float32)",
     "f": "as_float(np.int32(PLACE))",
     "b": "PLACE != 0",
+    "l": "carray(pointer(PLACE), (WIDTH,), np.int64)",
+    "s": "PLACE",
 }
 _HEAD = """import numpy as np
 from numba import carray, cfunc
@@ -122,7 +166,7 @@ from adjoint.kernels.mathematics import _as_float as as_float
 
 """
 _PART = """
-from adjoint.kernels.loops import FUNCTION
+from MODULE import FUNCTION
 
 
 @cfunc("void(intp, intp, intp, intp)", cache={cache})

@@ -51,6 +51,16 @@ CASES = {
     ),
     "attention, long": (F.scaled_dot_product_attention, [(1, 600, 8), (1, 400, 8), (1, 400, 8)]),
     "attention, wide": (F.scaled_dot_product_attention, [(2, 70, 256)] * 3),
+    "attention, causal in blocks": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        [(3, 300, 16), (3, 170, 16), (3, 170, 16)],
+    ),
+    "attention, of split rows": (
+        lambda q, k, v: F.scaled_dot_product_attention(
+            q.transpose(1, 2), k.expand(2, 70, 3, 16).transpose(1, 2), v.t().expand(2, 3, 70, 16)
+        ),
+        [(2, 70, 3, 16), (2, 70, 1, 16), (16, 70)],
+    ),
     "conv1d": (lambda x, w, b: F.conv1d(x, w, b, 2, 3), [(4, 16, 400), (24, 16, 5), (24,)]),
     "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), [(4, 16, 40, 41), (24, 16, 3, 3), (24,)]),
     "conv2d, strided": (
