@@ -18,6 +18,10 @@ class NoGPUError(RuntimeError, AssertionError):
     """A GPU was asked for where there is none; torch raises AssertionError, or RuntimeError, depending on its build."""
 
 
+class OutOfBoundsError(IndexError, RuntimeError):
+    """An index on a GPU was out of bounds; torch raises IndexError or RuntimeError, depending on op and device."""
+
+
 class LinAlgError(RuntimeError):
     """A matrix is singular, not positive-definite, or an algorithm did not converge."""
 

@@ -121,8 +121,16 @@ class device_of(device):
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until the GPU has done all it was given."""
+    """Wait until the GPU has done all it was given; raise if it met an index out of bounds on the way."""
     required().cuda.Device(index_of(device)).synchronize()
+    _report()
+
+
+def _report() -> None:
+    """Raise if a kernel noted an index that is out of bounds."""
+    from ..kernels.gpu import bounds  # imports CuPy
+
+    bounds.report()
 
 
 def init() -> None:
@@ -319,6 +327,7 @@ class Stream:
     def synchronize(self) -> None:
         """Wait until the queue is empty."""
         self.inner.synchronize()
+        _report()
 
     def query(self) -> bool:
         """Return whether the queue is empty."""
@@ -357,6 +366,7 @@ class Event:
     def synchronize(self) -> None:
         """Wait until the mark is reached."""
         self.inner.synchronize()
+        _report()
 
     def query(self) -> bool:
         """Return whether the mark is reached."""

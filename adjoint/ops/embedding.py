@@ -32,7 +32,7 @@ def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
         if i.ndim == 0 and 0 <= (number := i.item()) < len(x):
             return x[number].copy()
         check_rows(i, x.shape[0])
-    return taken(x, i, 0)
+    return taken(x, i, 0, "embedding")
 
 
 def _unembedding(x: Any, i: Any, rows: Any, padding: Any, by_frequency: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core import device as places
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
@@ -54,7 +55,7 @@ def _flat(shape: tuple[int, ...], i: Any, axis: int, checked: bool = False) -> A
     """Return where in the flattened array of `shape` each element of an index tensor points."""
     xp = module_of(i)
     if not checked:
-        _check_range(i, shape[axis] if shape else 1, axis)
+        _check_range(i, shape[axis] if shape else 1, axis, "scatter")
     if len(shape) < 2 or i.size == 0:
         return i
     if i.dtype != np.int64:
@@ -82,8 +83,12 @@ def _kept_offsets(shape: tuple[int, ...], of_index: tuple[int, ...], axis: int) 
     return _offsets(np, shape, of_index, axis)
 
 
-def _check_range(i: Any, size: int, dim: int) -> None:
-    if type(i) is ndarray and outside(i, size):
+def _check_range(i: Any, size: int, dim: int, op: str = "") -> None:
+    """Raise where an index is out of bounds; a GPU notes it by the name `op`, unless the op's own kernel does."""
+    if type(i) is not ndarray:
+        if op and (gpu := provider.gpu(i)) is not None:
+            gpu.bounds.check(i, size, op)
+    elif outside(i, size):
         low, high = i.min(), i.max()
         raise RuntimeError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
 
@@ -109,7 +114,11 @@ def _gather(x: Any, i: Any, axis: Any) -> Any:
 def _taken_along(x: Any, i: Any, axis: Any) -> Any:
     gpu = None if type(x) is ndarray else provider.gpu(x)
     found = None if gpu is None else gpu.gathering.gather(x, i, axis)
-    return module_of(x).take_along_axis(x, i, axis) if found is None else found
+    if found is not None:
+        return found
+    if gpu is not None:
+        gpu.bounds.check(i, x.shape[axis], "gather")
+    return module_of(x).take_along_axis(x, i, axis)
 
 
 def _ungathered_on_gpu(x: Any, i: Any, shape: Any, axis: Any) -> Any:
@@ -181,7 +190,7 @@ def _grown(x: Any, rank: int) -> Any:
 def _gather_known(x: Any, i: Any, axis: Any) -> Any:
     """Gather by an index that cannot be wrong, since it was found by sorting."""
     if x.ndim <= 1:
-        return x.reshape(-1).take(i)
+        return x.reshape(-1).take(i) if type(x) is ndarray else taken(x.reshape(-1), i, 0, "gather")
     if type(x) is ndarray and x.flags.c_contiguous:
         found = gathering_kernels.gathered(x, i, axis) if i.size > _MANY else None
         return x.reshape(-1).take(_flat(x.shape, i, axis, checked=True)) if found is None else found
@@ -306,11 +315,28 @@ def _counted(indices: Tensor, size: int) -> Tensor:
 
 
 def _put_along(x: Any, y: Any, i: Any, axis: Any) -> None:
+    if type(x) is not ndarray and i.ndim == x.ndim > 0:
+        others = (*x.shape[:axis], *x.shape[axis + 1 :]) == (*i.shape[:axis], *i.shape[axis + 1 :])
+        if others and _put_on_gpu(x, y, i, axis, i.shape, "scatter", True):
+            return
     at = _flat(x.shape, i, axis)
     flat = x.reshape(-1)
     flat[at.reshape(-1)] = module_of(x).broadcast_to(y, i.shape).reshape(-1) if y.ndim else y
     if not np.may_share_memory(flat, x):
         x[...] = flat.reshape(x.shape)
+
+
+def _put_on_gpu(x: Any, y: Any, i: Any, axis: int, shape: tuple[int, ...], op: str, each: bool = False) -> bool:
+    """Write values of a shape, or one for all, in one launch; return whether that was done."""
+    gpu = provider.gpu(x)
+    if gpu is None or provider.gpu(i) is None:
+        return False
+    values = None if y is _ZERO else y
+    if values is not None and (
+        type(values) is not type(x) or values.dtype != x.dtype or values.shape not in ((), shape)
+    ):
+        return False
+    return bool(gpu.gathering.put_at(x, i, values, axis, op, each))
 
 
 def _scatter(x: Any, y: Any, i: Any, axis: Any) -> Any:
@@ -578,7 +604,7 @@ def _dtype_of(x: Any) -> Any:
 def _full_like(shaped: Any, typed: Any, value: Any) -> Any:
     """Return an array of one value, with the shape of one value and the dtype of another."""
     inner = shaped.array if isinstance(shaped, TensorBase) else shaped
-    return module_of(inner).full(shaped.shape, value, _dtype_of(typed))
+    return places.adopt(module_of(inner).full(shaped.shape, value, _dtype_of(typed)))
 
 
 def _scatter_reduce_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -650,7 +676,7 @@ def scatter_reduce_(
 def _index_select(x: Any, i: Any, axis: Any) -> Any:
     if type(i) is ndarray:
         check_rows(i, x.shape[axis] if x.ndim else 1)
-    return taken(x if x.ndim else x.reshape(1), beside(x, i).reshape(-1), axis)
+    return taken(x if x.ndim else x.reshape(1), beside(x, i).reshape(-1), axis, "index_select")
 
 
 def _filling(y: Any, x: Any, i: Any, axis: Any) -> Any:
@@ -700,7 +726,8 @@ def _add_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
     if type(x) is not ndarray:
         gpu = provider.gpu(x)
         whole = getattr(y, "shape", None) == (*x.shape[:axis], i.size, *x.shape[axis + 1 :])
-        if gpu is None or not whole or not gpu.gathering.add_at(x, i, y, axis, False):
+        if gpu is None or not whole or not gpu.gathering.add_at(x, i, y, axis, False, op="index_add"):
+            _check_range(i, x.shape[axis], axis, "index_add")
             module_of(x).add.at(x, (*(_ALL,) * axis, i.reshape(-1)), y)
         return
     count, length = i.size, x.shape[axis]
@@ -743,7 +770,10 @@ def _put_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
         check_rows(i, x.shape[axis] if x.ndim else 1)
     if x.ndim == 0:
         x[...] = y.reshape(-1)[-1] if getattr(y, "ndim", 0) else y
-    else:
+    elif type(x) is ndarray:
+        x[(*(_ALL,) * axis, i.reshape(-1))] = y
+    elif not _put_on_gpu(x, y, i, axis, (*x.shape[:axis], i.size, *x.shape[axis + 1 :]), "index_copy or index_fill"):
+        _check_range(i, x.shape[axis], axis, "index_copy or index_fill")
         x[(*(_ALL,) * axis, i.reshape(-1))] = y
 
 
@@ -946,7 +976,7 @@ def index_reduce_(
 
 def _take(x: Any, i: Any) -> Any:
     try:
-        return x.reshape(-1).take(i)
+        return x.reshape(-1).take(i) if type(x) is ndarray else taken(x.reshape(-1), i, 0, "take")
     except IndexError:
         worst = i.max() if i.max() >= x.size else i.min()
         raise IndexError(f"out of range: tried to access index {worst} on a tensor of {x.size} elements.") from None

@@ -157,6 +157,7 @@ def _index(xs: Any, spec: Any) -> Any:
     try:
         if len(indexes) == 1 and indexes[0].dtype != bool:
             return taken(x, indexes[0], spec.index(0))
+        _check_on_gpu(x, indexes, spec, "indexing")
         out = x[_numpy_index(indexes, spec)]
     except IndexError as error:
         raise _bounds_error(error) from None
@@ -165,13 +166,28 @@ def _index(xs: Any, spec: Any) -> Any:
     return out
 
 
-def taken(x: Any, i: Any, axis: int) -> Any:
-    """Return the parts of an array along an axis that an index names."""
+def taken(x: Any, i: Any, axis: int, op: str = "indexing") -> Any:
+    """Return the parts of an array along an axis that an index names; a GPU reports a wrong one by the name `op`."""
     if type(x) is not ndarray and (gpu := provider.gpu(x)) is not None:
-        found = gpu.gathering.take_rows(x, i, axis)
+        found = gpu.gathering.take_rows(x, i, axis, op=op)
         if found is not None:
             return found
+        gpu.bounds.check(i, x.shape[axis], op)
     return x.take(i, axis=axis)
+
+
+def _check_on_gpu(x: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], op: str) -> None:
+    """Look for indices that are out of bounds where CuPy, which takes them modulo the size, is to use them."""
+    if type(x) is ndarray or (gpu := provider.gpu(x)) is None:
+        return
+    dim = 0
+    for k in spec:
+        if k >= 0 and indexes[k].dtype == bool:
+            dim += indexes[k].ndim
+            continue
+        if k >= 0:
+            gpu.bounds.check(indexes[k], x.shape[dim], op)
+        dim += 1
 
 
 def _bounds_error(error: IndexError) -> IndexError:
@@ -181,7 +197,7 @@ def _bounds_error(error: IndexError) -> IndexError:
 
 def _pick(x: Any, i: Any, axis: Any) -> Any:
     try:
-        return x[i] if i.dtype == bool else x.take(i, axis)
+        return x[i] if i.dtype == bool else x.take(i, axis) if type(x) is ndarray else taken(x, i, axis)
     except IndexError as error:
         raise _bounds_error(error) from None
 
@@ -272,8 +288,10 @@ def add_at(out: Any, indexes: tuple[Any, ...], spec: tuple[int, ...], x: Any) ->
         return
     gpu = provider.gpu(out) if len(indexes) == 1 else None
     if gpu is not None and x.ndim and x.size == _picked_size(out, indexes[0], spec):
-        if gpu.gathering.add_at(out, indexes[0], x, spec.index(0), False):
+        if gpu.gathering.add_at(out, indexes[0], x, spec.index(0), False, op="index_put"):
             return
+    if xp is not np:
+        _check_on_gpu(out, indexes, spec, "index_put")
     if xp is not np or any(i.dtype == bool for i in indexes):
         xp.add.at(out, _numpy_index(indexes, spec), x)
         return
@@ -678,6 +696,7 @@ def _assign(x: Any, y: Any, *rest: Any) -> None:
         whole = given is None or (given.dtype == x.dtype and given.size == _picked_size(x, indexes[0], spec))
         if whole and gpu.gathering.put_at(x, indexes[0], given, spec.index(0)):
             return
+    _check_on_gpu(x, tuple(indexes), spec, "index_put")
     try:
         x[_numpy_index(tuple(indexes), spec)] = y
     except IndexError as error:

@@ -23,6 +23,10 @@ class NotApplicable(Exception):
     """There is nothing to compare: torch does not support it, or says nothing about it."""
 
 
+class _TorchRefuses(NotApplicable):
+    """Torch raises, which may be what it lacks, or what it forbids."""
+
+
 # Relative and absolute tolerance per dtype; the absolute one grows with the largest value compared.
 TOLERANCES = {
     "float64": (1e-7, 1e-9),
@@ -182,7 +186,7 @@ def _torch_runs(f: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         return f(*args, **kwargs)
     except Exception as error:
-        raise NotApplicable(f"torch raises {_line(error)}") from None
+        raise _TorchRefuses(f"torch raises {_line(error)}") from None
 
 
 def forward(case: Case) -> None:
@@ -325,75 +329,93 @@ def _torch_gradient_is_wrong(case: Case, leaves: Any, cotangents: Any, ours: Any
 
 def gradgrad(case: Case) -> None:
     """Second-order gradients: with respect to the inputs and to the first cotangent."""
-    if not case.op.supports_gradgrad:
-        raise NotApplicable("torch does not differentiate it twice")
     t_leaves, a_leaves, t_outs, a_outs = _prepare(case)
     t_cot = [c.requires_grad_() for c in _cotangents(t_outs, 1)]
     a_cot = to_adjoint(t_cot)
-    expected = _torch_runs(torch.autograd.grad, t_outs, t_leaves, t_cot, allow_unused=True, create_graph=True)
     got = adjoint.autograd.grad(a_outs, a_leaves, a_cot, allow_unused=True, create_graph=True)
-    _compare_grads(got, expected, "gradient", 10 * case.loose)
-    t_where = [i for i, g in enumerate(expected) if g is not None and g.requires_grad]
-    if not t_where:
-        raise NotApplicable("the gradient is constant")
-    second = _cotangents([expected[i] for i in t_where], 2)
-    t_second = _torch_runs(
-        torch.autograd.grad, [expected[i] for i in t_where], t_leaves + t_cot, second, allow_unused=True
-    )
-    # A gradient that does not depend on anything contributes zero.
-    pairs = [(got[i], c) for i, c in zip(t_where, to_adjoint(second))]
-    pairs = [(g, c) for g, c in pairs if g is not None and g.requires_grad]
-    if pairs:
-        a_second = adjoint.autograd.grad(
-            [p[0] for p in pairs], a_leaves + a_cot, [p[1] for p in pairs], allow_unused=True
-        )
-    else:
-        a_second = [None] * len(t_second)
-    _compare_grads(a_second, t_second, "second gradient", 100 * case.loose)
+    t_second: Any = None
+    try:
+        expected = _torch_runs(torch.autograd.grad, t_outs, t_leaves, t_cot, allow_unused=True, create_graph=True)
+        t_where = [i for i, g in enumerate(expected) if g is not None and g.requires_grad]
+        second = _cotangents([expected[i] for i in t_where], 2)
+        if t_where:
+            firsts = [expected[i] for i in t_where]
+            t_second = _torch_runs(torch.autograd.grad, firsts, t_leaves + t_cot, second, allow_unused=True)
+    except _TorchRefuses:  # what torch lacks is measured
+        return _check_by_differences(case, got, a_leaves, a_cot)
+    try:
+        _compare_grads(got, expected, "gradient", 10 * case.loose)
+        if not t_where:
+            return _check_by_differences(case, got, a_leaves, a_cot)
+        a_second = _second([got[i] for i in t_where], a_leaves + a_cot, to_adjoint(second))
+        _compare_grads(a_second, t_second, "second gradient", 100 * case.loose)
+    except Mismatch as mismatch:
+        try:
+            _check_by_differences(case, got, a_leaves, a_cot)
+        except Mismatch:
+            raise mismatch from None
+
+
+def _second(firsts: list[Any], leaves: list[Any], cotangents: list[Any]) -> Any:
+    """Return adjoint's gradients of gradients; one that does not depend on anything contributes zero."""
+    pairs = [(g, c) for g, c in zip(firsts, cotangents) if g is not None and g.requires_grad]
+    if not pairs:
+        return [None] * len(leaves)
+    firsts, cotangents = [p[0] for p in pairs], [p[1] for p in pairs]
+    return adjoint.autograd.grad(firsts, leaves, cotangents, allow_unused=True, retain_graph=True)
+
+
+def _check_by_differences(case: Case, firsts: Any, leaves: list[Any], cotangents: list[Any]) -> None:
+    """Compare adjoint's second order with differences of its first, which is compared with torch elsewhere."""
+    if any(t.dtype not in (adjoint.float64, adjoint.complex128) for t in leaves + cotangents):
+        raise NotApplicable("single precision is too coarse for differences")
+    seconds = to_adjoint(_cotangents(_as_torch(firsts, leaves), 2))
+    moving = leaves + cotangents
+    directions = to_adjoint(_cotangents(_as_torch(moving, moving), 6))
+    told = sum(_dot(s, d) for s, d in zip(_second(list(firsts), moving, seconds), directions))
+    needs = [isinstance(t, torch.Tensor) and t.requires_grad for t in flatten(case.theirs(grad=True))]
+    ends = []
+    for step in (1e-6, -1e-6):
+        call = to_adjoint(case.theirs())
+        fresh = _unique([t for t, n in zip(flatten(call), needs) if n])
+        moved = [(t + step * d).detach().requires_grad_() for t, d in zip(fresh, directions)]
+        outs = flatten(case.run_ours(substitute(call, {id(t): m for t, m in zip(fresh, moved)}), True))
+        outs = [outs[i] for i in _differentiable(outs, adjoint.Tensor)]
+        cots = [(c + step * d).detach() for c, d in zip(cotangents, directions[len(fresh) :])]
+        got = adjoint.autograd.grad(outs, moved, cots, allow_unused=True)
+        ends.append(sum(_dot(g, s) for g, s in zip(got, seconds)))
+    slope, value = (ends[0] - ends[1]) / 2e-6, sum(_dot(g, s) for g, s in zip(firsts, seconds))
+    scale = max(1.0, abs(slope), abs(ends[0]))
+    if not abs((ends[0] + ends[1]) / 2 - value) <= 1e-6 * scale:
+        raise Mismatch("gradient: another one with create_graph=True than without")
+    if not abs(told - slope) <= 1e-5 * scale:
+        raise Mismatch(f"second gradient: {told:.10g} along a direction, differences of the first say {slope:.10g}")
+
+
+def _as_torch(values: Any, like: list[Any]) -> list[torch.Tensor]:
+    """Return empty torch tensors of the shapes and dtypes of adjoint's."""
+    both = [t if v is None else v for v, t in zip(values, like)]
+    return [torch.empty(tuple(t.shape), dtype=getattr(torch, _word(t.dtype))) for t in both]
+
+
+def _dot(a: Any, b: Any) -> float:
+    """Return the inner product of two tensors as vectors of real numbers; None is zero."""
+    if a is None or b is None:
+        return 0.0
+    x, y = (to_numpy(t) if isinstance(t, torch.Tensor) else array_of(t) for t in (a, b))
+    return float(np.real(np.conj(x) * y).sum())
 
 
 def forward_ad(case: Case) -> None:
     """Forward-mode tangents."""
-    if not case.op.supports_forward_ad:
-        raise NotApplicable("torch has no forward mode for it")
-    import torch.autograd.forward_ad as theirs_ad
-
     try:
-        ours_ad = __import__("adjoint.autograd.forward_ad", fromlist=["make_dual"])
-    except ImportError:
-        raise NotApplicable("adjoint.autograd.forward_ad does not exist yet") from None
-    results = []
-    for side, kind, ad in (("theirs", torch.Tensor, theirs_ad), ("ours", adjoint.Tensor, ours_ad)):
-        base = case.theirs(grad=True)
-        needs = [isinstance(t, torch.Tensor) and t.requires_grad for t in flatten(base)]
-        base = case.theirs()
-        tangents = iter(_cotangents([t for t, n in zip(flatten(base), needs) if n], 3))
-        tangent_of = {id(t): next(tangents) for t, n in zip(flatten(base), needs) if n}
-        if not tangent_of:
-            raise NotApplicable("no input requires a gradient")
-        translated: dict[int, Any] = {}
-        call = base if side == "theirs" else to_adjoint(base, translated)
-        with ad.dual_level():
-            duals = {}
-            for t in flatten(base):
-                if id(t) in tangent_of:
-                    primal, tangent = t, tangent_of[id(t)]
-                    if side == "ours":
-                        primal, tangent = translated[id(t)][0], to_adjoint(tangent)
-                        duals[id(primal)] = ad.make_dual(primal, tangent)
-                    else:
-                        duals[id(primal)] = _torch_runs(ad.make_dual, primal, tangent)
-            dual_call = substitute(call, duals)
-            if side == "theirs":
-                outs = flatten(_torch_runs(case.run_theirs, dual_call, True))
-            else:
-                outs = flatten(case.run_ours(dual_call, True))
-            # Real or complex, only a floating result has a tangent.
-            floating = [isinstance(o, kind) and (o.is_floating_point() or o.is_complex()) for o in outs]
-            results.append([tuple(ad.unpack_dual(o)) if f else None for o, f in zip(outs, floating)])
-    if not any(p is not None and p[1] is not None for p in results[0]):
+        theirs = _duals(case, ours=False)
+    except _TorchRefuses:
+        return _check_by_gradient(case)
+    ours = _duals(case, ours=True)
+    if not any(p is not None and p[1] is not None for p in theirs):
         raise NotApplicable("no output has a tangent")
-    for i, (b, a) in enumerate(zip(*results)):
+    for i, (b, a) in enumerate(zip(theirs, ours)):
         if b is None:
             continue
         if a is None:
@@ -407,8 +429,71 @@ def forward_ad(case: Case) -> None:
         try:
             _compare_grads([a[1]], [b[1]], f"tangent of output {i}", 10 * case.loose)
         except Mismatch:
-            if not _torch_is_wrong(case, i, a[1], b[1]):
+            if not (_torch_is_wrong(case, i, a[1], b[1]) or _torch_contradicts_itself(case, i, a[1], b[1])):
                 raise
+
+
+def _duals(case: Case, ours: bool) -> list[Any]:
+    """Return the outputs' (value, tangent) pairs, None for what is no floating tensor."""
+    kind: Any = adjoint.Tensor if ours else torch.Tensor
+    ad: Any = adjoint.autograd.forward_ad if ours else torch.autograd.forward_ad
+    needs = [isinstance(t, torch.Tensor) and t.requires_grad for t in flatten(case.theirs(grad=True))]
+    base = case.theirs()
+    leaves = _unique([t for t, n in zip(flatten(base), needs) if n])
+    if not leaves:
+        raise NotApplicable("no input requires a gradient")
+    tangents: list[Any] = _directions(case, leaves)
+    translated: dict[int, Any] = {}
+    call = base
+    if ours:
+        call = to_adjoint(base, translated)
+        leaves, tangents = [translated[id(t)][0] for t in leaves], to_adjoint(tangents)
+    run, guard = (case.run_ours, _plainly) if ours else (case.run_theirs, _torch_runs)
+    with ad.dual_level():
+        duals = {id(t): guard(ad.make_dual, t, v) for t, v in zip(leaves, tangents)}
+        outs = flatten(guard(run, substitute(call, duals), True))
+        floating = [isinstance(o, kind) and (o.is_floating_point() or o.is_complex()) for o in outs]
+        return [tuple(ad.unpack_dual(o)) if f else None for o, f in zip(outs, floating)]
+
+
+def _directions(case: Case, leaves: list[Any]) -> list[torch.Tensor]:
+    """Return random tangents; those of an operator that takes only Hermitian matrices are Hermitian."""
+    made = _cotangents(leaves, 3)
+    return [t + t.mH for t in made] if case.op.name in entries.HERMITIAN else made
+
+
+def _plainly(f: Any, *args: Any) -> Any:
+    return f(*args)
+
+
+def _check_by_gradient(case: Case) -> None:
+    """Compare adjoint's tangents with a gradient: what torch lacks forwards it has backwards, as a rule."""
+    t_leaves, a_leaves, t_outs, a_outs = _prepare(case)
+    cotangents = _cotangents(t_outs, 1)
+    try:
+        gradients = _torch_runs(torch.autograd.grad, t_outs, t_leaves, cotangents, allow_unused=True)
+    except _TorchRefuses:
+        gradients = adjoint.autograd.grad(a_outs, a_leaves, to_adjoint(cotangents), allow_unused=True)
+    where = _differentiable(flatten(case.run_ours(to_adjoint(case.theirs(grad=True)), True)), adjoint.Tensor)
+    duals = _duals(case, ours=True)
+    told = [_dot(duals[i] and duals[i][1], c) for i, c in zip(where, cotangents)]
+    wanted = [_dot(g, d) for g, d in zip(gradients, _directions(case, t_leaves))]
+    off = abs(sum(told) - sum(wanted)) / max(1.0, *map(abs, told), *map(abs, wanted))
+    if not off <= 100 * TOLERANCES[_word(t_outs[0].dtype)][0] * case.loose:
+        raise Mismatch(f"tangent: {sum(told):.10g} along a cotangent, the gradient says {sum(wanted):.10g}")
+
+
+def _torch_contradicts_itself(case: Case, output: int, ours: Any, theirs: Any) -> bool:
+    """Return whether torch's gradient agrees to the last digits with our tangent and not with torch's."""
+    call = case.theirs(grad=True)
+    leaves = _unique([t for t in flatten(call) if isinstance(t, torch.Tensor) and t.requires_grad])
+    out = flatten(case.run_theirs(call, True))[output]
+    cotangents = _cotangents([out], 8)
+    gradients = torch.autograd.grad([out], leaves, cotangents, allow_unused=True)
+    wanted = [_dot(g, d) for g, d in zip(gradients, _cotangents(leaves, 3))]
+    scale = max(1.0, *map(abs, wanted))
+    off = [abs(_dot(t, cotangents[0]) - sum(wanted)) / scale for t in (ours, theirs)]
+    return off[0] < 1e-9 < 1e-8 < off[1]
 
 
 def _torch_is_wrong(case: Case, output: int, ours: Any, theirs: Any) -> bool:
@@ -430,8 +515,6 @@ def vmap(case: Case) -> None:
     if case.op.name in entries.UNSET:
         raise NotApplicable("unset values")
     call = case.theirs()
-    if _torch_runs(case.is_random):
-        raise NotApplicable("random")
     tensors = _unique([t for t in flatten(call) if isinstance(t, torch.Tensor)])
     if not tensors:
         raise NotApplicable("no tensors")
@@ -448,21 +531,39 @@ def vmap(case: Case) -> None:
     reasons = []
     for dims in _batchings(tensors):
         both = [t if d is None else torch.stack([t, _changed(t)], d) for t, d in zip(tensors, dims)]
+        reason = None
         try:
-            _torch_runs(torch.func.vmap(theirs, dims), *both)  # what torch cannot batch is not asked of us
-        except NotApplicable as reason:
+            drawn = _torch_runs(torch.func.vmap(theirs, dims, randomness="different"), *both)
+            random = _is_refused(torch.func.vmap(theirs, dims), *both)  # it draws, which is an error unless allowed
+        except NotApplicable as refusal:  # what torch cannot batch is not asked of us, but must not be wrong
+            reason = refusal
             reasons.append(reason)
-            continue
         batched = [translated[id(t)][0] if d is None else to_adjoint(b) for t, b, d in zip(tensors, both, dims)]
         parts = [[b if d is None else b.select(d, k).clone() for b, d in zip(batched, dims)] for k in range(2)]
-        looped = [ours(*part) for part in parts]
-        got = adjoint.func.vmap(ours, dims)(*batched)
+        try:
+            looped = [ours(*part) for part in parts]
+            got = adjoint.func.vmap(ours, dims, randomness="different")(*batched)
+        except Exception:
+            if reason:
+                continue
+            raise
+        if not reason and random:
+            compare(list(got), flatten(drawn), f"result of in_dims={dims}", values=False)
+            continue
         for i, y in enumerate(looped[0]):
             if isinstance(y, adjoint.Tensor):
                 want = np.stack([array_of(looped[0][i]), array_of(looped[1][i])])
                 compare_arrays(array_of(got[i]), want, f"result {i} of in_dims={dims}, against a loop", 10 * case.loose)
     if len(reasons) == len(_batchings(tensors)):
         raise reasons[0]
+
+
+def _is_refused(f: Any, *args: Any) -> bool:
+    try:
+        f(*args)
+    except Exception:
+        return True
+    return False
 
 
 def _batchings(tensors: list[Any]) -> list[tuple[int | None, ...]]:
@@ -476,8 +577,8 @@ def _changed(t: torch.Tensor) -> torch.Tensor:
 
 def method(case: Case) -> None:
     """The Tensor method of the same name."""
-    variant = case.op.method_variant
-    if variant is None or case.op.name.startswith("__") or case.op.name in entries.UNSET:
+    variant = case.op.method_variant or getattr(torch.Tensor, case.op.name.rpartition(".")[2], None)
+    if not callable(variant) or case.op.name.startswith("__") or case.op.name in entries.UNSET:
         raise NotApplicable("torch has no such method")
     call = case.theirs()
     if not isinstance(call[0], torch.Tensor):
@@ -550,8 +651,6 @@ def inplace(case: Case) -> None:
 
 def out(case: Case) -> None:
     """``out=``: filled and returned; an empty one is resized."""
-    if not case.op.supports_out:
-        raise NotApplicable("torch has no out=")
     call = case.theirs()
     expected = _torch_runs(case.run_theirs, call)
     if not flatten(expected) or not all(isinstance(t, torch.Tensor) for t in flatten(expected)):
@@ -605,6 +704,8 @@ def errors(op: Any, function: Any) -> list[tuple[bool, str]]:
         wanted: Any = next((k for k in type(theirs).__mro__ if k.__module__ == "builtins"), Exception)
         try:
             function(call[0], *call[1], **call[2])
+            if translate.place == "cuda":  # a GPU tells of a wrong index when somebody waits for it
+                adjoint.cuda.synchronize()
         except Exception as error:
             fine = isinstance(error, wanted)
             told.append((fine, "" if fine else f"{_line(error)}, torch raises {_line(theirs)}"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from . import bounds
 from .launching import Kernels, aligned, dense, is_float, made
 
 __all__ = ["cross_entropy", "cross_entropy_back", "logsumexp", "logsumexp_back", "softmax", "softmax_back"]
@@ -316,6 +317,7 @@ def logsumexp_back(g: Any, x: Any, level: Any, out: Any = None) -> Any:
 
 _ENTROPY = Kernels(
     "typedef wide_of<T>::type W;\n"
+    + bounds.NOTE
     + WALK
     + r"""
 struct S { W top, sum; };
@@ -328,8 +330,8 @@ __device__ __forceinline__ S join(S a, S b) {
     return S{top, (a.top == top ? a.sum : a.sum * power(a.top - top)) + (b.top == top ?
             b.sum : b.sum * power(b.top - top))};
 }
-// A label that is no class, and not the one to be ignored, makes the loss NaN.
-extern "C" __global__ void forward(const T* x, const i64* labels, W* losses, W* logs, i64 n, i64 ignored) {
+// A label that is no class, and not the one to be ignored, makes the loss NaN, and is noted.
+extern "C" __global__ void forward(const T* x, const i64* labels, W* losses, W* logs, i64 n, i64 ignored, NOTED) {
     __shared__ S part[32];
     i64 start = blockIdx.x * n;
     const T* row = x + start;
@@ -354,6 +356,7 @@ extern "C" __global__ void forward(const T* x, const i64* labels, W* losses, W* 
     W found = s.top + log(s.sum);
     i64 label = labels[blockIdx.x];
     logs[blockIdx.x] = found;
+    if (label != ignored) CHECK(label, n)
     losses[blockIdx.x] = label == ignored ? (W)0 : label < 0 || label >= n ?
             INFINITE - INFINITE : found - (W)row[label];
 }
@@ -433,7 +436,8 @@ def cross_entropy(
     char = x.dtype.char
     whole = char if loss is None else loss.dtype.char
     key = (char, whole, char, pack)
-    _ENTROPY.launch("forward", key, rows, _threads(n, pack), (x, labels, losses, logs, n, ignored))
+    args = (x, labels, losses, logs, n, ignored, *bounds.noted("cross_entropy", n))
+    _ENTROPY.launch("forward", key, rows, _threads(n, pack), args)
     if reduction == 0:
         return losses if losses.dtype == x.dtype else losses.astype(x.dtype), logs, None
     loss, count = made(loss, (), x.dtype), made(count, (), wide)
