@@ -57,6 +57,7 @@ pass_place: Callable[[], tuple[Any, int] | None] = lambda: None
 ndarray, generic, asarray = np.ndarray, np.generic, np.asarray
 f32 = np.dtype("float32")
 f64 = np.dtype("float64")
+_RAW = frozenset((ndarray, float, int, np.float32, np.float64))  # what rules hand each other, but for an op's first
 
 Rule = Callable[..., Any]
 
@@ -107,6 +108,8 @@ def unary(
     def call(input: Any, excess: Any = None, out: Any = None) -> Any:  # on `excess` see _written
         if type(input) is not usual or out is not None or excess is not None:
             if modes.unusual or out is not None or excess is not None or type(input) not in plain:
+                if type(input) is ndarray and not modes.unusual and out is None and excess is None:  # in a rule
+                    return _run_raw(op, (input,), ())
                 return _written(op, (input,), excess, out)
         a = input.array
         d = a.dtype
@@ -337,6 +340,8 @@ def _written(op: Op, args: tuple[Any, ...], excess: Any, out: Any) -> Any:
     if excess is not None:
         count = len(args)
         raise TypeError(f"{op.name}() takes {count} positional argument{'s' * (count > 1)} but {count + 1} were given")
+    if out is None and not modes.unusual and type(args[0]) is ndarray and type(args[1]) in _RAW:  # in a rule
+        return _run_raw(op, args, ())
     return _into(out, general(op, args, ()))
 
 
@@ -399,6 +404,8 @@ def parametric(
 
     def call(input: Any, *params: Any) -> Any:
         if modes.unusual or (type(input) is not Tensor and type(input) not in plain):
+            if type(input) is ndarray and not modes.unusual:  # in a rule
+                return _run_raw(op, (input,), params)
             return general(op, (input,), params)
         a = input.array
         try:
@@ -599,6 +606,8 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
             a = x.array
             if flows_x:
                 ex = x.node
+        elif t is ndarray and type(y) in _RAW:  # in a rule
+            return _run_raw(op, (x, y), params)
         else:
             a = x
         t = type(y)
@@ -696,6 +705,8 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
             a = x.array
             if flows_x:
                 ex = x.node
+        elif t is ndarray and type(y) in _RAW and type(z) in _RAW:  # in a rule
+            return _run_raw(op, (x, y, z), params)
         elif isinstance(x, TensorBase):
             return general(op, (x, y, z), params)
         t = type(y)
