@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from . import team, threads
 from .memory import place_of
 
 Ints = tuple[int, ...]
@@ -267,6 +268,7 @@ class Plan:
                 if place != places[i]:
                     places[i] = place
                     point(self.memories[i], place)
+            team.settle(threads.count)
             if self.inner:
                 base = _arena.address(self.size)
                 for memory, offset in self.inner:
