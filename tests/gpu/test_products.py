@@ -131,6 +131,12 @@ def test_convolution(options: dict[str, Any], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
+def test_single_channels_of_large_images(dtype: str) -> None:
+    """The gradient of a weight is a sum of several blocks."""
+    agree(lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=3), dtype, (9, 3, 30, 31), (3, 1, 3, 3), (3,))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
 def test_transposed_convolution(dtype: str) -> None:
     for options in ({}, {"stride": 2, "padding": 1, "output_padding": 1}, {"groups": 2, "dilation": 2}):
         outs = 6 // options.get("groups", 1)

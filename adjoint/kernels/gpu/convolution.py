@@ -1,5 +1,7 @@
 """Convolutions on a GPU: by cuDNN where it is installed, else by columns of windows and products of matrices.
 
+Those of single channels have kernels of their own (`depthwise.py`).
+
 The three functions are those of `kernels.convolution`, the derivatives of one trilinear form.
 """
 
@@ -10,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, cudnn
+from . import arrays, cudnn, depthwise
 from .launching import Kernels, dense
 from .products import kind_of, multiply
 
@@ -102,6 +104,8 @@ def correlate(x: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups
     """Return (N, O, *size) from x (N, C, ...) and w (O, C / groups, ...)."""
     x, w = dense(x), dense(w)
     shape = (len(x), len(w), *size)
+    if depthwise.fits(x.shape, w.shape, shape, groups, x.dtype):
+        return depthwise.correlate(x, w, shape, stride, before, dilation)
     given = cudnn.Geometry(x.shape, w.shape, shape, stride, before, dilation, groups, x.dtype.name)
     out = cudnn.convolve("y", x, w, given)
     if out is not None:
@@ -124,6 +128,8 @@ def spread(g: Any, w: Any, stride: Ints, before: Ints, dilation: Ints, groups: i
     """Return (N, C, *size) from g (N, O, ...) and w (O, C / groups, ...)."""
     g, w = dense(g), dense(w)
     shape = (len(g), w.shape[1] * groups, *size)
+    if depthwise.fits(shape, w.shape, g.shape, groups, g.dtype):
+        return depthwise.spread(g, w, shape, stride, before, dilation)
     given = cudnn.Geometry(shape, w.shape, g.shape, stride, before, dilation, groups, g.dtype.name)
     out = cudnn.convolve("x", w, g, given)
     if out is not None:
@@ -149,6 +155,8 @@ def weigh(x: Any, g: Any, stride: Ints, before: Ints, dilation: Ints, groups: in
     x, g = dense(x), dense(g)
     outs, channels, size = g.shape[1], x.shape[1], tuple(g.shape[2:])
     shape = (outs, channels // groups, *kernel)
+    if depthwise.fits(x.shape, shape, g.shape, groups, x.dtype):
+        return depthwise.weigh(x, g, kernel, stride, before, dilation)
     given = cudnn.Geometry(x.shape, shape, g.shape, stride, before, dilation, groups, x.dtype.name)
     out = cudnn.convolve("w", x, g, given)
     if out is not None:

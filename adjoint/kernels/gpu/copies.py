@@ -13,6 +13,7 @@ from .launching import Kernels, empty
 __all__ = ["assemble", "contiguous", "copy_into", "join", "place", "roll", "triangle", "turn_into"]
 
 _MOST = 4  # dimensions, once those that lie as one are taken as one
+_JOINED = 4  # arrays that are joined in one launch
 _THREADS, _BLOCKS = 256, 1 << 20
 
 _KERNELS = Kernels(
@@ -56,15 +57,26 @@ extern "C" __global__ void place(U* y, const U* x, i64 size, I n1, I n2, I n3, I
         y[at] = found;
     }
 }
-// What lies on one side of a diagonal of matrices in row-major memory, zeros on the other.
-extern "C" __global__ void triangle(U* y, const U* x, i64 size, I rows, I columns, I diagonal, int lower) {
+// Arrays one after the other in every row of the result, whose width is the last of the ends.
+extern "C" __global__ void join(U* y, const U* x0, const U* x1, const U* x2, const U* x3, i64 size, I e0, I e1, I e2,
+                                I e3) {
+    for (i64 at = blockIdx.x * (i64)blockDim.x + threadIdx.x; at < size; at += gridDim.x * (i64)blockDim.x) {
+        I row = (I)at / e3, c = (I)at - row * e3;
+        y[at] = c < e0 ? x0[row * e0 + c] : c < e1 ? x1[row * (e1 - e0) + c - e0]
+            : c < e2 ? x2[row * (e2 - e1) + c - e1] : x3[row * (e3 - e2) + c - e2];
+    }
+}
+// What lies on one side of a diagonal of matrices in row-major memory, zeros on the other; `each` is 0 where one
+// number is repeated.
+extern "C" __global__ void triangle(U* y, const U* x, i64 size, I rows, I columns, I diagonal, int lower, int each) {
     const int P = 16 / sizeof(U);
     i64 at = (blockIdx.x * (i64)blockDim.x + threadIdx.x) * P;
     if (at >= size) return;
-    I line = (I)(at / columns), column = (I)(at - (i64)line * columns), row = line % rows;
+    I line = (I)at / columns, column = (I)at - line * columns, row = line % rows;
     Pack<U, P> v;
     bool whole = at + P <= size;
-    if (whole) v = *(const Pack<U, P>*)(x + at);
+    if (!each) for (int j = 0; j < P; ++j) v.v[j] = x[0];
+    else if (whole) v = *(const Pack<U, P>*)(x + at);
     else for (int j = 0; at + j < size; ++j) v.v[j] = x[at + j];
     #pragma unroll
     for (int j = 0; j < P; ++j) {
@@ -231,10 +243,33 @@ def join(xs: Any, axis: int) -> Any:
         if any(n != m for i, (n, m) in enumerate(zip(x.shape, shape, strict=True)) if i != axis):
             return None  # CuPy says what is wrong
     shape[axis] = sum([x.shape[axis] for x in xs])
+    if len(xs) <= _JOINED and (found := _joined(xs, axis, tuple(shape))) is not None:
+        return found
     lead, ends = (slice(None),) * axis, [0]
     for x in xs:
         ends.append(ends[-1] + x.shape[axis])
     return assemble(xs, tuple(shape), [(*lead, slice(a, b)) for a, b in itertools.pairwise(ends)])
+
+
+def _joined(xs: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    """Return a few arrays in row-major memory one after the other by one launch; None where they are not such."""
+    unit, ends, places = xs[0].itemsize, [0], 0
+    for x in xs:
+        if not x._c_contiguous:
+            return None
+        places |= x.data.ptr
+        ends.append(ends[-1] + math.prod(x.shape[axis:]))
+    if unit not in (1, 2, 4, 8, 16) or not ends[-1]:
+        return None
+    out = empty(shape, xs[0].dtype)
+    while unit < 16 and not any(e % 2 for e in ends) and not places & (2 * unit - 1):
+        unit, ends = unit * 2, [e // 2 for e in ends]
+    given = [*xs, *(xs[-1:] * (_JOINED - len(xs)))]
+    until = [*ends[1:], *(ends[-1:] * (_JOINED - len(xs)))]
+    count = out.nbytes // unit
+    if count:
+        _launch("join", unit, 1, 0, count, (out, *given, count, *until))
+    return out
 
 
 def roll(x: Any, shift: int, axis: int) -> Any:
@@ -243,19 +278,24 @@ def roll(x: Any, shift: int, axis: int) -> Any:
     shift %= max(size, 1)
     lead = (slice(None),) * axis
     parts = [x[(*lead, slice(size - shift, None))], x[(*lead, slice(None, size - shift))]]
+    if axis == 0 and x.size and (found := _joined(parts, 0, x.shape)) is not None:
+        return found
     return assemble(parts, x.shape, [(*lead, slice(None, shift)), (*lead, slice(shift, None))])
 
 
 def triangle(x: Any, diagonal: int, lower: bool) -> Any:
-    """Return matrices with zeros above (or below) a diagonal; None where they do not lie in row-major memory."""
-    aligned = x.data.ptr % 16 == 0 and x._c_contiguous
-    if not aligned or x.itemsize not in (1, 2, 4, 8) or not x.size or max(x.shape[-2:]) >= 1 << 30:
+    """Return matrices with zeros above (or below) a diagonal; None for elements of unusual size."""
+    if x.itemsize not in (1, 2, 4, 8) or not x.size or max(x.shape[-2:]) >= 1 << 30:
         return None
+    repeated = not any(x.strides)
+    if not repeated and (x.data.ptr % 16 or not x._c_contiguous):
+        x = contiguous(x)
     out = empty(x.shape, x.dtype)
-    blocks = -(-x.nbytes // (16 * _THREADS))
+    blocks = -(-out.nbytes // (16 * _THREADS))
     most = 1 << 30
-    args = (out, x, x.size, *x.shape[-2:], max(-most, min(diagonal, most)), int(lower))
-    _KERNELS.launch("triangle", (f"u{x.itemsize}", "l", 1, 0), blocks, _THREADS, args)
+    args = (out, x, x.size, *x.shape[-2:], max(-most, min(diagonal, most)), int(lower), int(not repeated))
+    key = (f"u{x.itemsize}", "i" if x.size < 1 << 30 else "l", 1, 0)
+    _KERNELS.launch("triangle", key, blocks, _THREADS, args)
     return out
 
 
