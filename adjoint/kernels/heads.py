@@ -15,7 +15,7 @@ import numpy as np
 from .addresses import array32, ask, load, multiply
 from .loops import _top
 from .mathematics import FLAGS, _as_float
-from .mathematics import bounded_exp as _exp
+from .mathematics import exp_below as _exp_below
 
 # Words of the table that both ways read; of each array the address and the steps, in bytes, along its first three axes.
 (
@@ -49,7 +49,7 @@ def _weigh(row: Any, seen: Any) -> Any:
     """Replace scores by weights, those that are not seen by zero; return the logarithm of the sum of exponentials."""
     top, total = _top(row[:seen]), _ZERO
     for j in range(seen):
-        e = _exp(row[j] - top)
+        e = _exp_below(row[j] - top)
         row[j] = e
         total += e
     share = _ONE / total
@@ -64,7 +64,7 @@ def _weigh(row: Any, seen: Any) -> Any:
 def _weigh_again(row: Any, seen: Any, log: Any) -> None:
     """Replace scores by weights, given the logarithm of the sum of exponentials."""
     for j in range(seen):
-        row[j] = _exp(row[j] - log)
+        row[j] = _exp_below(row[j] - log)
     for j in range(seen, row.shape[0]):
         row[j] = _ZERO
 

@@ -16,6 +16,7 @@ from .mathematics import EXACT as _EXACT
 from .mathematics import FLAGS as _FREE
 from .mathematics import _as_bits, _as_float
 from .mathematics import bounded_exp as _exp
+from .mathematics import exp_below as _exp_below
 
 
 def _compiled(flags: set[str]) -> Any:
@@ -46,7 +47,7 @@ def softmax_rows(x: Any, out: Any) -> None:
     for i in range(x.shape[0]):
         t, total = _top(x[i]), np.float32(0)
         for j in range(x.shape[1]):
-            e = _exp(x[i, j] - t)
+            e = _exp_below(x[i, j] - t)
             out[i, j] = e
             total += e
         share = _ONE / total
@@ -58,7 +59,7 @@ def softmax_rows(x: Any, out: Any) -> None:
 def _sum_exp(row: Any, top: Any) -> Any:
     total = np.float32(0)
     for j in range(row.shape[0]):
-        total += _exp(row[j] - top)
+        total += _exp_below(row[j] - top)
     return total
 
 
@@ -99,7 +100,7 @@ def log_softmax_back_rows(g: Any, y: Any, out: Any) -> None:
         for j in range(g.shape[1]):
             total += g[i, j]
         for j in range(g.shape[1]):
-            out[i, j] = g[i, j] - _exp(y[i, j]) * total
+            out[i, j] = g[i, j] - _exp_below(y[i, j]) * total
 
 
 # Coefficients of twice the polynomial whose hyperbolic tangent is the error function of x / sqrt(2).
@@ -132,7 +133,7 @@ def gelu_back(g: Any, x: Any, out: Any) -> None:
     """Write the gradient of what `gelu` was taken of."""
     for i in range(x.shape[0]):
         square = x[i] * x[i]
-        out[i] = g[i] * (_normal(x[i], square) + x[i] * _DENSITY * _exp(-_HALF * square))
+        out[i] = g[i] * (_normal(x[i], square) + x[i] * _DENSITY * _exp_below(-_HALF * square))
 
 
 @_compiled(_FREE)
@@ -141,7 +142,7 @@ def cross_entropy_back_rows(x: Any, logs: Any, shares: Any, out: Any) -> None:
     for i in range(x.shape[0]):
         t, s = logs[i], shares[i]
         for j in range(x.shape[1]):
-            out[i, j] = _exp(x[i, j] - t) * s
+            out[i, j] = _exp_below(x[i, j] - t) * s
 
 
 # --- Normalization ----------------------------------------------------------------------------------
@@ -318,34 +319,6 @@ def running_product_back_rows(g: Any, x: Any, y: Any, out: Any) -> None:
         out[i, 0] = a
 
 
-# --- Gathering --------------------------------------------------------------------------------------
-
-
-@_compiled(_EXACT)
-def gather_rows(x: Any, index: Any, out: Any) -> None:
-    """Write the elements of each row that its index names; the index is within the row."""
-    for i in range(index.shape[0]):
-        for j in range(index.shape[1]):
-            out[i, j] = x[i, index[i, j]]
-
-
-@_compiled(_EXACT)
-def scatter_add_rows(out: Any, index: Any, y: Any) -> None:
-    """Add numbers to the elements of each row that its index names, one after another."""
-    for i in range(index.shape[0]):
-        for j in range(index.shape[1]):
-            out[i, index[i, j]] += y[i, j]
-
-
-@_compiled(_EXACT)
-def add_rows(out: Any, numbers: Any, values: Any) -> None:
-    """Add each row of values to the row that its number names, one after another."""
-    for i in range(values.shape[0]):
-        row = numbers[i]
-        for j in range(values.shape[1]):
-            out[row, j] += values[i, j]
-
-
 # --- Attention --------------------------------------------------------------------------------------
 
 
@@ -356,7 +329,7 @@ def exp_rows(x: Any, tops: Any, sums: Any) -> None:
         t, total = _top(x[i]), np.float32(0)
         tops[i] = t
         for j in range(x.shape[1]):
-            e = _exp(x[i, j] - t)
+            e = _exp_below(x[i, j] - t)
             x[i, j] = e
             total += e
         sums[i] = total
@@ -368,6 +341,6 @@ def attention_back_rows(x: Any, slopes: Any, logs: Any, along: Any) -> None:
     for i in range(x.shape[0]):
         t, a = logs[i], along[i]
         for j in range(x.shape[1]):
-            w = _exp(x[i, j] - t)
+            w = _exp_below(x[i, j] - t)
             x[i, j] = w
             slopes[i, j] = (slopes[i, j] - a) * w
