@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import place
+from ..kernels.copying import copied
 from . import device, modes, nodes, primitive, recorders
 from .anomaly import Trail, has_nan
 from .dtypes import of
@@ -535,6 +536,8 @@ def _own(g: Any, like: Any, references: int) -> Any:
         alone = getrefcount(g) <= references and g.dtype is like.dtype and g.flags.writeable
         if alone and (g.base is None or _is_whole(g)):
             return g
+        if g.size > _MANY and g.dtype is like.dtype:
+            return copied(g)
         return g.astype(like.dtype, copy=True) if g.dtype != like.dtype else g.copy()
     if isinstance(g, np.generic):
         return np.array(g, dtype=like.dtype)
@@ -562,6 +565,7 @@ def _is_whole_on_gpu(g: Any) -> bool:
 _references = _references_below = _sole_reference = 0  # in `finish`, in `accumulate` below it; of a held gradient
 _OWN_SUM = 4
 _SMALL = 8192  # elements under which adding in place gains nothing
+_MANY = 1 << 16  # and from which on a copy may be shared by threads
 
 
 def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.copying import copied
 from .device import module_of
+
+_MANY = 1 << 16  # elements from which on a copy may be shared by threads
 
 
 class _Named:
@@ -185,6 +188,8 @@ def laid_out(array: Any, order: Sequence[int] | None) -> Any:
     if order is None:
         # NumPy takes a dimension of stride 0 for the innermost; torch leaves it where it stands.
         if array.flags.c_contiguous or 0 not in array.strides:
+            if array.size > _MANY and type(array) is np.ndarray and array.flags.c_contiguous:
+                return copied(array)
             return array.copy(order="K")
         order = dense_order(array.shape, strides_of(array))
     copy = empty_ordered(module_of(array), array.shape, array.dtype, order)

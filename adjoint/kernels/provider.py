@@ -37,6 +37,7 @@ NUMBA = {
     "norm": 1 << 15,
     "running": 1 << 14,
     "gather": 1 << 15,
+    "best": 1 << 15,
 }
 
 
@@ -126,8 +127,10 @@ def loops(op: str, x: Any, size: int | None = None) -> Any:
     """Return the loops that Numba compiles if they are there and faster for an op on `x` (or of a size), else None."""
     if (x.size if size is None else size) < NUMBA[op] or type(x) is not ndarray or x.dtype is not f32:
         return None
-    if not choice.allowed:
-        return None
+    return _compiled_loops() if choice.allowed else None
+
+
+def _compiled_loops() -> Any:
     if choice.loops is None:
         choice.loops = False
         if compiles():
@@ -135,6 +138,19 @@ def loops(op: str, x: Any, size: int | None = None) -> Any:
 
             choice.loops = loops
     return choice.loops or None
+
+
+def ready(size: int) -> bool:
+    """Return whether compiled loops are there for work as cheap as a copy, which alone is not worth loading them.
+
+    They are once other work has asked for them, or a program has done much of this.
+    """
+    if not choice.allowed:
+        return False
+    if not choice.loops and choice.seen <= HIRING:
+        note_large(size)
+        return False
+    return _compiled_loops() is not None
 
 
 def gpu(x: Any) -> Any:

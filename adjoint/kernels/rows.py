@@ -56,13 +56,14 @@ def run_part(part: Any, words: Any, total: int) -> None:
         native.start(part.address, at, total, total)
 
 
-def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any) -> None:
+def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any, least: int = _SHARE) -> None:
     """Call a loop of `moves.py`, ``loop(start, stop, *arguments)``, on pieces of ``range(total)``.
 
-    `size` is how many elements that is in all. A letter says of each argument what it is: 'w' a vector of float32, 'l'
-    of int64, 's' a whole number, 'f' one of float32. Vectors lie in one piece, and all pieces see the whole of them.
+    `size` is how many elements that is in all, `least` how many are worth a thread. A letter says of each argument what
+    it is: 'w' a vector of float32, 'l' of int64, 's' a whole number, 'f' one of float32. Vectors lie in one piece, and
+    all pieces see the whole of them.
     """
-    count = min(threads.count, size // _SHARE, total)
+    count = min(threads.count, size // least, total)
     if count <= 1:
         loop(0, total, *arguments)
         return

@@ -53,7 +53,7 @@ def _unsafe(path: Path) -> str:
     return ""
 
 
-_INLINED = ("mathematics.py", "loops.py", "addresses.py")
+_INLINED = ("mathematics.py", "loops.py", "moves.py", "addresses.py")
 
 
 @cache

@@ -17,7 +17,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import provider, selection
+from ..kernels import copying, provider, selection
 from .arguments import beside, dim_in, dims_in, either, shape_from
 from .convert import concrete
 from .create import finish, into
@@ -140,12 +140,14 @@ def repeat_interleave(
 
 def _flip(x: Any, axes: Any) -> Any:
     # Negative strides are unknown to torch, so the reversed view is copied.
+    if type(x) is ndarray and len(axes) == 1 and (found := copying.turned(x, axes[0], 0, True)) is not None:
+        return found
     return module_of(x).flip(x, axes).copy(order="C")
 
 
 flip_p: Primitive = parametric(
     _flip,
-    x=lambda g, axes: flip_p(g, axes),
+    x=lambda g, axes: g if copying.uniform(g) else flip_p(g, axes),
     jvp="linear",
     batch=lambda x, axes: flip_p(x, tuple(a + 1 for a in axes)),
     saved={"axes": "dims"},
@@ -183,13 +185,15 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def _roll(x: Any, shifts: Any, axes: Any) -> Any:
+    if type(x) is ndarray and len(axes) == 1 and (found := copying.turned(x, axes[0], shifts[0], False)) is not None:
+        return found
     gpu = provider.gpu(x) if len(axes) == 1 else None
     return module_of(x).roll(x, shifts, axes) if gpu is None else gpu.copies.roll(x, shifts[0], axes[0])
 
 
 roll_p: Primitive = parametric(
     _roll,
-    x=lambda g, shifts, axes: roll_p(g, tuple(-s for s in shifts), axes),
+    x=lambda g, shifts, axes: g if copying.uniform(g) else roll_p(g, tuple(-s for s in shifts), axes),
     jvp="linear",
     batch=lambda x, shifts, axes: roll_p(x, shifts, tuple(a + 1 for a in axes)),
 )
@@ -251,6 +255,9 @@ def _zero_of(x: Any) -> Any:
 
 def _tril(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
+        found = copying.triangle(x, diagonal, True)
+        if found is not None:
+            return found
         return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x))
     gpu = provider.gpu(x)
     found = None if gpu is None else gpu.copies.triangle(x, diagonal, True)
@@ -259,6 +266,9 @@ def _tril(x: Any, diagonal: Any) -> Any:
 
 def _triu(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
+        found = copying.triangle(x, diagonal, False)
+        if found is not None:
+            return found
         return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x)
     gpu = provider.gpu(x)
     found = None if gpu is None else gpu.copies.triangle(x, diagonal, False)
@@ -354,7 +364,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 def _pad(x: Any, widths: Any, value: Any) -> Any:
     shape = tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
-    if type(x) is not ndarray and (found := _padded_on_gpu(x, shape, widths, value)) is not None:
+    if type(x) is not ndarray:
+        found = _padded_on_gpu(x, shape, widths, value)
+    elif all(before <= 0 and after <= 0 for before, after in widths):
+        return _within(x, widths).copy()
+    else:
+        found = copying.padded(x, shape, widths) if value == 0 else None
+    if found is not None:
         return found
     out = module_of(x).full(shape, value, x.dtype)
     inner, outer = [], []
@@ -374,14 +390,26 @@ def _padded_on_gpu(x: Any, shape: Any, widths: Any, value: Any) -> Any:
         places = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))
         return gpu.copies.place(x, shape, places)
     if all(before <= 0 and after <= 0 for before, after in widths):
-        return gpu.copies.contiguous(x[tuple(slice(-before, n + after) for n, (before, after) in zip(x.shape, widths))])
+        return gpu.copies.contiguous(_within(x, widths))
     return None
+
+
+def _within(x: Any, widths: Any) -> Any:
+    """Return what is left where only is taken away."""
+    return x[tuple(slice(-before, max(n + after, 0)) for n, (before, after) in zip(x.shape, widths, strict=True))]
+
+
+def _pad_x(g: Any, widths: Any) -> Any:
+    inner = tuple((-before, -after) for before, after in widths)
+    if copying.uniform(g) and all(before <= 0 and after <= 0 for before, after in inner):
+        return _within(g, inner)
+    return pad_p(g, inner, 0)
 
 
 # `widths` has how much to add (or, negative, to take away) before and after each dimension.
 pad_p: Primitive = parametric(
     _pad,
-    x=lambda g, widths: pad_p(g, tuple((-before, -after) for before, after in widths), 0),
+    x=_pad_x,
     jvp=lambda tangents, inputs, out, params: pad_p(tangents[0], params[0], 0),
     batch=lambda x, widths, value: pad_p(x, ((0, 0), *widths), value),
     node_name="ConstantPadNdBackward0",

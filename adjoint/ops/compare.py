@@ -285,6 +285,14 @@ def signbit(input: Tensor, *, out: Any = None) -> Tensor:
 
 zeros_p = unary(lambda x: module_of(x).zeros_like(x), name="zeros_like", holomorphic=False)
 
+
+def no_gradient(g: Any) -> Any:
+    """Return zeros like a gradient: of a large array one zero, repeated, which is made without a pass."""
+    if type(g) is np.ndarray and g.size > 4096:
+        return np.broadcast_to(g.dtype.type(0), g.shape)
+    return zeros_p(g)
+
+
 # --- Closeness --------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ from ..kernels import fused, pairs, selection, special
 from ..kernels.elementwise import elementwise
 from ..kernels.fused import LARGE
 from .arguments import dtype_of, require_any, require_pair, require_tensor
-from .compare import zeros_p
+from .compare import no_gradient, zeros_p
 from .create import into, tensor
 from .piecewise import where_p
 from .shape import cast_p, conj_p, reshape_p
@@ -228,12 +228,8 @@ def _fmod(x: Any, y: Any) -> Any:
     return np.fmod(x, y)
 
 
-def _zero_rule(g: Any) -> Any:
-    return zeros_p(g)
-
-
-div_floor_p = binary(_div_floor, x=_zero_rule, y=_zero_rule, node_name="DivBackward2", holomorphic=False)
-div_trunc_p = binary(_div_trunc, x=_zero_rule, y=_zero_rule, node_name="DivBackward2", holomorphic=False)
+div_floor_p = binary(_div_floor, x=no_gradient, y=no_gradient, node_name="DivBackward2", holomorphic=False)
+div_trunc_p = binary(_div_trunc, x=no_gradient, y=no_gradient, node_name="DivBackward2", holomorphic=False)
 remainder_p = binary(
     _remainder, x=lambda g, y: g, y=lambda g, x, y: -g * div_floor_p(x, y), node_name="RemainderBackward1"
 )
@@ -826,7 +822,7 @@ def _fill_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
 
 zero_p = unary(
     lambda x: module_of(x).zeros_like(x),
-    x=_zero_rule,
+    x=no_gradient,
     name="zero",
     holomorphic=False,
     into=lambda x: x.fill(0),
@@ -834,7 +830,7 @@ zero_p = unary(
 fill_p = nary(
     _fill,
     inputs=2,
-    x=_zero_rule,
+    x=no_gradient,
     y=lambda g: g.sum(),
     name="fill",
     into=_fill_into,

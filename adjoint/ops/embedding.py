@@ -16,7 +16,7 @@ from ..core.nodes import wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
-from ..kernels import provider
+from ..kernels import gathering, provider
 from .compare import eq_p
 from .gather import check_index, check_rows
 from .index import add_rows, index_p, taken
@@ -25,6 +25,7 @@ from .shape import cast_p, reshape_p
 
 __all__ = ["embedding"]
 ndarray = np.ndarray
+_MANY = 1 << 15  # elements from which compiled loops may pay
 
 
 def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
@@ -32,6 +33,9 @@ def _embedding(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
         if i.ndim == 0 and 0 <= (number := i.item()) < len(x):
             return x[number].copy()
         check_rows(i, x.shape[0])
+        found = gathering.taken_rows(x, i) if type(x) is ndarray and x.size > _MANY else None
+        if found is not None:
+            return found
     return taken(x, i, 0, "embedding")
 
 

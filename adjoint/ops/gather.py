@@ -21,6 +21,7 @@ from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
 from ..kernels import provider
+from ..kernels.copying import uniform
 from ..kernels.gpu.host import through_host
 from .arguments import dim_in, either, missing, require_tensor
 from .create import apart, into
@@ -104,6 +105,8 @@ def outside(i: Any, size: int) -> bool:
 
 
 def _gather(x: Any, i: Any, axis: Any) -> Any:
+    if i.size > _MANY and type(x) is ndarray and (found := gathering_kernels.gathered(x, i, axis)) is not None:
+        return found
     _check_range(i, x.shape[axis] if x.ndim else 1, axis)
     if x.ndim <= 1 or (type(x) is ndarray and x.flags.c_contiguous):
         return _gather_known(x, i, axis)
@@ -150,10 +153,8 @@ def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
 
 
 def _add_along(x: Any, y: Any, i: Any, axis: Any) -> None:
-    if i.size > _MANY and type(x) is ndarray:
-        _check_range(i, x.shape[axis], axis)
-        if gathering_kernels.added(x, i, y, axis):
-            return
+    if i.size > _MANY and type(x) is ndarray and gathering_kernels.added(x, i, y, axis):
+        return
     if (
         type(x) is not ndarray
         and (gpu := provider.gpu(x)) is not None
@@ -386,11 +387,16 @@ def _scatter_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
     return out
 
 
+def _read(g: Any, i: Any, axis: Any) -> Any:
+    """Gather from a gradient; from one number, repeated, comes the same."""
+    return np.broadcast_to(g[(0,) * g.ndim], i.shape) if g.size and uniform(g) else gather_p(g, i, axis)
+
+
 scatter_add_p: Primitive = nary(
     _scatter_add,
     inputs=3,
     x=lambda g: g,
-    y=lambda g, i, axis: gather_p(g, i, axis),
+    y=lambda g, i, axis: _read(g, i, axis),
     jvp=lambda tangents, inputs, out, params: scatter_add_p(*_tangents(tangents, inputs), inputs[2], *params),
     batch=_of_elements(lambda x, y, i, axis: scatter_add_p(x, y, i, axis + 1)),
     into=_add_along,
@@ -676,6 +682,10 @@ def scatter_reduce_(
 def _index_select(x: Any, i: Any, axis: Any) -> Any:
     if type(i) is ndarray:
         check_rows(i, x.shape[axis] if x.ndim else 1)
+        if axis == 0 and x.size > _MANY and type(x) is ndarray:
+            found = gathering_kernels.taken_rows(x, i.reshape(-1))
+            if found is not None:
+                return found
     return taken(x if x.ndim else x.reshape(1), beside(x, i).reshape(-1), axis, "index_select")
 
 
@@ -697,7 +707,11 @@ def _unselected(g: Any, i: Any, x_shape: Any, axis: Any) -> Any:
         found = gpu.gathering.summed(g, i, x_shape, axis, False)
         if found is not None:
             return found
-    return index_add_p(_zeros(g, x_shape), g, i, axis)
+    out = _zeros(g, x_shape)
+    if type(g) is ndarray and type(i) is ndarray:
+        _add_slices(out, g, i, axis)
+        return out
+    return index_add_p(out, g, i, axis)
 
 
 index_select_p: Any = nary(

@@ -25,7 +25,7 @@ from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
-from ..kernels import provider
+from ..kernels import copying, provider
 from ..kernels.gathering import added_rows
 from . import create
 from .convert import copy_, values_of
@@ -36,6 +36,7 @@ ndarray = np.ndarray
 _ALL = slice(None)
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(bool)
 _ZERO = np.int8(0)  # what a rule writes where nothing of the gradient is left
+_MANY = 1 << 16  # elements from which on a copy may be shared by threads
 
 # --- Views ------------------------------------------------------------------------------------------
 
@@ -89,6 +90,8 @@ def _place(x: Any, shape: Any, index: Any) -> Any:
         placed = gpu.copies.place(x, shape, index)
         if placed is not None:
             return placed
+    if type(x) is ndarray and x.size > _MANY and (found := copying.placed(x, shape, index)) is not None:
+        return found
     out = module_of(x).zeros(shape, x.dtype)
     out[index] = x
     return out

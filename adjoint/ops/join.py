@@ -14,7 +14,7 @@ from ..core.device import module_of
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
-from ..kernels import provider
+from ..kernels import copying, provider
 from .arguments import dim_in, either
 from .create import into
 from .index import slice_p
@@ -22,6 +22,7 @@ from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, resh
 
 ndarray = np.ndarray
 _ALL = slice(None)
+_MANY = 1 << 16  # elements from which on a copy may be shared by threads
 
 # --- Joining ----------------------------------------------------------------------------------------
 
@@ -32,6 +33,8 @@ _join_arrays = getattr(np.concatenate, "_implementation", np.concatenate)
 
 def _concatenate(xs: Any, axis: Any) -> Any:
     if type(xs[0]) is ndarray:
+        if xs[0].size > _MANY and (found := copying.joined(xs, axis)) is not None:
+            return found
         return _join_arrays(xs, axis)
     gpu = provider.gpu(xs[0])
     found = None if gpu is None else gpu.copies.join(xs, axis)

@@ -19,7 +19,7 @@ from ..core.recorders import Primitive, binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import selection
 from .arguments import dtype_of, require_pair, require_tensor
-from .compare import zeros_p
+from .compare import no_gradient, zeros_p
 from .create import into
 from .shape import cast_p, sum_to_p
 
@@ -403,7 +403,7 @@ def sign_of(x: Any) -> Any:
 
 
 abs_p = unary(_abs, x=lambda g, x: g * sign_of(x), name="abs", holomorphic=False, jvp=_abs_jvp)
-sign_p = unary(_sign, x=lambda g: zeros_p(g), name="sign", holomorphic=False)
+sign_p = unary(_sign, x=no_gradient, name="sign", holomorphic=False)
 sgn_p: Primitive = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
 _abs_, sign_, sgn_ = inplace(abs_p), inplace(sign_p), inplace(sgn_p)
@@ -477,15 +477,11 @@ def _frac(x: Any) -> Any:
     return x - np.trunc(x)
 
 
-def _zero_rule(g: Any) -> Any:
-    return zeros_p(g)
-
-
-floor_p = unary(_of_floats(np.floor), x=_zero_rule, name="floor")
-ceil_p = unary(_of_floats(np.ceil), x=_zero_rule, name="ceil")
-trunc_p = unary(_of_floats(np.trunc), x=_zero_rule, name="trunc")
-round_p = unary(_of_floats(np.rint), x=_zero_rule, name="round")
-round_to_p = parametric(_round_to, x=_zero_rule, jvp="elementwise", batch="same", node_name="RoundBackward1")
+floor_p = unary(_of_floats(np.floor), x=no_gradient, name="floor")
+ceil_p = unary(_of_floats(np.ceil), x=no_gradient, name="ceil")
+trunc_p = unary(_of_floats(np.trunc), x=no_gradient, name="trunc")
+round_p = unary(_of_floats(np.rint), x=no_gradient, name="round")
+round_to_p = parametric(_round_to, x=no_gradient, jvp="elementwise", batch="same", node_name="RoundBackward1")
 frac_p = unary(_frac, x=lambda g: g, name="frac")
 by_ufunc.update({np.floor: floor_p, np.ceil: ceil_p, np.trunc: trunc_p, np.rint: round_p})
 floor_, ceil_, trunc_, frac_ = inplace(floor_p), inplace(ceil_p), inplace(trunc_p), inplace(frac_p)

@@ -16,7 +16,7 @@ from ..core.observation import opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels import provider
+from ..kernels import ordering, provider
 from .arguments import dim_in, either, require_tensor
 from .convert import host, values_of
 from .create import apart, into
@@ -49,6 +49,8 @@ def _argsort(x: Any, axis: Any, descending: Any) -> Any:
     xp = module_of(x)
     if x.ndim == 0:
         return xp.zeros((), np.int64)
+    if type(x) is ndarray and (found := ordering.order(x, axis, descending)) is not None:
+        return found
     if not descending:
         return _stable(x, axis)
     # Equal elements must keep their order: sort the reversed elements, then reverse the order found.
@@ -83,6 +85,8 @@ def _best(x: Any, axis: Any, count: Any, largest: Any) -> Any:
         order = _argsort(x, axis, largest)
         return module_of(x).ascontiguousarray(order[(*(_ALL,) * axis, slice(0, count))])
     x = _comparable(x)
+    if (best := ordering.best(x, axis, count, largest)) is not None:
+        return best
     if largest:
         found = np.argpartition(x, n - count, axis)[(*(_ALL,) * axis, slice(n - count, None))]
     else:

@@ -1,0 +1,177 @@
+"""Copies of large arrays that place, turn or repeat what is in them: in one pass, on several threads.
+
+Functions return None where NumPy does as well: for arrays that are small or no float32, without Numba, and before
+a program has worked on so many large arrays that to load it pays.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import provider
+from .rows import run_cuts
+
+_LEAST = 1 << 17  # elements from which on machine code of ours wins over NumPy's,
+_SHARE = 1 << 18  # and of the piece that a thread is worth
+_WIDTH = 1 << 12  # how long rows are that are cut from an array without any
+ndarray, f32 = np.ndarray, np.dtype("float32")
+
+
+def uniform(x: Any) -> bool:
+    """Return whether an array is one number, repeated, as the gradients of sums are."""
+    return type(x) is ndarray and not any(x.strides)
+
+
+def _moves(x: Any, size: int) -> Any:
+    """Return the compiled loops where they pay for an array of `size` elements made of `x`."""
+    if size < _LEAST or x.dtype is not f32 or not provider.ready(size):
+        return None
+    if not (x.flags.c_contiguous or uniform(x)):
+        return None
+    from . import moves
+
+    return moves
+
+
+def _rows(x: Any, width: int) -> tuple[Any, int]:
+    """Return an array's rows as a vector, and how far apart they are."""
+    if x.flags.c_contiguous:
+        return x.reshape(-1), width
+    return np.full(width, x[(0,) * x.ndim], x.dtype), 0
+
+
+def copied(x: Any) -> Any:
+    """Return a dense copy, by NumPy where it does as well."""
+    moves = _moves(x, x.size)
+    if moves is None:
+        return x.copy()
+    out = np.empty(x.shape, f32)
+    flat, step = _rows(x, _WIDTH)
+    target, rows = out.reshape(-1), x.size // _WIDTH
+    run_cuts(moves.copy, "wswss", rows, x.size, target, _WIDTH, flat, step, _WIDTH, least=_SHARE)
+    if rest := x.size - rows * _WIDTH:
+        target[-rest:] = flat[-rest:] if step else flat[:rest]
+    return out
+
+
+def placed(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    """Return zeros of a shape with `x` at an index."""
+    size = math.prod(shape)
+    moves = _moves(x, size)
+    ends = None if moves is None else _ends(shape, index)
+    return None if ends is None else _boxed(moves, x, shape, ends)
+
+
+def padded(x: Any, shape: tuple[int, ...], widths: tuple[tuple[int, int], ...]) -> Any:
+    """Return an array with zeros around it."""
+    moves = _moves(x, math.prod(shape))
+    if moves is None or min(map(min, widths)) < 0:
+        return None
+    return _boxed(moves, x, shape, [(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)])
+
+
+def _ends(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[tuple[int, int]] | None:
+    """Return from where to where an index goes along each axis; None for one that is not of that kind."""
+    if None in index or sum(i is Ellipsis for i in index) > 1:
+        return None
+    at = index.index(...) if ... in index else len(index)
+    spread = (slice(None),) * (len(shape) - len(index) + (... in index))
+    ends = []
+    for i, n in zip((*index[:at], *spread, *index[at + 1 :]), shape, strict=True):
+        if type(i) is int:
+            ends.append((i % n, i % n + 1))
+        elif type(i) is slice and i.step in (None, 1):
+            ends.append((i.indices(n)[0], max(i.indices(n)[:2])))
+        else:
+            return None
+    return ends
+
+
+def _boxed(moves: Any, x: Any, shape: tuple[int, ...], ends: list[tuple[int, int]]) -> Any:
+    """Return zeros with `x` in a box that is cut along one axis, or along the last two of two."""
+    cut = [d for d, (pair, n) in enumerate(zip(ends, shape, strict=True)) if pair != (0, n)]
+    if len(cut) > 1 and len(shape) > 2:
+        return None
+    axis = cut[0] if cut else 0
+    if len(cut) == 2:
+        rows, width = shape
+        (top, bottom), (left, right) = ends
+    elif math.prod(shape[:axis]) == 1:
+        rows, width = shape[axis], math.prod(shape[axis + 1 :])
+        (top, bottom), (left, right) = ends[axis], (0, width)
+    else:
+        trail = math.prod(shape[axis + 1 :])
+        rows, width = math.prod(shape[:axis]), shape[axis] * trail
+        (top, bottom), (left, right) = (0, rows), (ends[axis][0] * trail, ends[axis][1] * trail)
+    out = np.empty(shape, f32)
+    if width < 64 or not x.size:
+        return None
+    flat, step = _rows(x, right - left)
+    box = (width, top, bottom, left, right)
+    run_cuts(moves.box, "wsssssws", rows, out.size, out.reshape(-1), *box, flat, step, least=_SHARE)
+    return out
+
+
+def turned(x: Any, axis: int, shift: int, reverse: bool) -> Any:
+    """Return an array rolled along an axis, or with the axis reversed."""
+    moves = _moves(x, x.size) if x.flags.c_contiguous else None
+    if moves is None:
+        return None
+    n, trail = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    shift %= n
+    if trail == 1:
+        how = (1, n, 0, 0 if reverse else shift, 0, int(reverse))
+    elif trail >= 64:
+        how = (n, trail, shift, 0, int(reverse), 0)
+    else:
+        return None
+    out = np.empty(x.shape, f32)
+    rows = x.size // how[1]
+    run_cuts(moves.turned, "wwssssss", rows, x.size, x.reshape(-1), out.reshape(-1), *how, least=_SHARE)
+    return out
+
+
+def triangle(x: Any, diagonal: int, lower: bool) -> Any:
+    """Return matrices with zeros above a diagonal, or below it."""
+    moves = _moves(x, x.size)
+    if moves is None:
+        return None
+    rows, width = x.shape[-2:]
+    flat, step = _rows(x, width)
+    out = np.empty(x.shape, f32)
+    how = (rows, width, diagonal, int(lower))
+    run_cuts(moves.triangle, "wswssss", x.size // width, x.size, flat, step, out.reshape(-1), *how, least=_SHARE)
+    return out
+
+
+def joined(xs: Any, axis: int) -> Any:
+    """Return arrays one after another along an axis."""
+    size, first = sum(x.size for x in xs), xs[0].shape
+    moves = _moves(xs[0], size)
+    if moves is None or any(x.dtype is not f32 or not x.flags.c_contiguous for x in xs):
+        return None
+    others = (first[:axis], first[axis + 1 :])
+    if any((x.shape[:axis], x.shape[axis + 1 :]) != others for x in xs):
+        return None
+    out = np.empty((*others[0], sum(x.shape[axis] for x in xs), *others[1]), f32)
+    rows = math.prod(others[0])
+    target, full = out.reshape(-1), size // rows
+    for x in xs:
+        width = x.size // rows
+        if rows == 1:
+            _copy(moves, x.reshape(-1), target[:width])
+        elif width:
+            run_cuts(moves.copy, "wswss", rows, x.size, target, full, x.reshape(-1), width, width, least=_SHARE)
+        target = target[width:]
+    return out
+
+
+def _copy(moves: Any, source: Any, target: Any) -> None:
+    """Copy a vector."""
+    rows = source.size // _WIDTH
+    if rows:
+        run_cuts(moves.copy, "wswss", rows, source.size, target, _WIDTH, source, _WIDTH, _WIDTH, least=_SHARE)
+    target[rows * _WIDTH :] = source[rows * _WIDTH :]

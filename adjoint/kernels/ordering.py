@@ -1,0 +1,79 @@
+"""The order of the elements of large arrays along an axis, where equal ones keep their places.
+
+NumPy sorts whole numbers several times as fast as it finds a stable order of floats. So an element and its place are
+put into one number, which no other equals: what sorts these, sorts the elements, and a sort need not be stable.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import provider
+from .rows import run_cuts
+from .threads import share
+
+_LEAST = 2048  # elements from which on the passes pay,
+_BLOCK = 1 << 15  # and how many stay in the cache between them
+_SHARE = 1 << 16
+_FEW = 32  # of so many best ones, each that is found moves all the others
+_int32, _int64 = np.dtype("int32"), np.dtype("int64")
+_PLACE = np.int64(0xFFFFFFFF)
+
+
+def order(x: Any, axis: int, descending: bool) -> Any:
+    """Return the places of elements along an axis in order, NaN as the largest; None where NumPy does as well."""
+    n, kind = x.shape[axis] if x.ndim else 0, x.dtype.char
+    if x.size < _LEAST or n < 4 or n > _PLACE // 2 or kind not in "efil":
+        return None
+    low: Any = 0
+    if kind == "l":
+        low = x.min()
+        if int(x.max()) - int(low) > 0x7FFFFFFF:
+            return None
+    rows = np.ascontiguousarray(np.moveaxis(x, axis, -1)).reshape(-1, n)
+    found = np.empty(rows.shape, np.int64)
+    step = max(_BLOCK // n, 1)
+
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop, step):
+            _sort(rows[i : min(i + step, stop)], low, descending, found[i : min(i + step, stop)])
+
+    share(work, len(rows), max(_SHARE // n, 1))
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :], n)
+    return np.ascontiguousarray(np.moveaxis(found.reshape(shape), -1, axis))
+
+
+def _sort(rows: Any, low: Any, descending: bool, out: Any) -> None:
+    keys = _keys(rows) if rows.dtype.kind == "f" else rows - low if rows.dtype is _int64 else rows
+    if descending:
+        keys = ~keys
+    np.left_shift(keys, 32, out=out, dtype=np.int64)
+    out |= np.arange(rows.shape[1])
+    out.sort(axis=1)
+    out &= _PLACE
+
+
+def _keys(rows: Any) -> Any:
+    """Return whole numbers that come in the order of floats: zero has no sign, and NaN comes after all others."""
+    rows = rows + np.float32(0)
+    bits = rows.view(_int32)
+    keys = (bits >> 31) & 0x7FFFFFFF
+    keys ^= bits
+    nan = rows != rows
+    if nan.any():
+        keys[nan] = 0x7FFFFFFF
+    return keys
+
+
+def best(x: Any, axis: int, count: int, largest: bool) -> Any:
+    """Return the places of a few largest or smallest elements along the last axis; None without compiled loops."""
+    if axis != x.ndim - 1 or count > _FEW or not x.flags.c_contiguous or provider.loops("best", x) is None:
+        return None
+    from . import moves
+
+    found = np.empty((*x.shape[:-1], count), np.int64)
+    n = x.shape[axis]
+    run_cuts(moves.best, "wsssl", x.size // n, x.size, x.reshape(-1), n, count, int(largest), found.reshape(-1))
+    return found
