@@ -18,7 +18,7 @@ class OpOverload:
         self.overloadpacket = self._overloadpacket = overloadpacket
         self.namespace, self._opname, self._overloadname = overloadpacket.namespace, overloadpacket._opname, overload
         self.__name__ = f"{self._opname}.{overload}"
-        self.__module__ = f"torch.ops.{self.namespace}"
+        self.__module__, self.__qualname__ = f"torch._ops.{self.namespace}", self.name()
         self.tags: list[Any] = []
 
     @property
@@ -79,7 +79,7 @@ class OpOverloadPacket:
     def __init__(self, space: str, name: str, function: Callable[..., Any], schema: str = "(...)") -> None:
         self.namespace, self._opname, self.op, self.schema = space, name, function, schema
         self._qualified_op_name = f"{space}::{name}"
-        self.__name__, self.__module__ = name, f"torch.ops.{space}"
+        self.__name__, self.__module__ = name, f"torch._ops.{space}"
         self._known: dict[str, OpOverload] = {}
 
     def __getattr__(self, name: str) -> OpOverload:
@@ -149,6 +149,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "_unsafe_view": lambda x, size: x.reshape(size),
     "alias": lambda x: x.view_as(x),
     "lift_fresh": lambda x: x,
+    "_local_scalar_dense": lambda x: x.item(),
     "convert_element_type": lambda x, dtype: x.to(dtype),
     "scalar_tensor": lambda s, **options: sys.modules["adjoint"].tensor(s, **options),
 }
@@ -168,7 +169,7 @@ def _own(space: str, name: str) -> Callable[..., Any]:
     if room in ("linalg", "fft", "special"):
         homes.append((getattr(adjoint, room), rest if room != "fft" else name.removeprefix("fft_")))
     for home, word in homes:
-        if callable(function := getattr(home, word, None)):
+        if callable(function := vars(home).get(word)):
             return function  # type: ignore[no-any-return]
     return functools.partial(_missing, f"{space}::{name}")
 

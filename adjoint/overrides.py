@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -29,6 +30,7 @@ __all__ = [
     "has_torch_function_variadic",
     "is_tensor_like",
     "is_tensor_method_or_property",
+    "redispatch_function",
     "resolve_name",
     "wrap_torch_function",
 ]
@@ -223,4 +225,25 @@ def _overridable(name: str, value: Any) -> bool:
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Return, for each function that can be overridden, one that takes any arguments and returns -1."""
-    return {f: lambda *args, **kwargs: -1 for functions in get_overridable_functions().values() for f in functions}
+    return {f: _override_of(f) for functions in get_overridable_functions().values() for f in functions}
+
+
+def _override_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the same signature that returns -1."""
+
+    def override(*args: Any, **kwargs: Any) -> Any:
+        return -1
+
+    with contextlib.suppress(TypeError, ValueError):  # a function that has none to show
+        override.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return override
+
+
+def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function past the class that is being asked about it; what it calls inside asks again."""
+    inner = getattr(func, "_function", func)
+    first = next((base for base in Tensor.__mro__ if getattr(func, "__name__", "") in vars(base)), None)
+    if first is not None and inner is func:
+        with SubclassesOff():
+            return func(*args, **(kwargs or {}))
+    return inner(*args, **(kwargs or {}))

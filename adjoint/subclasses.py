@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .core import modes, overrides
-from .core.overrides import ask, disabled_torch_function, overloaded, plain, public_functions, unconverted
+from .core.overrides import ask, disabled_torch_function, dispatching, overloaded, plain, public_functions, unconverted
 from .core.tensor import TensorBase
 
 # What an operator goes by when ``__torch_function__`` hears of it, where that is not its own name.
@@ -35,6 +35,7 @@ UNTOUCHED = {
     "__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__", "__slots__", "__module__",
     "__doc__",
     "__dict__", "__weakref__", "__setstate__", "__iter__", "as_subclass", "_make_subclass",
+    "_make_wrapper_subclass", "__torch_dispatch__",
 }  # fmt: skip
 
 
@@ -58,6 +59,10 @@ def prepare(cls: Any, tensor: Any) -> None:
     for name in vars(cls).keys() & {*TensorBase.__slots__}:
         if isinstance(vars(cls)[name], property):
             setattr(cls, name, _Twofold(vars(TensorBase)[name], vars(cls)[name]))
+    if any("__torch_dispatch__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(tensor)]):
+        dispatching.add(cls)
+        if _is_inherited(cls, tensor):
+            cls.__torch_function__ = disabled_torch_function
     if cls.__torch_function__ is disabled_torch_function:
         plain.add(cls)
         return
@@ -74,6 +79,12 @@ def prepare(cls: Any, tensor: Any) -> None:
     _name_methods(tensor)
     unconverted.update(vars(tensor)[name].__get__ for name in ("grad", "_base"))
     _exchange_functions()
+
+
+def _is_inherited(cls: Any, tensor: Any) -> bool:
+    """Return whether a class has not said itself how it answers functions."""
+    given = getattr(cls.__torch_function__, "__func__", None)
+    return given is vars(tensor)["__torch_function__"].__func__
 
 
 def _name_methods(tensor: Any) -> None:

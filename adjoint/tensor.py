@@ -71,6 +71,17 @@ _ONLY_LEAVES = (
 _backward: Any = None  # autograd.backward, once somebody has called it
 
 
+def _dispatched() -> Any:
+    from .payloads import dispatched  # only programs whose classes answer for ops themselves need it
+
+    return dispatched
+
+
+def _of_kind(x: Any, kind: Any) -> Any:
+    """Return a fresh tensor as an instance of a subclass, which may answer for ops itself."""
+    return _dispatched().held_data(kind, x) if kind in overrides.dispatching else copies.as_kind(x, kind)
+
+
 class Tensor(TensorBase):
     """An array of numbers that records what is computed from it.
 
@@ -95,7 +106,7 @@ class Tensor(TensorBase):
             out = wrap(args[0].array, None, storage_of(args[0]))
         else:
             out = create.constructed(dtypes.default(), device, args)
-        return out if cls is Tensor else copies.as_kind(out, cls)
+        return out if cls is Tensor else _of_kind(out, cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has made the tensor."""
@@ -585,14 +596,31 @@ class Tensor(TensorBase):
     def as_subclass(self, cls: Any) -> Any:
         """Return this tensor as an instance of a subclass, sharing memory and history."""
         with overrides.SubclassesOff():
-            return copies.as_kind(shapes.alias(self), cls)
+            return _of_kind(shapes.alias(self), cls)
 
     @staticmethod
     def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
-        out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
+        out = _of_kind(wrap(data.array, None, storage_of(data)), cls)
         if require_grad:
             create.require_grad(out)
         return out
+
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: Any, size: Any, strides: Any = None, storage_offset: Any = None, memory_format: Any = None,
+        dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
+        requires_grad: bool = False, *rest: Any, **options: Any,
+    ) -> Any:  # fmt: skip
+        if cls not in overrides.dispatching:
+            raise TypeError(
+                f"{cls.__name__} must define __torch_dispatch__: a tensor without elements of its own is of no use else"
+            )
+        return _dispatched().made_of(cls, size, strides, dtype, device, requires_grad)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with _dispatched().HandlersOff():
+            return func(*args, **(kwargs or {}))
 
     # --- The table of methods: one row per op, in the order of the rooms -----------------------------
     if TYPE_CHECKING:  # rows below that are primitives, which take and give anything: how users call them

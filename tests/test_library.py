@@ -173,4 +173,4 @@ def test_a_mode_answers_in_the_place_of_a_primitive() -> None:
 
     with Names() as names, Doubled():
         assert adjoint.zeros(1).cos().sin().item() == pytest.approx(2 * 0.8414709848)
-    assert names.seen == ["aten.cos.default", "aten.sin.default", "aten.mul.Tensor"]
+    assert names.seen == ["aten.zeros.default", "aten.cos.default", "aten.sin.default", "aten.mul.Tensor"]

@@ -729,7 +729,7 @@ def start_gradient(root: TensorBase) -> Any:
     """Return the gradient of a scalar root with respect to itself: one."""
     array = root.array
     if isinstance(array, Payload):
-        return np.ones(root.array.shape, root.array.dtype)
+        return array.ones()
     return device.ones_like(array)
 
 

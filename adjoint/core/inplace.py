@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..kernels.constants import float32_constants, float64_constants
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
@@ -21,7 +22,7 @@ from .nodes import Node, Special, differentiable, extra_of, hidden, registry, ve
 from .overrides import answered, asked, plain
 from .payload import Payload, top_payload
 from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan
-from .promotion import convert, float32_constants, float64_constants, result_type
+from .promotion import convert, result_type
 from .tensor import (
     STALE,
     InferenceStorage,
@@ -117,7 +118,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     recording = any(e is not None for e in edges)
     check_writable(x, recording)
     if modes.unusual and top_payload(inputs) is not None:
-        return _write_payload(op, x, rest, params)
+        return _write_payload(op, x, rest, params, recording)
     name = "floor_divide_" if op.name == "div_floor" else f"{op.name}_"
     for other in rest:
         if isinstance(other, TensorBase):
@@ -249,7 +250,9 @@ def _of_output(shape: tuple[int, ...], operands: list[tuple[int, ...]]) -> Runti
     )
 
 
-def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+def _write_payload(
+    op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...], recording: bool = True
+) -> Any:
     """Write inside a transform: payloads do not change, so the tensor, or the base it views, gets a new one."""
     top = top_payload((x, *rest))
     assert top is not None
@@ -263,6 +266,10 @@ def _write_payload(op: Op, x: TensorBase, rest: tuple[Any, ...], params: tuple[A
         )
     if not top.level and not isinstance(x.array, Payload):  # a tensor without elements, into one that has them
         top.concrete("to()")  # type: ignore[attr-defined]
+    if top.whole and top is x.array and not recording:
+        top.write(op, rest, params)  # type: ignore[attr-defined]
+        ledger_of(storage_of(x)).version += 1
+        return x
     _refresh_stale(x, *rest)
     # What enters the op as a value is kept as it is now: the tensor itself is about to hold something else.
     before = x if level == top.level else wrap(x.array, x.node)

@@ -297,10 +297,18 @@ def _lift_one(node: Node, value: Any, index: int) -> Any:
     return wrap(value, edge)
 
 
+# How a value of some class becomes a tensor, where it belongs to tensors of a class of their own.
+dressers: dict[type, Callable[..., Any]] = {}
+
+
 def wrap(array: Any, node: Any = None, storage: Storage | None = None) -> Tensor:
     """Return a tensor that holds `array`, with the given history and storage."""
+    if type(array) is not ndarray:
+        array = settle(array)
+        if type(array) in dressers:
+            return dressers[type(array)](array, node, storage)  # type: ignore[no-any-return]
     out: Tensor = make()
-    out.array = array if type(array) is ndarray else settle(array)
+    out.array = array
     out.node = node
     out.memory = storage
     out.lineage = out._grad = None

@@ -15,6 +15,8 @@ from .tensor import TensorBase
 
 # Classes whose instances take part in ops as plain tensors, and whose results are plain tensors.
 plain: set[type] = set()
+# Classes that answer for ops themselves, below autograd, by ``__torch_dispatch__``.
+dispatching: set[type] = set()
 
 
 def disabled_torch_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

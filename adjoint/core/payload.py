@@ -11,6 +11,8 @@ import itertools
 import threading
 from typing import Any, ClassVar
 
+import numpy as np
+
 from . import modes
 from .tensor import TensorBase
 
@@ -29,6 +31,8 @@ class Payload:
     __array_priority__: ClassVar[float] = 2000.0
     # Whether a tensor of a lower level that is written with such a value becomes one itself.
     spreads: ClassVar[bool] = True
+    # Whether ops come with the operands that the program gave, neither promoted nor taken out of their tensors.
+    whole: ClassVar[bool] = False
 
     @classmethod
     def apply(cls, op: Any, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -54,6 +58,10 @@ class Payload:
     def detached(self) -> Any:
         """Return the value as `Tensor.detach` gives it."""
         return self
+
+    def ones(self) -> Any:
+        """Return the gradient of the value with respect to itself."""
+        return np.ones(self.shape, self.dtype)  # type: ignore[attr-defined]
 
     def history(self) -> Any:
         """Return the tensor one level down whose history the value has, where programs see it; else None."""

@@ -534,6 +534,9 @@ def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Pay
     values, mine = _values_at(inputs, level)
     if mine is None:
         return overridden(op, inputs, params)
+    if top is not None and top.whole:
+        c = type(top).apply(op, level, inputs, params)
+        return _record_outputs(op, inputs, mine, values, params, c) if any(mine) else c
     if op.promotes:
         values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes or ())
     if op.floating:

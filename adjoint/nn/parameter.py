@@ -8,7 +8,7 @@ from ..core import device as devices
 from ..core import dtypes
 from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
-from ..core.overrides import disabled_torch_function, plain
+from ..core.overrides import disabled_torch_function, dispatching, plain
 from ..core.tensor import storage_of
 from ..ops import copies, create
 from ..tensor import Tensor
@@ -66,7 +66,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         """Make a parameter that shares the memory of `data`; without data it is empty."""
         data = _checked(data, "Parameter")
-        if type(data) in plain:
+        if type(data) in plain and type(data) not in dispatching:
             out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
             if requires_grad:
                 out.requires_grad_() if out.is_inference() else create.require_grad(out)

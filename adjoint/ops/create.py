@@ -532,9 +532,22 @@ def _filled_like(
     if not isinstance(input, TensorBase):
         raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     _check_layout(layout)
+    if isinstance(input.array, Payload) and input.array.whole:
+        return _answered_like(input, value, dtype, device, requires_grad)
     wanted, place = like(input, dtype, device)
     made = _filled(value, tuple(input.array.shape), wanted, place, requires_grad, order_like(input, memory_format))
     return at_level_of(input, made) if modes.unusual else made
+
+
+def _answered_like(input: Tensor, value: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """Return what the class of `input` makes of a function like ``zeros_like``."""
+    name = {0: "zeros_like", 1: "ones_like", None: "empty_like"}.get(value, "full_like")
+    options = {key: given for key, given in (("dtype", dtype), ("device", device)) if given is not None}
+    payload: Any = input.array
+    out = wrap(payload.made(name, (value,) if name == "full_like" else (), **options))
+    if requires_grad:
+        require_grad(out)
+    return out
 
 
 def zeros_like(

@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..core import dtypes
 from ..nn.modules.conversion import parse_to
 from ..profiler import events
 from ..tree import MappingKey, SequenceKey
@@ -179,6 +180,18 @@ _PROFILER_UTIL = {
 }  # fmt: skip
 _HIGHER_ORDER = {"cond": _cond, "invoke_subgraph": types.SimpleNamespace(mark_compile_region=decorator)}
 
+_ABBREVIATIONS = {
+    "dtype_abbrs": {
+        **{getattr(dtypes, f"int{bits}"): f"i{bits}" for bits in (8, 16, 32, 64)},
+        **{getattr(dtypes, f"uint{bits}"): f"u{bits}" for bits in (8, 16, 32, 64)},
+        dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64", dtypes.bfloat16: "bf16",
+        dtypes.complex64: "c64", dtypes.complex128: "c128", dtypes.bool_: "b8",
+    }
+}  # fmt: skip
+_TRACEBACKS: dict[str, Any] = {
+    "gather_traceback": answer(None), "symbolize_tracebacks": lambda given: [[] for _ in given],
+}  # fmt: skip
+
 # Modules that can be imported though they are not offered, and what of them does no harm. A module in one of
 # these can be imported too.
 MODULES: dict[str, dict[str, Any]] = {
@@ -190,7 +203,7 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     # Indices that are batches are indices here anyway.
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
-    "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": {}, "_tensor_str": {},
+    "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": _TRACEBACKS, "_tensor_str": {},
     "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
     **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
     "_export.wrappers": {"mark_subclass_constructor_exportable_experimental": same},
@@ -251,7 +264,8 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils._device": {}, "utils._stats": {}, "utils._traceback": {}, "utils._ordered_set": {}, "utils._zip": {},
     "utils._typing_utils": {}, "utils.backcompat": {}, "utils.serialization": {}, "utils._debug_mode": {},
     "utils._import_utils": {"_check_module_exists": _is_installed, "dill_available": answer(_is_installed("dill"))},
-    "utils._dtype_abbrs": {}, "utils._exposed_in": {}, "utils._inspect": {}, "utils._thunk": {}, "utils._filelock": {},
+    "utils._dtype_abbrs": _ABBREVIATIONS, "utils._exposed_in": {}, "utils._inspect": {}, "utils._thunk": {},
+    "utils._filelock": {},
     "utils._content_store": {}, "utils._functools": {}, "utils.mkldnn": {}, "utils._runtime_estimation": {},
     "utils._config_module": {}, "utils._mode_utils": {"no_dispatch": context}, "utils._cxx_pytree": {},
     "utils.backend_registration": {}, "utils.bottleneck": {}, "utils.bundled_inputs": {},
@@ -346,4 +360,5 @@ def offered(name: str) -> dict[str, Any] | None:
         return MODULES[name]
     parents = name.split(".")
     inside = any(".".join(parents[:count]) in MODULES for count in range(1, len(parents)))
-    return {} if inside else None
+    private = len(parents) > 1 and parents[-1].startswith("_")  # torch has many, and they come and go
+    return {} if inside or private else None

@@ -202,7 +202,6 @@ _ABSENT = {
     "autograd.profiler": (
         "MEMORY_EVENT_NAME MemRecordsAcc OUT_OF_MEMORY_EVENT_NAME load_nvprof EnforceUnique parse_nvprof_trace"
     ),
-    "overrides": "redispatch_function",
     "func": "rearrange",
     "cuda": (
         "graph_pool_handle GreenContext DEVICE_REQUIREMENT PYTORCH_RELEASES_CODE_CC cudart cudaStatus "

@@ -8,13 +8,17 @@ that does the same; its arguments are the primitive's own, in their plain form (
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _ops
 from ..core import modes
+from ..core.inplace import write
 from ..core.observation import Observer
 from ..core.tensor import TensorBase
+from ..payloads.dispatched import Dispatched
+from ..subclasses import Asking
 
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 
@@ -54,6 +58,20 @@ class _Called(_ops.OpOverload):
         return self._run(*args, **kwargs)
 
 
+def operator_of(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], writes: bool) -> _Called:
+    """Return the operator that a class's handler gets for a primitive, or for a function of a name."""
+    if isinstance(op, str):
+        return _Called(op, "default", getattr(_ops.namespace("aten"), op))
+    name = aten_name(op) + ("_" if writes else "")
+    if writes and op.name == "copy":
+        name = "copy_"
+
+    def go_on(*args: Any, **kwargs: Any) -> Any:
+        return write(op, args[0], args[1 : len(inputs)], args[len(inputs) :]) if writes else op.call(*args)
+
+    return _Called(name, _overload_of(name, inputs, params), go_on)
+
+
 def _overload_of(name: str, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> str:
     if name.rstrip("_") in _COMPARED and len(inputs) > 1:
         second = isinstance(inputs[1], TensorBase)
@@ -64,7 +82,12 @@ def _overload_of(name: str, inputs: tuple[Any, ...], params: tuple[Any, ...]) ->
     if name in _REDUCED and params and params[0] is not None and isinstance(inputs[0], TensorBase):
         every = len(params[0]) == inputs[0].array.ndim if isinstance(params[0], tuple) else False
         return "default" if every else _REDUCED[name]
-    return {"where": "self", "select": "int"}.get(name, "default")
+    return {"where": "self", "select": "int", "split": "Tensor", "transpose": "int"}.get(name, "default")
+
+
+def _classes(args: tuple[Any, ...]) -> tuple[type, ...]:
+    """Return the classes among some operands that have a handler of their own."""
+    return tuple({type(a): None for a in args if isinstance(a, TensorBase) and isinstance(a.array, Dispatched)})
 
 
 class TorchDispatchMode(Observer):
@@ -79,6 +102,7 @@ class TorchDispatchMode(Observer):
     ...         return func(*args, **(kwargs or {}))
     >>> with Names():
     ...     x = adjoint.ones(2).sin() * 2
+    aten.ones.default
     aten.sin.default
     aten.mul.Tensor
     """
@@ -87,6 +111,11 @@ class TorchDispatchMode(Observer):
 
     def __init__(self, _dispatch_key: Any = None) -> None:
         """Do nothing."""
+
+    def __enter__(self) -> Any:
+        """See primitives, and functions that make tensors, from now on."""
+        _watch_makers()
+        return super().__enter__()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer a call of `func`."""
@@ -100,7 +129,7 @@ class TorchDispatchMode(Observer):
     def _handle(self, name: str, args: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         func = _Called(name, _overload_of(name, args, params), run)
         with self._outside():
-            return self.__torch_dispatch__(func, (), (*args, *params), {})
+            return self.__torch_dispatch__(func, _classes(args), (*args, *params), {})
 
     @contextlib.contextmanager
     def _outside(self) -> Iterator[None]:
@@ -135,6 +164,40 @@ class TorchDispatchMode(Observer):
 
         rest = inputs[1:] if isinstance(inputs, tuple) and inputs and inputs[0] is x else inputs
         self._handle("copy_" if op.name == "copy" else f"{aten_name(op)}_", (x, *rest), tuple(params), go_on)
+
+
+# Functions that make tensors are no primitives: when the first mode is entered, they are exchanged for ones that look
+# for it.
+_MAKERS = (
+    "zeros", "ones", "empty", "full", "eye", "arange", "linspace", "logspace", "rand", "randn", "randint", "randperm",
+    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like", "empty_strided",
+    "scalar_tensor", "tril_indices", "triu_indices",
+)  # fmt: skip
+_MADE_BY = {"empty": "memory_format"}
+
+
+class _Maker(Asking):
+    """A function that makes a tensor, and a mode sees."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Hand the call to the innermost mode, where one is on."""
+        mode = _get_current_dispatch_mode()
+        if mode is None:
+            return super().__call__(*args, **kwargs)
+        name = self._function.__name__
+        func = _Called(name, _MADE_BY.get(name, "default"), self)
+        with mode._outside():
+            return mode.__torch_dispatch__(func, (), args, kwargs)
+
+
+def _watch_makers() -> None:
+    module = sys.modules["adjoint"]
+    if isinstance(vars(module)["zeros"], _Maker):
+        return
+    for name in _MAKERS:
+        function = getattr(module, name, None)
+        if function is not None:
+            setattr(module, name, _Maker(getattr(function, "_function", function), "adjoint"))
 
 
 def _get_current_dispatch_mode() -> Any:
