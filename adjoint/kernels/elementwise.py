@@ -2,12 +2,11 @@
 
 `elementwise(function, *operands)` equals ``function(*operands)`` for any function that treats elements alike, be
 it one ufunc or a whole gradient rule. Each element is computed as it would be without pieces, so the number of
-threads changes nothing but the time.
+threads changes nothing but the time. A function that can write its result where it belongs saves a copy of each piece.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,9 @@ from .threads import share
 # Measured: waking a worker and passing the interpreter's lock to it costs some 50 µs (benchmarks/README.md).
 LARGE = 1 << 16  # elements from which pieces pay for themselves where each is worth ten passes or more
 MANY = 1 << 18  # elements from which they do where each is worth one pass or a few
-_PIECE = (
-    1 << 16
-)  # elements of a piece: a few float32 temporaries lie in a core's own cache; smaller pieces meet at the lock
+# Elements of a piece: a few float32 temporaries lie in the cache. With smaller ones threads meet at the interpreter's
+# lock, and whoever has to wait for it sleeps and is woken, which takes as long as a pass over a piece.
+_PIECE = 1 << 18
 
 ndarray = np.ndarray
 
@@ -39,42 +38,51 @@ class _Plan:
         return [p[start:stop] if c else p for p, c in zip(self.parts, self.cut, strict=True)]
 
 
-def elementwise(function: Callable[..., Any], *operands: Any) -> Any:
-    """Return ``function(*operands)``, computed in pieces where the operands' layout allows."""
+def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None) -> Any:
+    """Return ``function(*operands)``, computed in pieces where the operands' layout allows.
+
+    With `writes` the function takes one more argument, the array that its result goes to (None: a new one), and this
+    is the result's dtype.
+    """
+    whole = function if writes is None else lambda *operands: function(*operands, None)
+    if max([a.size for a in operands if type(a) is ndarray], default=0) <= _PIECE:  # in the cache as it is
+        return whole(*operands)
     plan = _plan(operands)
-    if plan is None or math.prod(plan.shape) <= 2 * _PIECE:  # little to share, and in the cache as it is
-        return function(*operands)
+    if plan is None:
+        return whole(*operands)
+    if writes is not None and any(plan.cut):
+        return _filled(function, plan, writes, True)
     with np.errstate(all="ignore"):  # a NaN is a value like any other, and workers must not warn either
         first = plan.pieces(0, 1)
-        head = function(*first)
+        head = whole(*first)
     for given, piece in zip(operands, first, strict=True):
         if head is piece:  # the function hands an operand on
             return given
     if type(head) is not ndarray or head.shape != (1, *plan.shape[1:]):
-        return function(*operands)
+        return whole(*operands)
     if not any(plan.cut):  # one number, repeated
         return plan.restore(np.broadcast_to(head, plan.shape))
-    out = np.empty(plan.shape, head.dtype)
-    _fill(function, plan, out)
-    return plan.restore(out)
+    return _filled(function, plan, head.dtype, isinstance(function, np.ufunc))
 
 
-def _fill(function: Any, plan: _Plan, out: Any) -> None:
-    single = isinstance(function, np.ufunc)
+def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool) -> Any:
+    """Return the result, made piece by piece."""
+    out = np.empty(plan.shape, dtype)
     n = len(out)
     width = max(out.size // n, 1)
-    step = n if single else max(_PIECE // width, 1)
+    step = n if isinstance(function, np.ufunc) else max(_PIECE // width, 1)
 
     def work(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):
             for i in range(start, stop, step):
                 j = min(i + step, stop)
-                if single:
-                    function(*plan.pieces(i, j), out=out[i:j])
+                if writes:
+                    function(*plan.pieces(i, j), out[i:j])
                 else:
                     out[i:j] = function(*plan.pieces(i, j))
 
-    share(work, n, max(_PIECE // width, 1))
+    share(work, n, max(_PIECE // 2 // width, 1))
+    return plan.restore(out)
 
 
 def _plan(operands: tuple[Any, ...]) -> _Plan | None:

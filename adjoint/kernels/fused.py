@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import provider, threads
+from . import passes, provider, threads
 from .sources import Loops
 
 ndarray = np.ndarray
@@ -155,10 +155,12 @@ def find(name: str, x: Any) -> Any:
 
 
 def apply(name: str, *operands: Any) -> Any:
-    """Return a formula of arrays and numbers, the first a large array; None where NumPy's passes must do."""
+    """Return a formula of arrays and numbers, the first a large array, by Numba or NumPy; None where there is none."""
     first = operands[0]
     function = find(name, first)
-    if function is None or any(type(a) is ndarray and a.dtype is not first.dtype for a in operands):
+    if function is None:
+        return None if first.size < LARGE else passes.apply(name, operands)
+    if any(type(a) is ndarray and a.dtype is not first.dtype for a in operands):
         return None
     return function(*[a if type(a) is ndarray else float(a) for a in operands])
 

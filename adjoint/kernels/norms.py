@@ -20,7 +20,8 @@ from .threads import share
 
 Ints = tuple[int, ...]
 
-_BLOCK = 1 << 17  # elements of a block of rows
+_BLOCK = 1 << 19  # elements of a block of rows: threads that take smaller ones meet at the interpreter's lock
+_LEAST = 1 << 17  # elements below which a thread is not worth waking
 _SHARE = 1 << 16  # elements for which a compiled loop takes as long as sharing it with threads that are awake costs
 _COMPILED_BLOCK = 1 << 19  # loops walk row by row, and stop only to keep sums of scales' gradients short
 
@@ -33,7 +34,7 @@ def _blocks(work: Any, loop: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
         run_rows(loop, kinds, *given, count=pieces(arrays[0], _SHARE))
         return
     count, width = arrays[0].shape
-    step = max(_BLOCK // max(width, 1), 1)
+    step = _rows_of_block(arrays[0])
 
     def part(start: int, stop: int) -> None:
         for i in range(start, stop, step):
@@ -41,7 +42,11 @@ def _blocks(work: Any, loop: Any, outs: tuple[Any, ...], *arrays: Any) -> None:
             work([None if o is None else o[i:j] for o in outs], [None if a is None else a[i:j] for a in arrays])
 
     with blas.alone:
-        share(part, count, max(_BLOCK // 2 // max(width, 1), 1))
+        share(part, count, max(_LEAST // max(width, 1), 1))
+
+
+def _rows_of_block(flat: Any) -> int:
+    return max(min(len(flat), _BLOCK // max(flat.shape[1], 1)), 1)
 
 
 def _flat(x: Any, width: int) -> Any:
@@ -81,7 +86,7 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
     # A row repeated is multiplied faster than one that NumPy has to repeat.
     scales: Any
     shifts: Any
-    scales, shifts = (None if a is None else np.tile(a, (max(_BLOCK // width, 1), 1)) for a in (scale, shift))
+    scales, shifts = (None if a is None else np.tile(a, (_rows_of_block(flat), 1)) for a in (scale, shift))
     _blocks(plain, None, (out.reshape(flat.shape), mean, var), flat)
     return out, mean if centered else None, var
 
@@ -102,7 +107,7 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
         gw, gb = (sums[:, 0] if count == 1 else np.add.reduce(sums, 1))[:, :width]
         return out if needs[0] else None, gw if needs[1] else None, gb if needs[2] else None
     gw, gb, lock = np.zeros(width, x.dtype), np.zeros(width, x.dtype), threading.Lock()
-    tiled: Any = np.tile(weight, (max(_BLOCK // width, 1), 1)) if scale is not None else None
+    tiled: Any = np.tile(weight, (_rows_of_block(flat), 1)) if scale is not None else None
 
     def ones_of(count: int) -> Any:
         return np.ones(count, x.dtype)

@@ -13,8 +13,10 @@ from .threads import share
 
 LARGE = 1 << 15  # elements from which on blocks pay
 SMALL = 1 << 12  # elements below which looking for the best way takes longer than going
-_BLOCK = 1 << 16  # elements of a block
+_BLOCK = 1 << 19  # elements of a block: threads that take smaller ones meet at the interpreter's lock
+_LEAST = 1 << 17  # elements below which a thread is not worth waking
 _FAR = 1e-8  # a sum of exponentials below which rounding would show
+_HIGH = 32  # a number whose exponential is far from the largest
 _maximum: Any = np.maximum.reduce
 
 
@@ -43,27 +45,32 @@ def _in_blocks(work: Any, out: Any, *arrays: Any) -> None:
             j = min(i + step, stop)
             work(*(a[i:j] for a in arrays), out[i:j])
 
-    share(part, len(out), max(_BLOCK // width // 2, 1))
+    share(part, len(out), max(_LEAST // width, 1))
 
 
 def _exponentials(x: Any, away: Any, out: Any) -> tuple[Any, Any]:
     """Write `x` less a level into `away`, and exponentials of that into `out`; return their sums and the level.
 
-    One level for the whole block takes half the time of one per row, and does where no row lies far below it.
+    One level for the whole block takes half the time of one per row, and does where no row lies far below it. Where
+    only the exponentials are wanted (`away` is None) and none of them is large, it is 0.
     """
     if x.ndim == 2:
         level = x.max()
-        np.exp(np.subtract(x, level, out=away), out=out)
+        if away is None and 0 <= level <= _HIGH:
+            level = level * 0
+            np.exp(x, out=out)
+        else:
+            np.exp(np.subtract(x, level, out=out if away is None else away), out=out)
         sums = _sums(out)
         if sums.min() > _FAR:  # False beside a NaN
             return sums, level
     level = _maximum(x, 1, keepdims=True)
-    np.exp(np.subtract(x, level, out=away), out=out)
+    np.exp(np.subtract(x, level, out=out if away is None else away), out=out)
     return _sums(out), level
 
 
 def _weights(x: Any, out: Any) -> None:
-    sums, _ = _exponentials(x, out, out)
+    sums, _ = _exponentials(x, None, out)
     out *= 1 / sums
 
 
@@ -133,8 +140,7 @@ def logsumexp(x: Any) -> Any:
     x = x if loops is None else np.ascontiguousarray(x)
 
     def work(x: Any, out: Any) -> None:
-        away = np.empty_like(x)
-        sums, level = _exponentials(x, away, away)
+        sums, level = _exponentials(x, None, np.empty(x.shape, x.dtype))
         np.log(sums[:, 0], out=out)
         out += level if level.ndim == 0 else level[:, 0]
 

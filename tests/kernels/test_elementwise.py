@@ -26,8 +26,8 @@ def rule(g, out):
 
 
 random = np.random.default_rng(0)
-MATRIX = random.uniform(0.5, 1.5, (300, 701)).astype(np.float32)
-OTHER = random.uniform(0.5, 1.5, (300, 701)).astype(np.float32)
+MATRIX = random.uniform(0.5, 1.5, (300, 1201)).astype(np.float32)
+OTHER = random.uniform(0.5, 1.5, (300, 1201)).astype(np.float32)
 CASES = {
     "one ufunc": (np.exp, MATRIX),
     "two operands": (np.multiply, MATRIX, OTHER),
