@@ -221,6 +221,7 @@ def _cupy() -> Any:
             elementwise,
             epilogues,
             gathering,
+            memory,
             norms,
             products,
             reductions,
@@ -238,6 +239,7 @@ def _cupy() -> Any:
         held.add(arrays.Array)
         primitive.prefer(elementwise)
         products.install()
+        memory.watch()
     return cupy
 
 

@@ -190,20 +190,13 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
-# The pool does not remember its peak; what was seen when somebody asked is the best there is.
-_peaks: dict[tuple[str, int], int] = {}
-
-
 def _asked(what: str, device: Any) -> int:
     cupy = module()
     if cupy is None:
         return 0
-    index = index_of(device)
     _forget()
-    with cupy.cuda.Device(index):
-        found = int(getattr(cupy.get_default_memory_pool(), what)())
-    _peaks[what, index] = max(found, _peaks.get((what, index), 0))
-    return found
+    with cupy.cuda.Device(index_of(device)):
+        return int(getattr(cupy.get_default_memory_pool(), what)())
 
 
 def _forget() -> None:
@@ -211,6 +204,17 @@ def _forget() -> None:
     from ..kernels.gpu import arrays  # imports CuPy
 
     arrays.forget()
+
+
+def _peak(device: Any) -> tuple[int, int]:
+    """Return the most bytes that were in use, and that the pool held."""
+    cupy = module()
+    if cupy is None:
+        return 0, 0
+    from ..kernels.gpu import memory  # imports CuPy
+
+    with cupy.cuda.Device(index_of(device)):
+        return memory.peak()
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -224,20 +228,24 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes that tensors were seen to use."""
-    _asked("used_bytes", device)
-    return max((v for (what, _), v in _peaks.items() if what == "used_bytes"), default=0)
+    """Return the most bytes that tensors used, to a thousandth or a megabyte."""
+    return _peak(device)[0]
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Return the most bytes that the pool was seen to hold."""
-    _asked("total_bytes", device)
-    return max((v for (what, _), v in _peaks.items() if what == "total_bytes"), default=0)
+    """Return the most bytes that the pool held."""
+    return _peak(device)[1]
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Forget what was seen so far."""
-    _peaks.clear()
+    """Let the most bytes be those that are used now."""
+    cupy = module()
+    if cupy is not None:
+        from ..kernels.gpu import memory  # imports CuPy
+
+        _forget()
+        with cupy.cuda.Device(index_of(device)):
+            memory.reset()
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
@@ -247,6 +255,7 @@ def empty_cache() -> None:
     """Give memory that the pool holds without using it back to the GPU."""
     cupy = module()
     if cupy is not None:
+        _peak(None)  # what the pool held is forgotten otherwise
         _forget()
         cupy.get_default_memory_pool().free_all_blocks()
 

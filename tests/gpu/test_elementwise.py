@@ -248,6 +248,21 @@ def test_memory_of_small_arrays_counts_only_while_somebody_holds_them() -> None:
     assert adjoint.cuda.memory_allocated() == before
 
 
+def test_the_peak_of_memory_is_known_though_nobody_looked() -> None:
+    x = adjoint.ones(1 << 20, device="cuda")
+    adjoint.cuda.reset_peak_memory_stats()
+    before = adjoint.cuda.memory_allocated()
+    y = (x * 2 + (x * 3)) * (x * 4)  # at the most four of four megabytes, and y
+    del y
+    for _ in range(20):  # in turn
+        x * 2
+    most, now = adjoint.cuda.max_memory_allocated(), adjoint.cuda.memory_allocated()
+    assert now == before and 11 << 20 <= most - before <= 20 << 20
+    assert adjoint.cuda.max_memory_reserved() >= most
+    adjoint.cuda.reset_peak_memory_stats()
+    assert adjoint.cuda.max_memory_allocated() - before < 1 << 20
+
+
 def test_a_small_array_is_not_used_again_while_its_memory_is_looked_at() -> None:
     import cupy
     from cupy.lib.stride_tricks import as_strided  # whose result has no base

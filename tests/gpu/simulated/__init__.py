@@ -60,7 +60,7 @@ def install() -> Any:
         n: getattr(runtime, n)
         for n in "Device Event ExternalStream Graph Memory MemoryPointer MemoryPool Stream UnownedMemory alloc "
         "alloc_pinned_memory "
-        "get_current_stream get_elapsed_time set_allocator using_allocator".split()
+        "get_allocator get_current_stream get_elapsed_time set_allocator using_allocator".split()
     }
     _module("cupy.cuda", **names, Function=kernels.Function, is_available=lambda: True, get_device_id=lambda: 0)
     _runtime()

@@ -172,6 +172,11 @@ def using_allocator(allocator: Any = None) -> Iterator[None]:
         state.allocators.pop()
 
 
+def get_allocator() -> Any:
+    """Return what memory is taken from."""
+    return state.allocators[-1]
+
+
 def set_allocator(allocator: Any = None) -> None:
     """Take memory from another pool from now on."""
     state.allocators[0] = allocator or _pool.malloc
