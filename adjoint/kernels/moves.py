@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .loops import _EXACT, _FREE, _as_bits, _compiled
+from .loops import _EXACT, _as_bits, _compiled
 
 _LOWEST = np.int32(-(2**31))
 _SIGN = np.int32(0x7FFFFFFF)
@@ -202,46 +202,45 @@ def best(start: int, stop: int, x: Any, width: int, count: int, largest: int, ou
 
 
 @_compiled(_EXACT)
-def extreme(start: int, stop: int, x: Any, rows: int, width: int, sign: Any, values: Any, places: Any) -> None:
-    """Write the smallest element of each column, and its place; with a sign of -1, the largest. NaN is both."""
-    value, place = values[start:stop], places[start:stop]
+def extreme(
+    start: int, stop: int, x: Any, matrices: int, rows: int, width: int, sign: Any, values: Any, places: Any
+) -> None:
+    """Write the smallest element of each column of matrices, and its place; by a sign of -1, the largest. NaN is both.
+
+    Of equal ones it is the first.
+    """
     at = np.zeros(stop - start, np.int32)
-    for j in range(stop - start):
-        value[j] = x[start + j] * sign
-    for i in range(1, rows):
-        row = x[i * width + start : i * width + stop]
+    for m in range(matrices):
+        value, place = values[m * width + start : m * width + stop], places[m * width + start : m * width + stop]
         for j in range(stop - start):
-            new = row[j] * sign
-            better = (not (new >= value[j])) & (value[j] == value[j])
-            value[j] = new if better else value[j]
-            at[j] = np.int32(i) if better else at[j]
-    for j in range(stop - start):
-        value[j] *= sign
-        place[j] = at[j]
+            value[j], at[j] = x[m * rows * width + start + j] * sign, 0
+        for i in range(1, rows):
+            row = x[(m * rows + i) * width + start : (m * rows + i) * width + stop]
+            for j in range(stop - start):
+                new = row[j] * sign
+                better = (not (new >= value[j])) & (value[j] == value[j])
+                value[j] = new if better else value[j]
+                at[j] = np.int32(i) if better else at[j]
+        for j in range(stop - start):
+            value[j] *= sign
+            place[j] = at[j]
 
 
-# --- Sums ---------------------------------------------------------------------------------------------
+# --- Running sums ---------------------------------------------------------------------------------------------
 
 
 @_compiled(_EXACT)
-def running_sums(start: int, stop: int, x: Any, step: int, rows: int, width: int, reverse: int, out: Any) -> None:
-    """Write the sums of the elements of each column up to each, or from each on, for columns `start` to `stop`."""
-    first, way = (rows - 1, -1) if reverse else (0, 1)
-    _assign(out[first * width + start : first * width + stop], x[first * step + start : first * step + stop])
-    for k in range(1, rows):
-        i = first + way * k
-        row, before = x[i * step + start : i * step + stop], out[(i - way) * width + start : (i - way) * width + stop]
-        target = out[i * width + start : i * width + stop]
-        for j in range(stop - start):
-            target[j] = before[j] + row[j]
-
-
-@_compiled(_FREE)
-def sums(start: int, stop: int, x: Any, step: int, width: int, out: Any) -> None:
-    """Write the sum of each row; rows lie `step` apart."""
-    for i in range(start, stop):
-        row = x[i * step : i * step + width]
-        total = np.float32(0)
-        for j in range(width):
-            total += row[j]
-        out[i] = total
+def running_sums(
+    start: int, stop: int, x: Any, step: int, matrices: int, rows: int, width: int, reverse: int, out: Any
+) -> None:
+    """Write the sums of a column's elements up to each, or from each on, for columns `start` to `stop` of matrices."""
+    for m in range(matrices):
+        at, way = ((m + 1) * rows - 1, -1) if reverse else (m * rows, 1)
+        before = out[at * width + start : at * width + stop]
+        _assign(before, x[at * step + start : at * step + stop])
+        for _ in range(1, rows):
+            at += way
+            row, target = x[at * step + start : at * step + stop], out[at * width + start : at * width + stop]
+            for j in range(stop - start):
+                target[j] = before[j] + row[j]
+            before = target

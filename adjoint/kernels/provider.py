@@ -38,6 +38,7 @@ NUMBA = {
     "running": 1 << 14,
     "gather": 1 << 15,
     "best": 1 << 15,
+    "extreme": 1 << 15,
 }
 
 

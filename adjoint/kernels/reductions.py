@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from . import provider
+from .copying import uniform
 from .provider import note_large
+from .rows import run_cuts, run_rows
 from .threads import share
 
+_NARROW = 32  # columns that are worth a vector
 _WIDTH = 512  # numbers that are added in one dot product
 _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
 _NOTED = 1 << 15
@@ -75,6 +78,9 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
     """Return the sums of the elements up to each along an axis (from each on, if `reverse`) of an array of floats."""
     out = np.empty(x.shape, x.dtype)
     lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    if trail >= _NARROW and provider.loops("running", x) is not None:
+        _running_columns(x, lead, trail, reverse, out)
+        return out
     source, target = x.reshape(lead, x.shape[axis], trail), out.reshape(lead, x.shape[axis], trail)
     if reverse:
         source, target = source[:, ::-1], target[:, ::-1]
@@ -89,7 +95,9 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
 
         share(by_rows, trail, _SHARE_RUNNING)
     elif trail == 1 and lead > 1 and (loops := provider.loops("running", x)) is not None:
-        return _by_rows(lambda x, out: loops.running_sum_rows(x, reverse, out), x)
+        rows = np.ascontiguousarray(x).reshape(lead, x.shape[axis])
+        run_rows(loops.running_sum_rows, "rbr", rows, reverse, out.reshape(rows.shape))
+        return out
     elif lead > 1:
 
         def one_by_one(start: int, stop: int) -> None:
@@ -118,5 +126,29 @@ def _by_rows(loop: Any, *arrays: Any) -> Any:
     width = arrays[0].shape[-1]
     out = np.empty(arrays[0].shape, arrays[0].dtype)
     rows = [np.ascontiguousarray(a).reshape(-1, width) for a in (*arrays, out)]
-    share(lambda i, j: loop(*(r[i:j] for r in rows)), len(rows[0]), max(_SHARE // width, 8))
+    run_rows(loop, "r" * len(rows), *rows)
     return out
+
+
+def _running_columns(x: Any, lead: int, trail: int, reverse: bool, out: Any) -> None:
+    """Write running sums down the columns of matrices; each thread has some of the columns."""
+    from . import moves
+
+    step = 0 if uniform(x) else trail
+    rows = np.ascontiguousarray(x).reshape(-1) if step else np.full(trail, x[(0,) * x.ndim], x.dtype)
+    given = (rows, step, lead, x.size // (lead * trail), trail, int(reverse), out.reshape(-1))
+    run_cuts(moves.running_sums, "wsssssw", trail, x.size, *given)
+
+
+def extremes(x: Any, axis: int, largest: bool) -> Any:
+    """Return the extremes along an axis other than the last, and their places; None where NumPy does as well."""
+    lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    if trail < _NARROW or not x.flags.c_contiguous or provider.loops("extreme", x) is None:
+        return None
+    from . import moves
+
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
+    given = (lead, x.shape[axis], trail, np.float32(-1 if largest else 1), values.reshape(-1), places.reshape(-1))
+    run_cuts(moves.extreme, "wsssfwl", trail, x.size, x.reshape(-1), *given)
+    return values, places

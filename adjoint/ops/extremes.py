@@ -14,7 +14,7 @@ from ..core.dtypes import of
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import provider
+from ..kernels import provider, reductions
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
 from .gather import gather_p, ungathered
@@ -24,6 +24,7 @@ from .sorting import argsort_p
 
 ndarray = np.ndarray
 Dims = Any
+_MANY = 1 << 15  # elements from which compiled loops may pay
 
 __all__ = [
     "amax", "amin", "aminmax", "argmax", "argmin", "max", "median", "min", "mode", "nanmedian",
@@ -178,6 +179,8 @@ def aminmax(
 
 def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.dtype.kind == "f":
+        if x.size > _MANY and axis < x.ndim - 1 and (found := reductions.extremes(x, axis, True)) is not None:
+            return _as_kept(found, x.shape, axis, keepdims)
         return _maximum(x, axis, None, None, keepdims), x.argmax(axis, None, keepdims=keepdims)
     found = _extreme_on_gpu(x, axis, keepdims, True)
     return (x.max(axis=axis, keepdims=keepdims), _argmax(x, axis, keepdims)) if found is None else found
@@ -185,9 +188,15 @@ def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
 
 def _min_dim(x: Any, axis: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.dtype.kind == "f":
+        if x.size > _MANY and axis < x.ndim - 1 and (found := reductions.extremes(x, axis, False)) is not None:
+            return _as_kept(found, x.shape, axis, keepdims)
         return _minimum(x, axis, None, None, keepdims), x.argmin(axis, None, keepdims=keepdims)
     found = _extreme_on_gpu(x, axis, keepdims, False)
     return (x.min(axis=axis, keepdims=keepdims), _argmin(x, axis, keepdims)) if found is None else found
+
+
+def _as_kept(found: Any, shape: tuple[int, ...], axis: int, keepdims: bool) -> Any:
+    return [f.reshape(kept_shape(shape, (axis,))) for f in found] if keepdims else found
 
 
 def _extreme_on_gpu(x: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
