@@ -145,6 +145,26 @@ def cross_entropy_back_rows(x: Any, logs: Any, shares: Any, out: Any) -> None:
             out[i, j] = _exp_below(x[i, j] - t) * s
 
 
+# --- Sums, and one number repeated ------------------------------------------------------------------
+
+
+@_compiled(_FREE)
+def sum_rows(x: Any, out: Any) -> None:
+    """Write the sum of each row."""
+    for i in range(x.shape[0]):
+        total = np.float32(0)
+        for j in range(x.shape[1]):
+            total += x[i, j]
+        out[i] = total
+
+
+@_compiled(_EXACT)
+def fill(out: Any, value: Any) -> None:
+    """Write a number everywhere."""
+    for i in range(out.shape[0]):
+        out[i] = value
+
+
 # --- Normalization ----------------------------------------------------------------------------------
 
 

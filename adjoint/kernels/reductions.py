@@ -13,14 +13,16 @@ import numpy as np
 from . import provider
 from .copying import uniform
 from .provider import note_large
-from .rows import run_cuts, run_rows
+from .rows import pieces, run_cuts, run_rows
 from .threads import share
 
 _NARROW = 32  # columns that are worth a vector
 _WIDTH = 512  # numbers that are added in one dot product
 _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
+_SHARE_COMPILED = 1 << 18  # one of OpenMP's for compiled ones,
 _NOTED = 1 << 15
 _SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
+_f32 = np.dtype("float32")
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
 
@@ -47,10 +49,13 @@ def dot(x: Any, y: Any) -> Any:
 def _row_sums(x: Any, y: Any = None) -> Any:
     """Return the sums of rows; times those of `y`, if given."""
     n, width = x.shape
+    out = np.empty(n, x.dtype)
     if x.size > _NOTED:
+        if y is None and x.dtype is _f32 and x.flags.c_contiguous and provider.ready(x.size):
+            run_rows(provider.choice.loops.sum_rows, "rv", x, out, count=pieces(x, _SHARE_COMPILED))
+            return out
         note_large(x.size)
     ones = _ONES[x.dtype][:width]
-    out = np.empty(n, x.dtype)
 
     def work(start: int, stop: int) -> None:
         np.vecdot(x[start:stop], ones if y is None else y[start:stop], out=out[start:stop])
