@@ -194,6 +194,7 @@ def _made(array: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
     return into(out, finish(placed, requires_grad))
 
 
+_BY_GPU = ("uniform", "normal")
 _MANY = 1 << 16  # numbers from which on a GPU draws its own, by a seed from the generator; fewer are those of the host
 
 
@@ -201,16 +202,21 @@ def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator:
     """Return an array of random numbers of one kind; many of them where they are wanted."""
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    if place.type == "cuda" and math.prod(shape) >= _MANY and not modes.unusual:
-        module = devices.array_module(place)
-        from ..kernels.gpu import draws  # imports CuPy
+    wanted = _floating(dtype, kind).np
+    if place.type == "cuda" and kind in _BY_GPU and math.prod(shape) >= _MANY and not inside.levels:
+        if wanted.itemsize in (2, 4, 8) and wanted.kind != "c":
+            seed = stream_of(generator).random((1,), np.int64)
+            return opaque("many", _drawn_there, seed, kind, shape, wanted, place, *params)
+    return getattr(stream_of(generator), kind)(shape, wanted, *params)
 
-        with module.cuda.Device(place.index or 0):
-            seed = int(stream_of(generator).random((1,), np.int64)[0])
-            found = draws.drawn(kind, shape, _floating(dtype, kind).np, seed, *params)
-        if found is not None:
-            return found
-    return getattr(stream_of(generator), kind)(shape, _floating(dtype, kind).np, *params)
+
+def _drawn_there(seed: Any, kind: str, shape: tuple[int, ...], dtype: Any, place: Any, *params: Any) -> Any:
+    """Draw on a GPU, by a seed from the host's stream."""
+    module = devices.array_module(place)
+    from ..kernels.gpu import draws  # imports CuPy
+
+    with module.cuda.Device(place.index or 0):
+        return draws.drawn(kind, shape, dtype, int(seed[0]), *params)
 
 
 def _floating(dtype: Any, kind: str) -> dtypes.dtype:
@@ -449,7 +455,8 @@ def multinomial(
     tensor([1, 1])
     """
     if modes.unusual and top_payload((input,)) is not None:
-        return into(out, drawn_below(lambda x: multinomial(x, num_samples, replacement, generator=generator), input))
+        _check_multinomial(input.array.shape, num_samples, replacement)
+        return into(out, drawn_below(lambda x: _multinomial_rows(x, num_samples, replacement, generator), input))
     if out is not None and out.array.dtype != np.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {dtypes.of(out.array.dtype).title}")
     weights = _host(input)
@@ -457,14 +464,27 @@ def multinomial(
         raise RuntimeError(
             f"multinomial only supports floating-point dtypes for input, got: {dtypes.of(weights.dtype).title}"
         )
-    if weights.ndim not in (1, 2):
-        raise RuntimeError("prob_dist must be 1 or 2 dim")
-    if num_samples <= 0:
-        raise RuntimeError("cannot sample n_sample <= 0 samples")
-    if not replacement and num_samples > weights.shape[-1]:
-        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    _check_multinomial(weights.shape, num_samples, replacement)
     drawn = stream_of(generator).multinomial(weights, num_samples, replacement)
     return into(out, finish(devices.place_array(drawn, devices.of(input.array))))
+
+
+def _check_multinomial(shape: tuple[int, ...], num_samples: int, replacement: bool) -> None:
+    if len(shape) not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if shape[-1] > 1 << 24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+
+
+def _multinomial_rows(input: Tensor, num_samples: int, replacement: bool, generator: Generator | None) -> Tensor:
+    """Draw from a batch of what `multinomial` takes: distributions of any number of axes."""
+    shape = input.array.shape
+    rows = input if len(shape) == 1 else input.reshape((math.prod(shape[:-1]), shape[-1]))
+    return multinomial(rows, num_samples, replacement, generator=generator).reshape((*shape[:-1], num_samples))
 
 
 def normal(
@@ -535,7 +555,9 @@ def _fill(x: Any, kind: str, sample: Any) -> Tensor:
     if isinstance(sample, Payload):  # a batch of numbers is an operand like any other, not a parameter
         written: Tensor = x.copy_(finish(sample))
         return written
-    written = write(_WRITES[kind].op, x, (), (devices.place_array(sample, devices.of(x.array)),))
+    place = devices.of(x.array)
+    there = sample if place is devices.CPU else opaque("place", devices.place_array, sample, place)
+    written = write(_WRITES[kind].op, x, (), (there,))
     return written
 
 

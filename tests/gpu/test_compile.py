@@ -145,6 +145,25 @@ def test_dropout_is_drawn_anew() -> None:
     np.testing.assert_array_equal(seen[0], seen[3])
 
 
+@pytest.mark.parametrize("shape", [(40, 30), (300, 301)], ids=str)
+def test_draws_are_those_of_the_eager_program(shape: tuple[int, ...]) -> None:
+    """One seed, one stream: dropout, and many numbers or few, in the program's order."""
+
+    def step(x: Any) -> Any:
+        a = F.dropout(x, 0.25)
+        b = F.dropout(x + 1, 0.5) + torch.rand(shape, device="cuda")
+        return a, F.dropout(b, 0.1), torch.randn(shape, device="cuda"), torch.empty_like(x).uniform_(-1, 2)
+
+    x = torch.ones(shape, device="cuda")
+    compiled = torch.compile(step)
+    torch.manual_seed(3)
+    wanted = [step(x) for _ in range(4)]
+    torch.manual_seed(3)
+    for values in wanted:
+        for one, two in zip(values, compiled(x), strict=True):
+            np.testing.assert_allclose(one.cpu().numpy(), two.cpu().numpy(), rtol=1e-6)
+
+
 def test_arguments_and_gradients_that_are_written() -> None:
     w = torch.ones(40, device="cuda", requires_grad=True)
 

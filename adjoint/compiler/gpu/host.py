@@ -104,4 +104,5 @@ class Mail:
         self.events[turn].record(stream)
 
 
-SEED = Step("seed", lambda stream: np.asarray(stream.integers((1,), np.int64, 0, 1 << 62)), random=True, dynamic=True)
+# Seeds for so many draws, as each would ask for one.
+SEED = Step("seed", lambda stream, count: np.asarray(stream.random((count,), np.int64)), random=True, dynamic=True)

@@ -20,7 +20,7 @@ from .text import computed_as, expressed, wide
 
 __all__ = ["DRAW", "Kernel", "joining_source"]
 
-# (seed) -> floats in [0, 1), one for each element; the parameters: shape, dtype, the number of the draw.
+# (seeds) -> floats in [0, 1), one for each element; the parameters: shape, dtype, which of the seeds.
 DRAW = Step("draw", lambda *_: None, random=True)
 
 _THREADS = 256
@@ -577,7 +577,7 @@ class _Scope:
             return f"{k.classes.get(m.operands[0]) or self.name_of(m.operands[0])} == {place}"
         if m.op is DRAW:
             seed = k.access[m.operands[0]].name
-            return f"draw32({seed}, {m.params[2]}u, {self._element()})"
+            return f"draw32({seed}, {m.params[2]}, {self._element()})"
         dtype = computing_dtype(m)
         wanted = [dtype] * len(m.operands)
         name = name_of(m)

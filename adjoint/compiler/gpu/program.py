@@ -635,23 +635,38 @@ def pick_rows(graph: Graph) -> None:
 def lower_draws(graph: Graph) -> None:
     """Let the device draw random numbers: of the host's generator only a seed is asked for in every run."""
     lines: list[Line] = []
-    seeds: dict[int, Value] = {}
-    for number, line in enumerate(graph.lines):
+    seeds: Any = None  # the value that has those of the draws at hand, their stream, and how many they are
+    for i, line in enumerate(graph.lines):
         if not isinstance(line.op, Step):
             lines.append(line)
         elif line.op.name == "random.keep":
             stream, keep = line.operands[:2]
             out = line.outputs[0]
-            if id(stream) not in seeds:
-                seeds[id(stream)] = graph.value(Form((1,), np.int64))
-                lines.append(Line(SEED, (stream,), (), (seeds[id(stream)],), line.place))
+            if seeds is None or seeds[1] is not stream:
+                count = _draws_from(stream, graph.lines[i:])
+                seeds = graph.value(Form((count,), np.int64)), stream, 0
+                lines.append(Line(SEED, (stream, count), (), (seeds[0],), line.place))
+            seed, _, number = seeds
+            seeds = seed, stream, number + 1
             drawn = graph.value(Form(out.shape, np.float32, out.device))
-            lines.append(Line(DRAW, (seeds[id(stream)],), (out.shape, "float32", number), (drawn,), line.place))
+            lines.append(Line(DRAW, (seed,), (out.shape, "float32", number), (drawn,), line.place))
             below = graph.value(Form(out.shape, bool, out.device))
             lines.append(Line(registry["lt"], (drawn, float(keep)), (), (below,), line.place))
             lines.append(Line(registry["cast"], (below,), (out.dtype,), (out,), line.place))
         elif line.op.name == "scaled_noise" and line.outputs[0].device != "cpu":
             lines.append(Line(registry["div"], line.operands, (), line.outputs, line.place))
         else:
+            seeds = None if line.op.random else seeds  # who draws in between comes in between
             lines.append(line)
     graph.lines = lines
+
+
+def _draws_from(stream: Any, lines: list[Line]) -> int:
+    """Return how many draws come from a stream before something else draws."""
+    count = 0
+    for line in lines:
+        if isinstance(line.op, Step) and line.op.random:
+            if line.op.name != "random.keep" or line.operands[0] is not stream:
+                break
+            count += 1
+    return count

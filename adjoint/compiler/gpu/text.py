@@ -61,18 +61,21 @@ __device__ __forceinline__ T softplus##W(T x, T b, T t) { return x * b > t ? x :
 MATHEMATICS(float, 32, 1.0f)
 MATHEMATICS(double, 64, 1.0)
 """
-# Philox 4x32-10 (Salmon et al. 2011): the numbers of element `e` of draw `number`, in the run that `seed` stands for.
+# Philox 4x32-10 (Salmon et al. 2011): the number of element `e` of the draw that has one of the seeds, as it is drawn
+# outside of programs too (`kernels/gpu/draws.py`): four elements have a counter.
 _RANDOM = r"""
-__device__ __forceinline__ float draw32(const i64* seed, unsigned int number, i64 e) {
-    unsigned int k0 = (unsigned int)seed[0], k1 = (unsigned int)((unsigned long long)seed[0] >> 32);
-    unsigned int a = (unsigned int)e, b = (unsigned int)((unsigned long long)e >> 32), c = number, d = 0x5eed;
+__device__ __forceinline__ float draw32(const i64* seeds, int number, i64 e) {
+    const i64 seed = seeds[number];
+    unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)((unsigned long long)seed >> 32);
+    unsigned int a = (unsigned int)(e >> 2), b = (unsigned int)(e >> 34), c = 0, d = 0;
     for (int round = 0; round < 10; ++round) {
         unsigned long long x = 0xD2511F53ull * a, y = 0xCD9E8D57ull * c;
         a = (unsigned int)(y >> 32) ^ b ^ k0; b = (unsigned int)y;
         c = (unsigned int)(x >> 32) ^ d ^ k1; d = (unsigned int)x;
         k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
     }
-    return (float)(a >> 8) * 5.9604644775390625e-8f;
+    const int turn = (int)e & 3;
+    return (float)((turn == 0 ? a : turn == 1 ? b : turn == 2 ? c : d) >> 8) * 5.9604644775390625e-8f;
 }
 """
 # Joins the parts that blocks have left: one number, or a number for each column.

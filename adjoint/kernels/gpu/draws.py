@@ -26,15 +26,17 @@ __device__ __forceinline__ void philox(u32 c[4], u32 k0, u32 k1) {
         k1 += 0xBB67AE85u;
     }
 }
-// Ones where a word lies below the threshold, zeros elsewhere; four elements for each thread.
-extern "C" __global__ void keep(T* y, i64 size, i64 seed, i64 threshold) {
+// Ones where a number lies below the threshold, zeros elsewhere; four elements for each thread. Compiled programs draw
+// the same (`compiler/gpu/text.py`).
+extern "C" __global__ void keep(T* y, i64 size, i64 seed, double threshold) {
     i64 quarter = blockIdx.x * (i64)blockDim.x + threadIdx.x, i = quarter * 4;
     if (i >= size) return;
     u32 c[4] = {(u32)quarter, (u32)(quarter >> 32), 0, 0};
     philox(c, (u32)seed, (u32)(seed >> 32));
     Pack<T, 4> v;
     #pragma unroll
-    for (int j = 0; j < 4; ++j) v.v[j] = (T)((i64)c[j] < threshold ? 1.0f : 0.0f);
+    for (int j = 0; j < 4; ++j)
+        v.v[j] = (T)((float)(c[j] >> 8) * 5.9604644775390625e-8f < (float)threshold ? 1.0f : 0.0f);
     if (i + 4 <= size) *(Pack<T, 4>*)(y + i) = v;
     else for (int j = 0; i + j < size; ++j) y[i + j] = v.v[j];
 }
@@ -90,5 +92,5 @@ def kept(shape: tuple[int, ...], dtype: Any, keep: float, seed: int) -> Any:
     out = empty(shape, dtype)
     if out.size:
         blocks = -(-math.prod(shape) // 1024)
-        _KERNELS.launch("keep", (dtype.char,), blocks, 256, (out, out.size, seed, round(keep * 2**32)))
+        _KERNELS.launch("keep", (dtype.char,), blocks, 256, (out, out.size, seed, float(keep)))
     return out
