@@ -364,13 +364,18 @@ def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Any = None
 ) -> Tensor:
     """Multiply `other` by the square matrix Q that reflections describe."""
-    check_matrices(input, "torch.ormqr", "input")
-    check_matrices(other, "torch.ormqr", "other")
+    for word, x in (("input", input), ("other", other)):
+        if x.array.ndim < 2:
+            raise RuntimeError(f"torch.ormqr: {word} must have at least 2 dimensions.")
     rows = other.array.shape[-2 if left else -1]
     if rows != input.array.shape[-2]:
         raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
-    if tau.array.shape[-1] > input.array.shape[-1]:
-        raise RuntimeError("torch.ormqr: other.shape[-2] must be greater than or equal to tau.shape[-1]")
+    if tau.array.shape[-1] != min(rows, input.array.shape[-1]):
+        raise RuntimeError(
+            f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{-2 if left else -1}], input.shape[-1])"
+        )
+    check_matrices(input, "torch.ormqr", "input")
+    check_matrices(other, "torch.ormqr", "other")
     q = _reflected(input, tau, input.array.shape[-2])
     q = mH(q) if transpose else q
     return into(out, matmul(q, other) if left else matmul(other, q))

@@ -152,6 +152,11 @@ def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, o
         if dim is None or (not isinstance(dim, int) and not len(dim)):
             _refuse_all_of_none(name, a)
         _refuse_empty(name, a.shape, axes)
+    if out is not None and out.array.dtype != a.dtype:
+        raise RuntimeError(
+            f"Expected the dtype for input and out to match, but got {of(a.dtype).title} for input's dtype and "
+            f"{of(out.array.dtype).title} for out's dtype."
+        )
     return into(out, primitive(input, axes, keepdim))
 
 
@@ -162,13 +167,15 @@ def aminmax(
     """Find the smallest and the largest element, of all or along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     keepdim = keepdim or keepdims
-    if dim is None:
-        _refuse_all_of_none("aminmax", input.array)
+    if dim is None and input.array.size == 0:
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
     for o in out or ():
         if o.array.dtype != input.array.dtype:
             raise RuntimeError(
-                f"Expected out tensor to have dtype {of(input.array.dtype).name}, but got "
-                f"{of(o.array.dtype).name} instead"
+                f"Expected out tensor to have dtype {of(input.array.dtype).title.lower()}, but got "
+                f"{of(o.array.dtype).title.lower()} instead"
             )
     found = amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
     return return_types.aminmax(found if out is None else tuple(map(into, out, found)))

@@ -16,7 +16,7 @@ from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider
 from .arguments import dim_in, either
-from .create import into
+from .create import apart, into
 from .index import slice_p
 from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
 
@@ -144,6 +144,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
             return cat_p(xs, dim_in(dim, xs[0].array.ndim))
         except Exception:  # as above
             pass
+    apart(out, *xs)
     return into(out, _checked_cat(xs, dim if axis is None else either(dim, axis, 0)))
 
 

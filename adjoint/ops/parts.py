@@ -380,6 +380,11 @@ def _offsets(shape: Any, strides: Any) -> Any:
 
 
 def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
+    array = x.array if isinstance(x, TensorBase) else x
+    if type(array) is ndarray:
+        lies = tuple(s // array.itemsize for s in array.strides)
+        if lies[1:] == own or array.size <= array.shape[0]:  # a view, so that a program may write through it
+            return as_strided_p(x, (x.shape[0], *shape), (lies[0], *strides), shift, lies)
     offsets = _offsets(shape, strides) + shift
     flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
     return reshape_p(index_p((flat, offsets), (-1, 0)), (x.shape[0], *shape))

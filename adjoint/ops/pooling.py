@@ -394,8 +394,10 @@ def _adaptive_sizes(op: str, rank: int, input: Tensor, output_size: Any) -> Ints
     else:
         wanted = (None,) * rank if output_size is None else tuple(output_size)
     if len(wanted) != rank:
-        word = "'output_size' should contain one int" if rank == 1 else f"output_size must be {rank} ints"
-        raise RuntimeError(f"{op}: {word}, got {list(wanted)}")
+        if rank == 1:
+            raise RuntimeError(f"{op}() argument 'output_size' should contain one int (got {len(wanted)})")
+        word = "(): internal error: output_size.size()" if "max" in op else ": output_size"
+        raise RuntimeError(f"{op}{word} must be {rank}, got {list(wanted)}")
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got a tensor of size {list(shape)}")
     size = tuple(n if m is None and rank > 1 else operator.index(m) for n, m in zip(shape[-rank:], wanted, strict=True))

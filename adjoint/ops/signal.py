@@ -29,10 +29,7 @@ __all__ = [
 # --- Windows, as in ``adjoint.signal.windows`` ------------------------------------------------------
 
 
-def _window(
-    name: str, M: int, sym: bool, dtype: Any, layout: Any, device: Any, requires_grad: bool, shape: Any
-) -> Tensor:
-    """Return a window: `shape` gives its values at places 0 to `span`; a periodic one leaves out the last."""
+def _checked_window(name: str, M: int, dtype: Any, layout: Any) -> Any:
     wanted = default() if dtype is None else as_dtype(dtype)
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
@@ -40,6 +37,14 @@ def _window(
         raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     if not wanted.is_floating_point or wanted.itemsize < 4:
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {wanted}")
+    return wanted
+
+
+def _window(
+    name: str, M: int, sym: bool, dtype: Any, layout: Any, device: Any, requires_grad: bool, shape: Any
+) -> Tensor:
+    """Return a window: `shape` gives its values at places 0 to `span`; a periodic one leaves out the last."""
+    wanted = _checked_window(name, M, dtype, layout)
     if M < 2:
         values = np.ones(M)
     else:
@@ -102,6 +107,7 @@ def blackman(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a Blackman window."""
+    _checked_window("blackman", M, dtype, layout)
     return general_cosine(
         M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import adjoint
 from . import entries, translate
 from .translate import flatten, substitute, swap, to_adjoint, to_numpy
 
-CHECKS = ("forward", "grad", "gradgrad", "forward_ad", "vmap", "method", "inplace", "out", "alias", "errors")
+CHECKS = ("forward", "grad", "gradgrad", "forward_ad", "vmap", "method", "inplace", "out", "names", "alias", "errors")
 
 
 class Mismatch(Exception):
@@ -130,7 +131,14 @@ class Case:
 
     def __init__(self, op: Any, sample: Any, function: Any) -> None:
         self.op, self.sample, self.function = op, sample, function
-        self.loose = LOOSE.get(op.name, 1.0)
+        floating = [TOLERANCES[_word(t.dtype)][0] for t in self.tensors() if _word(t.dtype) in TOLERANCES]
+        # A result is as exact as the coarsest of its inputs.
+        self.loose = LOOSE.get(op.name, 1.0) * (max(floating) / min(floating) if floating else 1.0)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Return the sample's tensors."""
+        s = self.sample
+        return [t for t in flatten((s.input, s.args, s.kwargs)) if isinstance(t, torch.Tensor)]
 
     def theirs(self, grad: bool = False) -> Any:
         """Return the sample's (input, args, kwargs) for torch, fresh tensors."""
@@ -145,10 +153,9 @@ class Case:
     def _twin(t: torch.Tensor, grad: bool) -> torch.Tensor:
         if t.layout != torch.strided:
             raise NotApplicable("not a strided tensor")
-        extent = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) if t.numel() else 0
         with torch.no_grad():
-            memory = t.detach().as_strided((extent,), (1,)).clone()
-            twin = memory.as_strided(t.shape, t.stride()).detach()
+            memory = translate.memory_of(t).clone()
+            twin = memory.as_strided(t.shape, t.stride(), t.storage_offset()).detach()
             if t.is_conj():
                 twin = twin.conj() if memory.is_conj() is False else twin
         return twin.requires_grad_(grad and t.requires_grad)
@@ -518,6 +525,7 @@ def vmap(case: Case) -> None:
     tensors = _unique([t for t in flatten(call) if isinstance(t, torch.Tensor)])
     if not tensors:
         raise NotApplicable("no tensors")
+    _torch_runs(case.run_theirs, case.theirs())
     translated: dict[int, Any] = {}
     mine = to_adjoint(call, translated)
 
@@ -602,6 +610,24 @@ def _compare_or_random(case: Case, got: Any, expected: Any) -> None:
         except Mismatch:
             if not case.is_random():
                 raise mismatch from None
+
+
+def names(case: Case) -> None:
+    """The operator's other names: functions and methods."""
+    if not case.op.aliases:
+        raise NotApplicable("torch has no other name for it")
+    for other in case.op.aliases:
+        path = other.name.removeprefix("torch.")
+        forms = [(other.op, lambda path=path: translate.lookup(path))]
+        if other.method_variant is not None:
+            forms.append((other.method_variant, lambda path=path: entries.tensor_method(path)))
+        for theirs, ours in forms:
+            call = case.theirs()
+            mine = to_adjoint(call)
+            expected = _torch_runs(theirs, call[0], *call[1], **call[2])
+            _compare_or_random(case, ours()(mine[0], *mine[1], **mine[2]), expected)
+        if other.inplace_variant is not None:
+            entries.tensor_method(path + "_")
 
 
 def inplace(case: Case) -> None:
@@ -689,12 +715,15 @@ def _agree(case: Case, one: Any, other: Any) -> bool:
 def errors(op: Any, function: Any) -> list[tuple[bool, str]]:
     """Return, for every wrong call torch names, whether adjoint raises the same class, and the story."""
     told = []
-    for item in op.error_inputs("cpu"):
-        sample = item.sample_input
+    # Torch gets its own: what NumPy has seen it refuses to resize.
+    for item, twin in zip(op.error_inputs("cpu"), op.error_inputs("cpu")):
+        sample = twin.sample_input
+        arguments = (sample.input, tuple(sample.args), dict(sample.kwargs))
         try:
-            call = to_adjoint((sample.input, tuple(sample.args), dict(sample.kwargs)))
+            call = to_adjoint(arguments, _with_shared_memory(arguments))
         except Exception:  # what adjoint or NumPy cannot hold at all: a meta tensor, 65 dimensions
             continue
+        sample = item.sample_input
         try:
             op.op(sample.input, *sample.args, **sample.kwargs)
         except Exception as error:
@@ -707,16 +736,32 @@ def errors(op: Any, function: Any) -> list[tuple[bool, str]]:
             if translate.place == "cuda":  # a GPU tells of a wrong index when somebody waits for it
                 adjoint.cuda.synchronize()
         except Exception as error:
-            fine = isinstance(error, wanted)
+            words = str(error).replace("adjoint.", "torch.")
+            fine = isinstance(error, wanted) and re.search(item.error_regex, words) is not None
             told.append((fine, "" if fine else f"{_line(error)}, torch raises {_line(theirs)}"))
         else:
             told.append((False, f"no error, torch raises {_line(theirs)}"))
     return told
 
 
+def _with_shared_memory(arguments: Any) -> dict[int, Any]:
+    """Return a memo for `to_adjoint` in which tensors that share memory do so in adjoint."""
+    shared: dict[int, list[torch.Tensor]] = {}
+    for t in flatten(arguments):
+        if isinstance(t, torch.Tensor) and t.layout == torch.strided and t.numel():
+            shared.setdefault(t.untyped_storage().data_ptr(), []).append(t)
+    memo: dict[int, Any] = {}
+    for group in shared.values():
+        if len({id(t) for t in group}) > 1:
+            memory = to_adjoint(translate.memory_of(group[0]))
+            for t in group:
+                memo[id(t)] = (memory.as_strided(tuple(t.shape), t.stride(), t.storage_offset()), t)
+    return memo
+
+
 SAMPLE_CHECKS = {
     "forward": forward, "grad": grad, "gradgrad": gradgrad, "forward_ad": forward_ad, "vmap": vmap,
-    "method": method, "inplace": inplace, "out": out, "alias": alias,
+    "method": method, "inplace": inplace, "out": out, "names": names, "alias": alias,
 }  # fmt: skip
 
 

@@ -29,6 +29,9 @@ UNSET = {
     "resize_", "resize_as_",
 }  # fmt: skip
 
+# Functions of a Hermitian matrix: a gradient says nothing about other directions.
+HERMITIAN = {"cholesky"}
+
 
 def why_skipped(name: str) -> str | None:
     """Return why an entry is not driven, or None."""

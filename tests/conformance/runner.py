@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from . import checks as checking
-from . import entries, translate
+from . import entries, layouts, translate
 from .translate import Missing
 
 Record = dict[str, Any]
@@ -68,13 +68,14 @@ def _is_missing(error: BaseException) -> bool:
 
 def run_check(check: str, cases: list[Any]) -> Record:
     """Return how one check went over the samples of one dtype."""
-    passed = failed = skipped = 0
+    passed = failed = 0
     why, status = "", ""
+    reasons: dict[str, int] = {}
     for i, case in enumerate(cases):
         try:
             checking.SAMPLE_CHECKS[check](case)
         except checking.NotApplicable as reason:
-            skipped += 1
+            reasons[str(reason)] = reasons.get(str(reason), 0) + 1
             why = why or ("" if failed else str(reason))
             continue
         except Exception as error:
@@ -87,11 +88,10 @@ def run_check(check: str, cases: list[Any]) -> Record:
                 break
             continue
         passed += 1
+    found: Record = {"status": status, "passed": passed, "failed": failed, "why": why, "not applicable": reasons}
     if failed:
-        return {"status": status, "passed": passed, "failed": failed, "why": why}
-    if passed:
-        return {"status": "pass", "passed": passed, "failed": 0, "why": ""}
-    return {"status": "n/a", "passed": 0, "failed": 0, "why": why}
+        return found
+    return found | ({"status": "pass", "why": ""} if passed else {"status": "n/a"})
 
 
 def _sketch(case: Any) -> str:
@@ -118,6 +118,7 @@ def run_op(
     budget: float,
     reference: bool = False,
     more: tuple[str, ...] = (),
+    layout: str = "plain",
 ) -> Record:
     """Return the record of one operator: a status for every check and dtype; of dtypes in `more`, for values only."""
     op = entries.ENTRIES[name]
@@ -129,11 +130,11 @@ def run_op(
     signal.setitimer(signal.ITIMER_PROF, budget)
     try:
         for dtype in entries.dtypes_of(op, dtypes):
-            _run_dtype(record, op, function, dtype, wanted, samples, reference)
+            _run_dtype(record, op, function, dtype, wanted, samples, reference, layout)
             if "missing" in record:
                 return record
         for dtype in entries.taken_of(op, more):
-            _run_dtype(record, op, function, dtype, ["forward"], samples, reference, extra=True)
+            _run_dtype(record, op, function, dtype, ["forward"], samples, reference, layout, extra=True)
         if "errors" in wanted and op.error_inputs_func is not None and not name.startswith("__"):
             told = checking.errors(op, function)
             bad = [text for fine, text in told if not fine]
@@ -158,6 +159,7 @@ def _run_dtype(
     wanted: list[str],
     samples: int | None,
     reference: bool,
+    layout: str,
     extra: bool = False,
 ) -> None:
     floating = dtype.is_floating_point or dtype.is_complex
@@ -166,11 +168,13 @@ def _run_dtype(
     np.random.seed(0)
     make = op.reference_inputs if reference else op.sample_inputs
     taken = spread(list(make("cpu", dtype, requires_grad=backward)), samples)
-    cases = [checking.Case(op, sample, function) for sample in taken]
+    cases = [checking.Case(op, layouts.arranged(sample, layout), function) for sample in taken]
     label = str(dtype).removeprefix("torch.")
     told: set[str] = set()
     for check in wanted:
         if check == "errors" or (checking.is_differentiating(check) and not backward):
+            continue
+        if layout == layouts.READ_ONLY and check in ("inplace", "out"):
             continue
         found = run_check(check, cases)
         if check == "forward" and found["status"] == "missing" and not found["passed"] and not extra:
@@ -207,7 +211,8 @@ def _work(pipe: Any, options: Any) -> None:
             if "run" in options:  # another runner's
                 pipe.send(options["run"](name, options))
             else:
-                pipe.send(run_op(name, *(options[k] for k in keys), options.get("more", ())))
+                further = options.get("more", ()), options.get("layout", "plain")
+                pipe.send(run_op(name, *(options[k] for k in keys), *further))
         except BaseException as error:
             pipe.send(_crash(name, f"{type(error).__name__}: {error}"[:300]))
 
@@ -394,6 +399,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--more", default="", help="dtypes in which only values are compared, or 'all'")
     parser.add_argument("--samples", type=int, default=30, help="samples per operator and dtype; 0 for all")
     parser.add_argument("--reference", action="store_true", help="torch's larger set of samples, where it has one")
+    parser.add_argument("--layout", default="plain", choices=layouts.LAYOUTS, help="how the samples' memory lies")
     parser.add_argument("--timeout", type=float, default=30, help="processor seconds per operator")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--device", default="cpu", help="where adjoint computes: cpu or cuda (torch: on the host)")
@@ -413,6 +419,7 @@ def main(argv: list[str] | None = None) -> int:
     options = {
         "checks": wanted, "dtypes": dtypes, "samples": args.samples or None, "timeout": args.timeout,
         "reference": args.reference, "more": more, "device": args.device,
+        "layout": args.layout,
     }  # fmt: skip
     started = time.monotonic()
 

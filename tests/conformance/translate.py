@@ -12,6 +12,7 @@ import torch
 import adjoint
 
 place = "cpu"  # where adjoint computes; torch always computes on the host
+reversed = False  # whether adjoint's arrays run backwards through memory that may not be written
 placed = False  # whether anything was put there for the call that was translated last
 _ROOTS = ("", "nn.functional", "linalg", "special", "fft", "signal.windows", "Tensor", "nn", "autograd")
 
@@ -30,8 +31,7 @@ def to_numpy(t: torch.Tensor) -> np.ndarray:
         raise Missing(f"{t.layout} tensors on {t.device}")
     t = t.cpu()  # some samples ask for a GPU where there is one
     itemsize = t.element_size()
-    extent = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) if t.numel() else 0
-    flat = t.as_strided((extent,), (1,))
+    flat = memory_of(t)
     if t.dtype == torch.bfloat16:
         memory = flat.view(torch.int16).numpy().copy().view(ml_dtypes.bfloat16)
     else:
@@ -39,7 +39,13 @@ def to_numpy(t: torch.Tensor) -> np.ndarray:
     strides = tuple(s * itemsize for s in t.stride())
     if not t.numel():
         return np.zeros(tuple(t.shape), memory.dtype)
-    return np.ndarray(tuple(t.shape), memory.dtype, memory, 0, strides)
+    return np.ndarray(tuple(t.shape), memory.dtype, memory, t.storage_offset() * itemsize, strides)
+
+
+def memory_of(t: torch.Tensor) -> torch.Tensor:
+    """Return all that lies in a tensor's memory, which may be more than it shows."""
+    with torch.no_grad():
+        return torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
 
 
 def to_adjoint(value: Any, memo: dict[int, Any] | None = None) -> Any:
@@ -59,6 +65,9 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
         global placed
         placed = True
         array = to_numpy(value)
+        if reversed:
+            array = np.flip(np.flip(array).copy())
+            array.setflags(write=False)
         out = adjoint.from_numpy(array).to(place)
         if place != "cpu" and out.numel() and tuple(out.stride()) != tuple(value.stride()):
             # The way there does not keep strides that leave gaps.
