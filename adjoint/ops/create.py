@@ -448,7 +448,7 @@ def apart(out: Any, *inputs: Any) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if any(x is out or type(x.array) is type(out.array) and np.may_share_memory(out.array, x.array) for x in inputs):
+    if any(x is out or (type(x.array) is type(out.array) and np.may_share_memory(out.array, x.array)) for x in inputs):
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
             "memory location. Please clone() the tensor before performing the operation."
