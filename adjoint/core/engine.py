@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import place
 from ..kernels.copying import copied
+from ..kernels.provider import note_large
 from . import device, modes, nodes, primitive, recorders
 from .anomaly import Trail, has_nan
 from .dtypes import of
@@ -534,9 +535,12 @@ def _own(g: Any, like: Any, references: int) -> Any:
         # More references than the calls from `_execute` down to here make mean that a rule, a kept value
         # or another edge holds the same array, which a later in-place add must not change.
         alone = getrefcount(g) <= references and g.dtype is like.dtype and g.flags.writeable
+        large = g.size > _MANY
         if alone and (g.base is None or _is_whole(g)):
+            if large:
+                note_large(g.size)  # a program of NumPy's own loops alone, of which nobody else takes note
             return g
-        if g.size > _MANY and g.dtype is like.dtype:
+        if large and g.dtype is like.dtype:
             return copied(g)
         return g.astype(like.dtype, copy=True) if g.dtype != like.dtype else g.copy()
     if isinstance(g, np.generic):
