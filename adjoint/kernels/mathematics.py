@@ -263,10 +263,11 @@ class Family:
         expm1: Any,
         smooth_relu: Any,
         expm1_below: Any,
+        bounded_exp: Any,
     ) -> None:
         self.exp, self.log, self.tanh, self.erf, self.sin, self.cos = exp, log, tanh, erf, sin, cos
         self.log1p, self.expm1, self.smooth_relu = log1p, expm1, smooth_relu
-        self.expm1_below = expm1_below
+        self.expm1_below, self.bounded_exp = expm1_below, bounded_exp
         self.remainder: Any = None
         self.exp_below: Any = exp
         one, half = kind(1), kind(0.5)
@@ -275,11 +276,11 @@ class Family:
 
         @inline
         def sigmoid(x: Any) -> Any:
-            return one / (one + exp(-x))
+            return one / (one + bounded_exp(-x))
 
         @inline
         def silu_slope(x: Any) -> Any:
-            s = one / (one + exp(-x))
+            s = one / (one + bounded_exp(-x))
             return s * (one + x * (one - s))
 
         @inline
@@ -323,11 +324,13 @@ class Family:
 
 
 single = Family(
-    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _smooth_relu32, _expm1_below32
-)
+    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _smooth_relu32, _expm1_below32,
+    bounded_exp,
+)  # fmt: skip
 double = Family(
-    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _smooth_relu64, np.expm1
-)
+    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _smooth_relu64, np.expm1,
+    math.exp,
+)  # fmt: skip
 single.remainder, single.exp_below = _remainder32, exp_below
 NAMES: dict[str, Any] = {
     **{f"{name}32": function for name, function in vars(single).items()},
