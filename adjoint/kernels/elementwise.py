@@ -21,6 +21,9 @@ MANY = 1 << 18  # elements from which they do where each is worth one pass or a 
 # Elements of a piece: a few float32 temporaries lie in the cache. With smaller ones threads meet at the interpreter's
 # lock, and whoever has to wait for it sleeps and is woken, which takes as long as a pass over a piece.
 _PIECE = 1 << 18
+_VERY_LARGE = (
+    1 << 21
+)  # elements that a core's share of the last cache does not hold: from here on a few passes are shared
 
 ndarray = np.ndarray
 
@@ -38,11 +41,11 @@ class _Plan:
         return [p[start:stop] if c else p for p, c in zip(self.parts, self.cut, strict=True)]
 
 
-def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None) -> Any:
+def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None, light: bool = False) -> Any:
     """Return ``function(*operands)``, computed in pieces where the operands' layout allows.
 
     With `writes` the function takes one more argument, the array that its result goes to (None: a new one), and this
-    is the result's dtype.
+    is the result's dtype. A `light` function, of few passes, is shared by threads only where arrays are very large.
     """
     whole = function if writes is None else lambda *operands: function(*operands, None)
     if max([a.size for a in operands if type(a) is ndarray], default=0) <= _PIECE:  # in the cache as it is
@@ -51,7 +54,7 @@ def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None
     if plan is None:
         return whole(*operands)
     if writes is not None and any(plan.cut):
-        return _filled(function, plan, writes, True)
+        return _filled(function, plan, writes, True, light)
     with np.errstate(all="ignore"):  # a NaN is a value like any other, and workers must not warn either
         first = plan.pieces(0, 1)
         head = whole(*first)
@@ -65,7 +68,7 @@ def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None
     return _filled(function, plan, head.dtype, isinstance(function, np.ufunc))
 
 
-def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool) -> Any:
+def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool, light: bool = False) -> Any:
     """Return the result, made piece by piece."""
     out = np.empty(plan.shape, dtype)
     n = len(out)
@@ -81,8 +84,27 @@ def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool) -> Any:
                 else:
                     out[i:j] = function(*plan.pieces(i, j))
 
-    share(work, n, max(_PIECE // 2 // width, 1))
+    share(work, n, n if light and out.size < _VERY_LARGE else max(_PIECE // 2 // width, 1))
     return plan.restore(out)
+
+
+def sum_of_blocks(function: Any, *arrays: Any) -> Any:
+    """Return the sum of what a function gives of blocks of arrays of one shape; of them whole, unless they are dense.
+
+    What it computes on the way stays in the cache, and threads share the blocks.
+    """
+    n, dtype = arrays[0].size, arrays[0].dtype
+    if n <= _PIECE or not all(a.flags.c_contiguous for a in arrays):
+        return function(*arrays)
+    flat = [a.reshape(-1) for a in arrays]
+    out = np.empty(-(-n // _PIECE), dtype)
+
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            out[i] = function(*(a[i * _PIECE : (i + 1) * _PIECE] for a in flat))
+
+    share(work, len(out))
+    return np.add.reduce(out)
 
 
 def _plan(operands: tuple[Any, ...]) -> _Plan | None:

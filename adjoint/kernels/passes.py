@@ -28,12 +28,22 @@ _features = getattr(getattr(getattr(np, "_core", None), "_multiarray_umath", Non
 _WIDE_VECTORS = bool(_features.get("AVX512_SKX") or _features.get("X86_V4"))
 
 FORMULAS: dict[str, Callable[..., Any]] = {}
-_SINGLE: set[str] = set()
+_SINGLE: set[str] = set()  # those of float32 only
+_LIGHT: set[str] = set()  # those that take as long as it takes to wake a thread, and less
+_OF_GRADIENTS: set[str] = set()
 
 
 def _formula(function: Callable[..., Any]) -> Callable[..., Any]:
-    FORMULAS[function.__name__] = function
+    name = function.__name__
+    FORMULAS[name] = function
+    if function.__code__.co_varnames[0] == "g":
+        _OF_GRADIENTS.add(name)
     return function
+
+
+def _light(function: Callable[..., Any]) -> Callable[..., Any]:
+    _LIGHT.add(function.__name__)
+    return _formula(function)
 
 
 def _of_singles(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,14 +61,19 @@ def apply(name: str, operands: tuple[Any, ...]) -> Any:
         return None
     if any(type(a) is ndarray and a.dtype is not dtype for a in operands):
         return None
-    if name.endswith("_back") and not any(first.strides) and operands[1].shape == first.shape:
+    if name in _OF_GRADIENTS and not any(first.strides) and operands[1].shape == first.shape:
         operands = (first[(0,) * first.ndim], *operands[1:])
-    return elementwise(formula, *operands, writes=dtype)
+    return elementwise(formula, *operands, writes=dtype, light=name in _LIGHT)
 
 
 def _times(c: Any, g: Any) -> Any:
     """Multiply in place by a gradient, which often is one for all."""
     return c if type(g) is not ndarray and g == 1 else np.multiply(c, g, out=c)
+
+
+def _cast(c: Any, like: Any, out: Any) -> Any:
+    """Return truths or small integers as numbers of an array's dtype."""
+    return _into(np.empty(like.shape, like.dtype) if out is None else out, c)
 
 
 def _over(x: Any, out: Any) -> Any:
@@ -74,18 +89,18 @@ def _over(x: Any, out: Any) -> Any:
 # --- Made of straight pieces --------------------------------------------------------------------------
 
 
-@_formula
+@_light
 def relu(x: Any, out: Any) -> Any:
     """Return x, at least 0."""
     return np.clip(x, 0, _INF, out=out)
 
 
-@_formula
+@_light
 def relu_back(g: Any, y: Any, out: Any) -> Any:
     """Return the gradient where the result is not zero."""
     if type(g) is not ndarray and math.isfinite(g):
         gone = y <= 0  # which a NaN is not
-        return np.multiply(np.logical_not(gone, out=gone), g, out=out)
+        return _times(_cast(np.logical_not(gone, out=gone), y, out), g)
     return _into(out, selection.where(y <= 0, 0, g if type(g) is ndarray else np.full(y.shape, g)))
 
 
@@ -96,7 +111,7 @@ def _into(out: Any, c: Any) -> Any:
     return out
 
 
-@_formula
+@_light
 def leaky_relu(x: Any, slope: Any, out: Any) -> Any:
     """Return x, times the slope where it is negative."""
     if 0 <= slope <= 1:
@@ -105,22 +120,19 @@ def leaky_relu(x: Any, slope: Any, out: Any) -> Any:
     return _into(out, selection.where(x > 0, x, x * slope))
 
 
-@_formula
+@_light
 def leaky_relu_back(g: Any, x: Any, slope: Any, out: Any) -> Any:
     """Return the gradient, times the slope where x is not positive."""
-    positive = x > 0
-    if not 0 <= slope <= 1:
-        return _into(out, selection.where(positive, g * np.ones_like(x), g * slope * np.ones_like(x)))
-    c = np.empty(x.shape, x.dtype) if out is None else out
-    c[...] = positive
-    return _times(np.clip(c, slope, 1, out=c), g)
+    c = _cast(x > 0, x, out)
+    if 0 <= slope <= 1:
+        return _times(np.clip(c, slope, 1, out=c), g)
+    return _times(_into(c, selection.where(x > 0, c, np.full_like(x, slope))), g)
 
 
-@_formula
+@_light
 def abs_back(g: Any, x: Any, out: Any) -> Any:
     """Return the gradient times the sign, which of a NaN is 0."""
-    sign = np.subtract((x > 0).view(np.int8), (x < 0).view(np.int8))
-    return np.multiply(sign, g, out=out)
+    return _times(_cast(np.subtract((x > 0).view(np.int8), (x < 0).view(np.int8)), x, out), g)
 
 
 # --- Exponential --------------------------------------------------------------------------------------
@@ -157,7 +169,7 @@ def sigmoid(x: Any, out: Any) -> Any:
     return np.divide(1, c, out=c)  # twice as fast as `reciprocal`
 
 
-@_formula
+@_light
 def sigmoid_back(g: Any, y: Any, out: Any) -> Any:
     """Return the gradient of what goes into `sigmoid`, whose result is `y`."""
     c = np.subtract(1, y, out=out)
@@ -220,7 +232,7 @@ def hypot(x: Any, y: Any, out: Any) -> Any:
     """Return the length of the hypotenuse; in double precision where a square leaves the range of numbers."""
     c = np.square(x, out=out)
     c += y * y
-    if 1e-30 < c.min() and c.max() < _INF:  # False beside a NaN
+    if c.min() > 1e-30 and c.max() < _INF:  # False beside a NaN
         return np.sqrt(c, out=c)
     square = np.square(x, dtype=_f64)
     square += np.square(y, dtype=_f64)
@@ -228,7 +240,7 @@ def hypot(x: Any, y: Any, out: Any) -> Any:
     return c if not np.isnan(c).any() else np.hypot(x, y, out=c)
 
 
-@_formula
+@_light
 def hypot_back(g: Any, leg: Any, y: Any, out: Any) -> Any:
     """Return the gradient of one leg."""
     return _times(np.divide(leg, y, out=out), g)
@@ -245,7 +257,19 @@ def lerp(x: Any, end: Any, weight: Any, out: Any) -> Any:
     return c
 
 
-@_formula
+@_light
+def times_rest(g: Any, weight: Any, out: Any) -> Any:
+    """Return a gradient times what a weight lacks to 1."""
+    return _times(np.subtract(1, weight, out=out), g)
+
+
+@_light
+def times_difference(g: Any, x: Any, y: Any, out: Any) -> Any:
+    """Return a gradient times a difference."""
+    return _times(np.subtract(x, y, out=out), g)
+
+
+@_light
 def bent_back(g: Any, x: Any, y: Any, bend: Any, out: Any) -> Any:
     """Return the difference, cut off at the bend, times a gradient."""
     c = np.subtract(x, y, out=out)

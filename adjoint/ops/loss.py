@@ -20,8 +20,8 @@ from ..core.promotion import result_type
 from ..core.recorders import Primitive, nary
 from ..core.size import Size
 from ..core.tensor import TensorBase
-from ..kernels import fused, pairs, reductions
-from ..kernels.elementwise import MANY, elementwise
+from ..kernels import fused, pairs, reductions, selection
+from ..kernels.elementwise import MANY, elementwise, sum_of_blocks
 from .activation import log_sigmoid_p
 from .arguments import autocast_to_single, require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
@@ -143,11 +143,17 @@ def _squared_sum(x: Any, y: Any, option: Any) -> Any:
 
 
 def _bent_sum(x: Any, y: Any, bend: Any) -> Any:
-    found = fused.apply("bent", x, y, bend) if x.size >= fused.LARGE else None
+    if x.size < fused.LARGE:
+        return _bent_part(x, y, bend)
+    found = fused.apply("bent", x, y, bend)
     if found is not None:
         return _sum(found, None, False)
+    return sum_of_blocks(lambda x, y: _bent_part(x, y, bend), x, y)
+
+
+def _bent_part(x: Any, y: Any, bend: Any) -> Any:
     away = np.abs(x - y)
-    below = np.minimum(away, bend)
+    below = selection.clip(away, None, bend)
     away -= below * away.dtype.type(0.5)
     return reductions.dot(below, away)
 

@@ -17,7 +17,7 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import selection
+from ..kernels import fused, selection
 from .arguments import dtype_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
@@ -402,7 +402,13 @@ def sign_of(x: Any) -> Any:
     return (_sign if type(x) is ndarray else sgn_p)(x)
 
 
-abs_p = unary(_abs, x=lambda g, x: g * sign_of(x), name="abs", holomorphic=False, jvp=_abs_jvp)
+def _abs_x(g: Any, x: Any) -> Any:
+    large = type(g) is ndarray and type(x) is ndarray and g.size >= fused.LARGE
+    found = fused.apply("abs_back", g, x) if large else None
+    return g * sign_of(x) if found is None else found
+
+
+abs_p = unary(_abs, x=_abs_x, name="abs", holomorphic=False, jvp=_abs_jvp)
 sign_p = unary(_sign, x=no_gradient, name="sign", holomorphic=False)
 sgn_p: Primitive = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})

@@ -24,6 +24,7 @@ CASES: dict[str, tuple[Any, int, bool]] = {
     "elu": (F.elu, 1, False),
     "selu": (F.selu, 1, False),
     "celu": (lambda x: F.celu(x, 0.7), 1, False),
+    "abs": (adjoint.abs, 1, False),
     "sigmoid": (adjoint.sigmoid, 1, False),
     "silu": (F.silu, 1, False),
     "softplus": (F.softplus, 1, False),
@@ -99,6 +100,18 @@ def test_edges_agree_with_numpy(name: str) -> None:
             continue  # NumPy's passes lose the sign of a zero; one pass keeps it, as torch's does
         zeros = (a == 0) & (b == 0)
         np.testing.assert_array_equal(np.signbit(a[zeros]), np.signbit(b[zeros]))
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if "loss" not in n])
+def test_large_arrays_by_numpy_are_what_their_rows_are(name: str) -> None:
+    """Passes over pieces that threads share, and over a few numbers at a time, which never take that way."""
+    function, count, positive = CASES[name]
+    arrays = [np.tile(a, (5, 1)) for a in leaves(count, np.float32, positive)]
+    assert arrays[0].size > 1 << 18
+    whole = value_and_gradients(function, arrays, False, False)
+    rows = [value_and_gradients(function, [a[i : i + 100] for a in arrays], False, False) for i in range(0, 300, 100)]
+    for large, *small in zip(whole, *rows, strict=True):
+        np.testing.assert_allclose(large[:300], np.concatenate(small), 2e-6, 2e-6)
 
 
 def test_layouts() -> None:
