@@ -49,12 +49,15 @@ def inplace(primitive: Primitive) -> Callable[..., Tensor]:
     """Return the in-place form of a primitive: writes into its first input and returns it."""
     op = primitive.op
     arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
+    alone = arity == 1 and not op.params
     simple = not op.view and not op.outputs and (arity == 1 or op.promotes is True or op.into is not None)
 
     def call(input: Any, *args: Any, other: Any = None) -> Any:
         x = input
         if other is not None:
             args = (other, *args)
+        if args and alone:
+            raise TypeError(f"{name}() takes no arguments ({len(args)} given)")
         values = unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
         if values is None:
             return write(op, x, args[: arity - 1], args[arity - 1 :])

@@ -11,32 +11,6 @@ from . import dtypes
 from .tensor import TensorBase
 
 
-class _Constants(dict[Any, Any]):
-    """Python numbers as read-only 0-d arrays: a ufunc takes those twice as fast as a number.
-
-    Integers and floats have a table each, because 0.0 and -0.0 are the same key: of floats, zero is not kept.
-    """
-
-    def __init__(self, dtype: Any, kind: type) -> None:
-        super().__init__()
-        self.dtype, self.kind = np.dtype(dtype), kind
-
-    def __missing__(self, number: Any) -> Any:
-        array = np.array(number, self.dtype)
-        if number != 0 or self.kind is int:
-            if len(self) > 512:
-                self.clear()
-            array.flags.writeable = False
-            self[number] = array
-        return array
-
-
-float32_constants = _Constants(np.float32, float)
-float64_constants = _Constants(np.float64, float)
-float32_integers = _Constants(np.float32, int)
-float64_integers = _Constants(np.float64, int)
-
-
 def _kind(value: Any) -> tuple[dtypes.dtype, int]:
     """Return the operand's dtype and how much it counts: 2 dimensioned, 1 zero-d, 0 Python number."""
     if isinstance(value, TensorBase):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ..kernels.constants import float32_constants, float32_integers, float64_constants, float64_integers
 from . import modes, primitive
 from .device import held
 from .modes import local, off
@@ -34,8 +35,8 @@ from .primitive import (
 from .primitive import (
     Primitive as Primitive,
 )
-from .promotion import float32_constants, float32_integers, float64_constants, float64_integers, promote_some
 from .promotion import promote as promote_pair
+from .promotion import promote_some
 from .tensor import STALE, TensorBase, View, ours, tick
 from .views import note_view, refresh, shares
 
@@ -109,7 +110,10 @@ def unary(
         if type(input) is not usual or out is not None or excess is not None:
             if modes.unusual or out is not None or excess is not None or type(input) not in plain:
                 if type(input) is ndarray and not modes.unusual and out is None and excess is None:  # in a rule
-                    return _run_raw(op, (input,), ())
+                    try:
+                        return kernel(input)
+                    except Exception:
+                        return _run_raw(op, (input,), ())
                 return _written(op, (input,), excess, out)
         a = input.array
         d = a.dtype
@@ -405,7 +409,10 @@ def parametric(
     def call(input: Any, *params: Any) -> Any:
         if modes.unusual or (type(input) is not Tensor and type(input) not in plain):
             if type(input) is ndarray and not modes.unusual:  # in a rule
-                return _run_raw(op, (input,), params)
+                try:
+                    return kernel(input, *params)
+                except Exception:
+                    return _run_raw(op, (input,), params)
             return general(op, (input,), params)
         a = input.array
         try:
@@ -606,8 +613,11 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
             a = x.array
             if flows_x:
                 ex = x.node
-        elif t is ndarray and type(y) in _RAW:  # in a rule
-            return _run_raw(op, (x, y), params)
+        elif t is ndarray and type(y) in _RAW and not joined:  # in a rule
+            try:
+                return kernel(x, y, *params)
+            except Exception:
+                return _run_raw(op, (x, y), params)
         else:
             a = x
         t = type(y)
@@ -706,7 +716,10 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
             if flows_x:
                 ex = x.node
         elif t is ndarray and type(y) in _RAW and type(z) in _RAW:  # in a rule
-            return _run_raw(op, (x, y, z), params)
+            try:
+                return kernel(x, y, z, *params)
+            except Exception:
+                return _run_raw(op, (x, y, z), params)
         elif isinstance(x, TensorBase):
             return general(op, (x, y, z), params)
         t = type(y)
@@ -881,6 +894,11 @@ def _named(op: Op) -> Callable[..., Any]:
     arity = len(op.inputs)
 
     def call(*args: Any, out: Any = None) -> Any:
+        if arity == 1 and type(args[0]) is ndarray and out is None and not modes.unusual:  # in a rule
+            try:
+                return op.kernel(*args)
+            except Exception:
+                return _run_raw(op, args[:1], args[1:])
         return _into(out, general(op, args[:arity], args[arity:]))
 
     return call

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .constants import constants_of
 from .provider import note_large
 
 # Below this many elements the calls cost more than the wrong guesses.
@@ -18,6 +19,10 @@ _INTEGER_OF_SIZE = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Return `x` where `condition` holds and `y` elsewhere; at most one of them is a Python number."""
     if condition.size < _FEW or type(condition) is not np.ndarray or condition.dtype.kind != "b":
+        if type(x) is int and not x:
+            x = constants_of(y)[0]
+        elif type(y) is int and not y:
+            y = constants_of(x)[0]
         return np.where(condition, x, y)
     arrays = [v for v in (x, y) if isinstance(v, np.ndarray)]
     dtype = arrays[0].dtype if arrays else None

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from . import fused, provider
+from . import fused, passes, provider
+from .constants import constants_of
 from .gpu.host import through_host
 
 
@@ -40,6 +41,7 @@ def _library(name: str) -> Any:
     return special
 
 
+ndarray = np.ndarray
 _STANDARD: dict[str, Callable[[float], float]] = {"erf": math.erf, "erfc": math.erfc, "gammaln": math.lgamma}
 
 
@@ -77,6 +79,8 @@ def special(name: str, part: int | None = None) -> Callable[..., Any]:
     """
 
     def kernel(*arrays: Any) -> Any:
+        if part is None and len(arrays) == 1 and type(arrays[0]) is ndarray and arrays[0].dtype.char in "fd":
+            return _function(name, "numpy")(arrays[0])
         dtype = next(a.dtype for a in arrays if hasattr(a, "dtype") and a.dtype.kind not in "biu")
         on_gpu = any(hasattr(a, "dtype") and not isinstance(a, np.ndarray | np.generic) for a in arrays)
         function = _function(name, "cupy" if on_gpu else "numpy")
@@ -117,6 +121,23 @@ def erf(x: Any) -> Any:
     return np.tanh(c, out=c)
 
 
+# The derivative of psi is a sum of terms 1 / (x + k)^2, of which the first eight are added up; the rest is a continued
+# fraction in x + 7.5.
+_STEPS, _EIGHT_ONES = np.arange(8, dtype=np.float32).reshape(8, 1), np.ones(8, np.float32)
+
+
+def few_trigamma(x: Any) -> Any:
+    """Return the derivative of psi, in single precision, of a few numbers above -2."""
+    terms = x.reshape(1, -1) + _STEPS
+    number = constants_of(x)
+    rest = terms[-1] + number[0.5]
+    terms *= terms
+    c = np.dot(_EIGHT_ONES, np.reciprocal(terms, terms))
+    rest += number[1 / 12] / (rest + number[4 / 15] / rest)
+    c += np.reciprocal(rest, rest)
+    return c.reshape(x.shape)
+
+
 def sigmoid(x: Any) -> Any:
     """Return ``1 / (1 + exp(-x))``, with as few passes over memory as NumPy allows."""
     if x.dtype.itemsize == 2:
@@ -128,7 +149,7 @@ def sigmoid(x: Any) -> Any:
         return found
     c = np.negative(x)
     np.exp(c, out=c)
-    c += 1
+    c += constants_of(x)[1]
     # NumPy divides large arrays twice as fast as it takes reciprocals, and small ones slower.
     return np.reciprocal(c, out=c) if c.size < _FEW else np.divide(c.dtype.type(1), c, out=c)
 
@@ -136,7 +157,7 @@ def sigmoid(x: Any) -> Any:
 def softplus(x: Any) -> Any:
     """Return ``log(1 + exp(x))`` without overflow: in one call for few numbers, in fast ones for many."""
     if x.size < 128:
-        return np.logaddexp(x, x.dtype.type(0))
+        return np.logaddexp(x, constants_of(x)[0])
     c = np.abs(x)
     np.negative(c, out=c)
     np.exp(c, out=c)
@@ -161,19 +182,19 @@ def _inverse_normal(x: Any, square: Any) -> Any:
         c *= square
     c += np.float32(_NORMAL_SINGLE[0])
     c *= x
-    np.exp(c, out=c)
-    c += np.float32(1)
-    return c
+    return passes.one_and_exp(c)
 
 
-def gelu(x: Any) -> Any:
+def gelu(x: Any, out: Any = None) -> Any:
     """Return x times the probability that a standard normal variable is below it."""
     if x.dtype == np.float32 and x.size >= _FEW:
         c = _inverse_normal(x, x * x)
-        return np.divide(x, c, out=c)
+        return np.divide(x, c, out=c if out is None else out)
     c = erf(x * _SQRT_HALF)
     c += 1
     c *= x
+    if out is not None:
+        return np.multiply(c, 0.5, out=out)
     c *= 0.5
     return c
 
@@ -209,11 +230,13 @@ def _gelu_tanh(x: Any) -> Any:
     return np.tanh(c, out=c if c.ndim else None)
 
 
-def gelu_tanh(x: Any) -> Any:
+def gelu_tanh(x: Any, out: Any = None) -> Any:
     """Return `gelu` by the usual approximation."""
     c = _gelu_tanh(x)
     c += 1
     c *= x
+    if out is not None:
+        return np.multiply(c, 0.5, out=out)
     c *= 0.5
     return c
 

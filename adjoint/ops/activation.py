@@ -21,12 +21,13 @@ from ..core.payload import Payload
 from ..core.promotion import number_like
 from ..core.recorders import binary, parametric, unary
 from ..kernels import activations, fused, selection, special
+from ..kernels.constants import constants_of
 from ..kernels.elementwise import elementwise
 from ..kernels.fused import LARGE
 from .arguments import dim_in, dtype_of
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
-from .piecewise import abs_p, clamp_max_p, where_p
+from .piecewise import abs_p, clamp_max_p, passed, stopped, where_p
 from .shape import reshape_p
 
 Number = Any
@@ -60,12 +61,12 @@ def _relu(x: Any) -> Any:
     found = fused.apply("relu", x) if x.size >= LARGE else None
     if found is not None:
         return found
-    return np.maximum(x, x.dtype.type(0)) if x.size < 3000 else selection.clip(x, x.dtype.type(0), None)
+    return np.maximum(x, constants_of(x)[0]) if x.size < 3000 else selection.clip(x, x.dtype.type(0), None)
 
 
 def _relu_x(g: Any, out: Any) -> Any:
     found = fused.apply("relu_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
-    return where_p(out <= 0, 0, g) if found is None else found
+    return stopped(out <= constants_of(out)[0], g) if found is None else found
 
 
 relu_p = unary(_relu, x=_relu_x, name="relu", holomorphic=False, flat=True)
@@ -88,9 +89,14 @@ def _hardtanh(x: Any, min_val: Any, max_val: Any) -> Any:
     return selection.clip(x, x.dtype.type(min_val), x.dtype.type(max_val))
 
 
+def _hardtanh_x(g: Any, x: Any, min_val: Any, max_val: Any) -> Any:
+    number = constants_of(x)
+    return passed((x > number[min_val]) & (x < number[max_val]), g)
+
+
 hardtanh_p = parametric(
     _hardtanh,
-    x=lambda g, x, min_val, max_val: where_p((x > min_val) & (x < max_val), g, 0),
+    x=_hardtanh_x,
     jvp="elementwise",
     batch="same",
     flat=True,
@@ -121,7 +127,7 @@ def _leaky_relu(x: Any, negative_slope: Any) -> Any:
     if found is not None:
         return found
     if 0 <= negative_slope <= 1:
-        return np.maximum(x, x * negative_slope)
+        return np.maximum(x, x * constants_of(x)[negative_slope])
     return selection.where(x > 0, x, x * negative_slope)
 
 
@@ -134,7 +140,8 @@ def _leaky_relu_x(g: Any, x: Any, negative_slope: Any) -> Any:
             found *= g
         if found is not None:
             return found
-    return where_p(x > 0, g, g * negative_slope)
+    number = constants_of(x)
+    return where_p(x > number[0], g, g * number[negative_slope])
 
 
 leaky_relu_p = parametric(
@@ -293,21 +300,30 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
 
 @of_floats
 def _hardsigmoid(x: Any) -> Any:
-    return selection.clip(x + 3, 0, 6) / 6
+    number = constants_of(x)
+    return selection.clip(x + number[3], number[0], number[6]) / number[6]
 
 
 @of_floats
 def _hardswish(x: Any) -> Any:
-    return x * selection.clip(x + 3, 0, 6) / 6
+    number = constants_of(x)
+    return x * selection.clip(x + number[3], number[0], number[6]) / number[6]
+
+
+def _hardsigmoid_x(g: Any, x: Any) -> Any:
+    number = constants_of(x)
+    return passed((x > number[-3]) & (x < number[3]), g / number[6])
 
 
 def _hardswish_x(g: Any, x: Any) -> Any:
-    return where_p(x <= -3, 0, where_p(x < 3, g * (x / 3 + 0.5), g))
+    number = constants_of(x)
+    inside = where_p(x < number[3], g * (x / number[3] + number[0.5]), g)
+    return stopped(x <= number[-3], inside)
 
 
 hardsigmoid_p = unary(
     _hardsigmoid,
-    x=lambda g, x: where_p((x > -3) & (x < 3), g / 6, 0),
+    x=_hardsigmoid_x,
     name="hardsigmoid",
     holomorphic=False,
     flat=True,
@@ -336,10 +352,11 @@ def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     found = fused.apply("elu", x, alpha, scale, input_scale) if x.size >= LARGE else None
     if found is not None:
         return found
-    zero = x.dtype.type(0)
-    bent = np.expm1(np.minimum(x, zero) if input_scale == 1 else np.minimum(x, zero) * input_scale)
-    c = np.maximum(x, zero) + (bent if alpha == 1 else bent * alpha)
-    return c if scale == 1 else c * scale
+    number = constants_of(x)
+    negative = np.minimum(x, number[0])
+    bent = np.expm1(negative if input_scale == 1 else negative * number[input_scale])
+    c = np.maximum(x, number[0]) + (bent if alpha == 1 else bent * number[alpha])
+    return c if scale == 1 else c * number[scale]
 
 
 def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
@@ -348,13 +365,14 @@ def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
         if found is not None:
             return found
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
-    negative = clamp_max_p(x, 0)
-    slope = np.exp(negative if input_scale == 1 else negative * input_scale)
+    number = constants_of(x)
+    negative = clamp_max_p(x, number[0])
+    slope = np.exp(negative if input_scale == 1 else negative * number[input_scale])
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
-        return g * slope if scale == 1 else g * (slope * scale)
+        return g * slope if scale == 1 else g * (slope * number[scale])
     if alpha * scale * input_scale != 1:
-        slope = slope * (alpha * scale * input_scale)
-    return where_p(x > 0, g if scale == 1 else g * scale, g * slope)
+        slope = slope * number[alpha * scale * input_scale]
+    return where_p(x > number[0], g if scale == 1 else g * number[scale], g * slope)
 
 
 elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")
@@ -459,7 +477,7 @@ def _activated(kind: str, kernel: Any, x: Any) -> Any:
     if x.size < LARGE or type(x) is not ndarray:
         return kernel(x)
     out = activations.forward(kind, x)
-    return elementwise(kernel, x) if out is None else out
+    return elementwise(kernel, x, writes=x.dtype) if out is None else out
 
 
 def _activated_back(kind: str, slope: Any, g: Any, x: Any) -> Any:
@@ -467,7 +485,9 @@ def _activated_back(kind: str, slope: Any, g: Any, x: Any) -> Any:
     if x.size < LARGE or g.dtype != x.dtype:
         return g * slope(x)
     out = activations.backward(kind, g, x)
-    return elementwise(lambda g, x: g * slope(x), g, x) if out is None else out
+    if out is not None:
+        return out
+    return elementwise(lambda g, x, out: np.multiply(g, slope(x), out=out), g, x, writes=x.dtype)
 
 
 _GELU = {"none": ("gelu", special.gelu), "tanh": ("gelu tanh", special.gelu_tanh)}
@@ -515,15 +535,15 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor
 
 @of_floats
 def _silu(x: Any) -> Any:
-    return _activated("silu", lambda x: x * special.sigmoid(x), x)
+    return _activated("silu", lambda x, out=None: np.multiply(x, special.sigmoid(x), out=out), x)
 
 
 @of_floats
 def _silu_slope(x: Any) -> Any:
-    s = special.sigmoid(x)
-    c = 1 - s
+    s, one = special.sigmoid(x), constants_of(x)[1]
+    c = one - s
     c *= x
-    c += 1
+    c += one
     c *= s
     return c
 
@@ -554,9 +574,25 @@ def _mish(x: Any) -> Any:
     return x * np.tanh(special.softplus(x))
 
 
+def _mish_slope(x: Any) -> Any:
+    """Return the derivative of `mish` by one exponential: tanh(softplus(x)) is n / (n + 2) with n = e^x (e^x + 2)."""
+    number = constants_of(x)
+    e = np.exp(np.minimum(x, number[20]))  # from there on the hyperbolic tangent is 1
+    t = e + number[2]
+    t *= e
+    t /= t + number[2]
+    c = number[1] - t * t
+    c *= x
+    c *= e / (e + number[1])
+    c += t
+    return c
+
+
 def _mish_x(g: Any, x: Any) -> Any:
+    if type(x) is ndarray and type(g) is ndarray and x.dtype.itemsize > 2:
+        return g * _mish_slope(x)
     t = np.tanh(softplus_p(x, 1, 1e9))
-    return g * (t + x * (1 - t * t) * sigmoid_p(x))
+    return g * (t + x * (constants_of(x)[1] - t * t) * sigmoid_p(x))
 
 
 mish_p = unary(_mish, x=_mish_x, name="mish", holomorphic=False)

@@ -19,7 +19,8 @@ from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary, parametric, public, unary
 from ..kernels import fused, pairs
 from ..kernels import special as special_kernels
-from ..kernels.special import in_single, special
+from ..kernels.constants import constants_of
+from ..kernels.special import few_trigamma, in_single, special
 from .arguments import require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
@@ -29,6 +30,7 @@ from .power import exponential_p
 
 Number = Any
 
+ndarray = np.ndarray
 _SQRT_PI = math.sqrt(math.pi)
 _SQRT_2 = math.sqrt(2)
 
@@ -137,14 +139,20 @@ _psi = special("psi")
 
 
 def _digamma(x: Any) -> Any:
+    c = _psi(x)
+    if type(x) is ndarray and np.count_nonzero(x) == x.size:
+        return c
     # SciPy has NaN at both zeros.
-    return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), _psi(x))
+    return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), c)
 
 
 @in_single
 def _polygamma(x: Any, n: Any) -> Any:
     if n == 0:
         return _digamma(x)
+    if n == 1 and type(x) is ndarray and x.dtype.char == "f" and x.size <= 256:
+        if not np.count_nonzero(x < constants_of(x)[-2]):
+            return few_trigamma(x)
     sign = (-1.0) ** (n + 1) * math.factorial(n)
     return x.dtype.type(sign) * _zeta(x.dtype.type(n + 1), x)
 
@@ -154,6 +162,8 @@ _gammaln = special("gammaln")
 
 
 def _lgamma(x: Any) -> Any:
+    if type(x) is ndarray and x.dtype.itemsize > 2 and not np.count_nonzero(x == constants_of(x)[-np.inf]):
+        return _gammaln(x)
     return np.where(np.isneginf(x), np.inf, _gammaln(x)).astype(x.dtype)
 
 
