@@ -25,7 +25,7 @@ _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 _INF = math.inf
 
 _features = getattr(getattr(getattr(np, "_core", None), "_multiarray_umath", None), "__cpu_features__", {})
-_WIDE_VECTORS = bool(_features.get("AVX512_SKX") or _features.get("X86_V4"))
+WIDE_VECTORS = bool(_features.get("AVX512_SKX") or _features.get("X86_V4"))
 
 FORMULAS: dict[str, Callable[..., Any]] = {}
 _SINGLE: set[str] = set()  # those of float32 only
@@ -76,14 +76,18 @@ def _cast(c: Any, like: Any, out: Any) -> Any:
     return _into(np.empty(like.shape, like.dtype) if out is None else out, c)
 
 
-def _over(x: Any, out: Any) -> Any:
-    """Return ``1 + exp(-x)``."""
-    c = np.negative(x, out=out)
-    if _WIDE_VECTORS:
+def one_and_exp(c: Any) -> Any:
+    """Return ``1 + exp(c)``, written over `c`."""
+    if WIDE_VECTORS:
         np.expm1(c, out=c)
         return np.add(c, 2, out=c)
     np.exp(c, out=c)
     return np.add(c, 1, out=c)
+
+
+def _over(x: Any, out: Any) -> Any:
+    """Return ``1 + exp(-x)``."""
+    return one_and_exp(np.negative(x, out=out))
 
 
 # --- Made of straight pieces --------------------------------------------------------------------------
