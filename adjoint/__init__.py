@@ -111,7 +111,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset({
     "accelerator", "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "func", "functional",
-    "futures", "fx", "hub", "jit", "library", "multiprocessing", "nn", "optim", "profiler", "quasirandom",
+    "futures", "fx", "hub", "jit", "library", "masked", "multiprocessing", "nn", "optim", "profiler", "quasirandom",
     "serialization", "sparse", "stand_in", "storage", "tree", "viz",
 })  # fmt: skip
 # The name, and the module that has it.
@@ -137,8 +137,8 @@ _NAMES_LATER |= dict.fromkeys(
 )  # fmt: skip
 _NAMES_LATER |= dict.fromkeys(
     (
-        "dsmm", "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
-        "spmm",
+        "dsmm", "hspmm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
+        "sparse_csc_tensor", "sparse_csr_tensor", "spmm",
     ),
     "sparse",
 )  # fmt: skip
@@ -171,6 +171,7 @@ if _typing.TYPE_CHECKING:  # the same, for type checkers and editors
     from . import hub as hub
     from . import jit as jit
     from . import library as library
+    from . import masked as masked
     from . import multiprocessing as multiprocessing
     from . import nn as nn
     from . import optim as optim

@@ -205,7 +205,7 @@ def tensor_repr(
     suffixes += _extras(values, suffixes, device)
     if tangent is not None:
         suffixes.append(f"tangent={tangent}")
-    return _close(f"{kind}({body}", suffixes, len(kind) + 1)
+    return closed(f"{kind}({body}", suffixes, len(kind) + 1)
 
 
 def _is_implied(dtype: str, default_dtype: str, unseen: bool) -> bool:
@@ -377,7 +377,7 @@ def _brief(value: complex | bool) -> str:
     return str(value) if isinstance(value, int) else f"{value:.{_options.precision}g}"
 
 
-def _close(text: str, suffixes: Sequence[str], indent: int) -> str:
+def closed(text: str, suffixes: Sequence[str], indent: int) -> str:
     """Append the suffixes and the closing bracket, starting a new line where one would not fit."""
     # Two columns are set aside on the line the values end on, and none on lines made of suffixes: torch
     # counts so, and where its lines break depends on it.

@@ -8,6 +8,7 @@ ones when the first class is defined or the first mode entered.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 import types
@@ -150,6 +151,16 @@ def _wrapped_property(prop: property) -> property:
 _NUMBERS = {int, float, bool, complex, str, type(None)}
 
 
+# NumPy's names for arguments, which torch's functions understand beside their own.
+_OLDER = {"x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+
+def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments under the names that a function gives them."""
+    known = inspect.signature(function).parameters
+    return {_OLDER[k] if k in _OLDER and k not in known and _OLDER[k] in known else k: v for k, v in kwargs.items()}
+
+
 class Asking:
     """A public function that asks the classes of its arguments first; equal to the function it stands for."""
 
@@ -166,6 +177,8 @@ class Asking:
                     break
             else:  # as nearly always
                 return self._function(*args)
+        if kwargs and not kwargs.keys().isdisjoint(_OLDER):
+            kwargs = _renamed(self._function, kwargs)
         local = modes.local
         found = [] if local.subclasses_off else self._found(args, kwargs)
         if found or local.function_modes:

@@ -250,6 +250,8 @@ class Tensor(TensorBase):
         """Do nothing: CuPy's memory pool knows which streams use a tensor."""
 
     to_sparse = to_sparse_coo = forms.to_sparse
+    to_sparse_csc, to_sparse_bsr, to_sparse_bsc = forms.to_sparse_csc, forms.to_sparse_bsr, forms.to_sparse_bsc
+    ccol_indices, row_indices = forms.ccol_indices, forms.row_indices
     to_sparse_csr, sparse_mask, to_dense = forms.to_sparse_csr, forms.sparse_mask, forms.to_dense
     dense_dim, sparse_dim = forms.dense_dim, forms.sparse_dim
     is_coalesced, coalesce, indices, values = forms.is_coalesced, forms.coalesce, forms.indices, forms.values
@@ -587,7 +589,7 @@ class Tensor(TensorBase):
         return copies.deep_copy(self, memo)
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self.__class__), *self.__dict__})
+        return sorted({*dir(self.__class__), *self.__dict__})
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -270,7 +270,7 @@ def _write_payload(
     if not top.level and not isinstance(x.array, Payload):  # a tensor without elements, into one that has them
         top.concrete("to()")  # type: ignore[attr-defined]
     if top.whole and top is x.array and not recording:
-        top.write(op, rest, params)  # type: ignore[attr-defined]
+        top.write(op, rest, params)
         ledger_of(storage_of(x)).version += 1
         return x
     _refresh_stale(x, *rest)

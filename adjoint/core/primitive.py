@@ -20,7 +20,7 @@ from .._typing import Tensor
 from ..errors import describe, place
 from . import device, modes
 from .anomaly import Trail, has_nan
-from .dtypes import default, floating
+from .dtypes import default, floating, of_number
 from .nodes import (
     Cotangents,
     MultipleNode,
@@ -506,6 +506,8 @@ def _lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
 def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive past any observer."""
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
+        if type(inputs[0]) in _NUMBERS and all(type(v) in _NUMBERS for v in inputs):
+            return _of_numbers(op, inputs, params)
         return _run_raw(op, inputs, params)
     if modes.unusual and modes.local.autocast is not None:
         inputs = modes.local.autocast(op, inputs)
@@ -526,6 +528,21 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         finally:
             modes.set_grad(not wanted)
     return _at_level(op, inputs, params, top)
+
+
+_NUMBERS = frozenset((int, float, complex, bool))
+_TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div", "div_floor"))
+
+
+def _of_numbers(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Call a primitive on nothing but Python's numbers: the four operations take them, in a program alone."""
+    first = inputs[0]
+    if op.name not in _TAKES_NUMBERS:
+        raise TypeError(
+            f"{op.name.removesuffix('_all')}(): argument 'input' (position 1) must be Tensor, not "
+            f"{type(first).__name__}; convert it with adjoint.tensor(...)"
+        )
+    return op.call(wrap(np.asarray(first, of_number(first).np)), *inputs[1:], *params)
 
 
 def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Payload | None) -> Any:

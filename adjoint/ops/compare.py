@@ -317,7 +317,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     require_tensor(other, "other", "isclose")
     a, b = input.array.dtype, other.array.dtype
     if a != b:
-        raise RuntimeError(f"{dtypes.of(a).name} did not match {dtypes.of(b).name}: isclose compares equal dtypes")
+        raise RuntimeError(f"{dtypes.of(a).title} did not match {dtypes.of(b).title}: isclose compares equal dtypes")
     if rtol < 0 or atol < 0:
         raise RuntimeError(
             f"rtol must be greater than or equal to zero, but got {rtol}"

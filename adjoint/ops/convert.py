@@ -244,6 +244,8 @@ def as_numpy(x: TensorBase, force: bool) -> Any:
     if x.node is not None and modes.local.grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     array = x.array
+    if array.dtype.kind not in "fciub":
+        raise TypeError(f"Got unsupported ScalarType {dtypes.of(array.dtype).title}: NumPy has none; use .float()")
     if isinstance(array, Payload):
         return array.concrete("numpy()")  # type: ignore[attr-defined]
     if modes.unusual and modes.local.observer is not None:

@@ -27,6 +27,21 @@ def to_sparse_csr(input: Any, dense_dim: int | None = None) -> Any:
     return _sparse().to_sparse_csr(input, dense_dim)
 
 
+def to_sparse_csc(input: Any, dense_dim: int | None = None) -> Any:
+    """Return a matrix as a sparse one in compressed columns."""
+    return _sparse().to_sparse_csc(input, dense_dim)
+
+
+def to_sparse_bsr(input: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """Return a matrix as a sparse one in compressed rows of blocks."""
+    return _sparse().to_sparse_bsr(input, blocksize, dense_dim)
+
+
+def to_sparse_bsc(input: Any, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """Return a matrix as a sparse one in compressed columns of blocks."""
+    return _sparse().to_sparse_bsc(input, blocksize, dense_dim)
+
+
 def sparse_mask(input: Any, mask: Any) -> Any:
     """Return the elements at the places of a sparse tensor."""
     return _sparse().sparse_mask(input, mask)
@@ -58,6 +73,8 @@ def _of_sparse(name: str, kind: str = "coordinate") -> Callable[[Any], Any]:
 
 is_coalesced, coalesce = _of_sparse("is_coalesced"), _of_sparse("coalesce")
 indices, values = _of_sparse("indices"), _of_sparse("values")
+ccol_indices = _of_sparse("ccol_indices", "column compressed")
+row_indices = _of_sparse("row_indices", "column compressed")
 crow_indices, col_indices = _of_sparse("crow_indices", "row compressed"), _of_sparse("col_indices", "row compressed")
 
 

@@ -148,6 +148,9 @@ def _ungather(x: Any, i: Any, shape: Any, axis: Any) -> Any:
         at = xp.arange(lead)[:, None], i.reshape(lead, trail), xp.arange(trail)
         out.reshape(lead, shape[axis], trail)[at] = x.reshape(lead, trail)
         return out
+    if xp is np and i.size <= _FEW and i.size and x.shape == i.shape and len(shape) == i.ndim:
+        np.add.at(out.reshape(-1), _flat(shape, i, axis, True).reshape(-1), x.reshape(-1))
+        return out
     _add_along(out, x, i, axis)
     return out
 
@@ -1050,7 +1053,8 @@ def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     shape = input.array.shape
     size = math.prod(shape)
     if at.size and (at.min() < -size or at.max() >= size):
-        raise IndexError(f"out of range: tried to access an index on a tensor of {size} elements.")
+        worst = int(at.max() if at.max() >= size else at.min())
+        raise IndexError(f"out of range: tried to access index {worst} on a tensor of {size} elements.")
     if not shape:
         if at.size:
             input[...] = source.reshape(-1)[-1] if not accumulate else input + source.sum()

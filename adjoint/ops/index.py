@@ -436,6 +436,8 @@ def as_slice(item: slice) -> slice:
         return item
     start, stop, step = (None if v is None else _number(v) for v in (start, stop, step))
     if step is not None and step <= 0:
+        if step == 0:
+            raise ValueError("slice step cannot be zero")
         raise ValueError("step must be greater than zero: a view cannot go backwards; use flip() to reverse")
     return slice(start, stop, step)
 

@@ -107,18 +107,18 @@ def view_dtype(input: Tensor, dtype: Any) -> Tensor:
     old, new = array.itemsize, wanted.itemsize
     if old != new and array.ndim == 0:
         raise RuntimeError(
-            f"self.dim() cannot be 0 to view {of(array.dtype).name} as {of(wanted).name} (different element sizes)"
+            f"self.dim() cannot be 0 to view {of(array.dtype).title} as {of(wanted).title} (different element sizes)"
         )
     if new > old:
         ratio = new // old
         if array.shape[-1] % ratio:
             raise RuntimeError(
-                f"self.size(-1) must be divisible by {ratio} to view {of(array.dtype).name} as "
-                f"{of(wanted).name} (different element sizes), but got {array.shape[-1]}"
+                f"self.size(-1) must be divisible by {ratio} to view {of(array.dtype).title} as "
+                f"{of(wanted).title} (different element sizes), but got {array.shape[-1]}"
             )
         if type(array) is ndarray and array.strides[-1] != old and array.shape[-1] > 1:
             raise RuntimeError(
-                f"self.stride(-1) must be 1 to view {of(array.dtype).name} as {of(wanted).name} (different "
+                f"self.stride(-1) must be 1 to view {of(array.dtype).title} as {of(wanted).title} (different "
                 f"element sizes), but got {array.strides[-1] // old}"
             )
     return view_dtype_p(input, wanted)

@@ -205,7 +205,7 @@ class UntypedStorage:
 
     def __repr__(self) -> str:
         values = "\n".join(f" {v}" for v in self.tolist())
-        return f"{values}\n[adjoint.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+        return f"{values}\n[{printing.PACKAGE}.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, UntypedStorage):
@@ -342,7 +342,8 @@ class TypedStorage:
     def __repr__(self) -> str:
         values = "\n".join(f" {v}" for v in self.tolist())
         return (
-            f"{values}\n[adjoint.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+            f"{values}\n[{printing.PACKAGE}.storage.TypedStorage(dtype={self.dtype}, device={self.device}) "
+            f"of size {self.size()}]"
         )
 
 

@@ -6,6 +6,7 @@ makes the result a view. Where an element is read more than once (`expand`, `unf
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from ..core.nodes import hidden
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
 from ..core.views import watch_base
-from ..kernels import provider
+from ..kernels import provider, reductions
 from .arguments import dim_in, dims_in, either, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -34,18 +35,33 @@ __all__ = [
 ]  # fmt: skip
 ndarray = np.ndarray
 _ALL = slice(None)
+_add: Any = np.add.reduce
+_MANY = 1 << 12  # elements from which on there may be a faster sum than NumPy's
 
 # --- What the engine itself needs -------------------------------------------------------------------
 
 
+@functools.lru_cache(512)
+def _axes_between(have: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes along which one shape is repeated to make another."""
+    lead = len(have) - len(shape)
+    return tuple(range(lead)) + tuple(lead + i for i, n in enumerate(shape) if n == 1 and have[lead + i] != 1)
+
+
 def _sum_to(x: Any, shape: Any) -> Any:
-    lead = x.ndim - len(shape)
-    axes = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1)
+    axes = _axes_between(tuple(x.shape), tuple(shape))
     if not axes:
         return x.reshape(shape)
-    gpu = None if type(x) is ndarray else provider.gpu(x)
-    total = None if gpu is None else gpu.reductions.reduced(x, axes, True)
-    return (x.sum(axis=axes, keepdims=True) if total is None else total).reshape(shape)
+    if type(x) is ndarray:
+        if x.size <= _MANY and x.ndim - len(shape) == len(axes):
+            return _add(x, axes)
+        total = reductions.sums_of_many(x, axes) if x.size > _MANY and x.dtype.char in "fd" else None
+    else:
+        gpu = provider.gpu(x)
+        total = None if gpu is None else gpu.reductions.reduced(x, axes, True)
+    if total is None:
+        total = _add(x, axes, None, None, True) if type(x) is ndarray else x.sum(axis=axes, keepdims=True)
+    return total.reshape(shape)
 
 
 sum_to_p: Primitive = parametric(
@@ -620,15 +636,16 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
     full = [tuple(s) if isinstance(s, tuple | list) else (int(s),) for s in shapes]
     out: list[int] = []
-    for shape in full:
+    for at, shape in enumerate(full):
         if any(n < 0 for n in shape):
             raise RuntimeError(f"Trying to create tensor with negative dimension ({min(shape)}): {list(shape)}")
         out = [1] * (len(shape) - len(out)) + out
         for i in range(1, len(shape) + 1):
             if shape[-i] != 1 and out[-i] not in (1, shape[-i]):
                 raise RuntimeError(
-                    "Shape mismatch: objects cannot be broadcast to a single shape: "
-                    + ", ".join(str(list(s)) for s in full)
+                    f"Attempting to broadcast a dimension of length {shape[-i]} at {-i}! Mismatching argument at index "
+                    f"{at} had {shape}; but expected shape should be broadcastable to {out} (Shape mismatch: objects "
+                    f"cannot be broadcast to a single shape: {', '.join(str(list(s)) for s in full)})"
                 )
             if shape[-i] != 1:
                 out[-i] = shape[-i]

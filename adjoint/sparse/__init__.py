@@ -15,6 +15,8 @@ from .functions import (
 from .making import (
     dsmm,
     hspmm,
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
     sparse_compressed_tensor,
     sparse_coo_tensor,
     sparse_csc_tensor,
@@ -22,6 +24,9 @@ from .making import (
     sparse_mask,
     spmm,
     to_sparse,
+    to_sparse_bsc,
+    to_sparse_bsr,
+    to_sparse_csc,
     to_sparse_csr,
     typed,
 )
@@ -29,8 +34,9 @@ from .tensor import SparseTensor
 
 __all__ = [
     "SparseTensor", "addmm", "check_sparse_tensor_invariants", "dsmm", "hspmm", "log_softmax", "mm",
-    "sampled_addmm", "softmax", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
-    "sparse_csr_tensor", "sparse_mask", "spdiags", "spmm", "sum", "to_sparse", "to_sparse_csr",
+    "sampled_addmm", "softmax", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor",
+    "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "sparse_mask", "spdiags", "spmm", "sum", "to_sparse",
+    "to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc", "to_sparse_csr",
 ]  # fmt: skip
 
 globals().update(typed)  # FloatTensor and its like, the older names

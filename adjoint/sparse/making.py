@@ -11,11 +11,13 @@ from ..core.dtypes import ALL, int64
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
 from . import rules
-from .tensor import SparseTensor, refuse, words
+from .compression import BY_ROWS, COMPRESSED, places
+from .tensor import SparseTensor, words
 
 __all__ = [
-    "dsmm", "hspmm", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
-    "sparse_mask", "spmm", "to_sparse", "to_sparse_csr",
+    "dsmm", "hspmm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
+    "sparse_csc_tensor", "sparse_csr_tensor", "sparse_mask", "spmm", "to_sparse", "to_sparse_bsc", "to_sparse_bsr",
+    "to_sparse_csc", "to_sparse_csr",
 ]  # fmt: skip
 
 
@@ -83,30 +85,58 @@ def sparse_csr_tensor(
     pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
 ) -> SparseTensor:  # fmt: skip
     """Make a sparse matrix from where its rows begin, the columns and the values."""
-    starts = np.asarray(words.as_tensor(crow_indices).array)
-    columns = np.asarray(words.as_tensor(col_indices).array)
-    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    shape = (len(starts) - 1, int(columns.max()) + 1 if columns.size else 0) if size is None else tuple(size)
-    held = _values_of(values, dtype, device)
-    if requires_grad:
-        held = held.detach().requires_grad_()
-    at = wrap(np.stack([rows, columns]).astype(np.int64))
-    _check_places(at, shape)
-    return SparseTensor.made(at, held, shape, True, layouts.sparse_csr)
+    return sparse_compressed_tensor(
+        crow_indices, col_indices, values, size, dtype=dtype, device=device, requires_grad=requires_grad,
+        layout=layouts.sparse_csr,
+    )  # fmt: skip
 
 
-def sparse_csc_tensor(*args: Any, **kwargs: Any) -> SparseTensor:
-    """Raise: matrices are compressed by rows here."""
-    refuse("sparse_csc_tensor")
+def _compressed_as(kind: Any, doc: str) -> Any:
+    def make(compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, **options: Any) -> Any:
+        return sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=kind, **options)
+
+    make.__doc__, make.__name__ = doc, f"{kind.name}_tensor"
+    return make
+
+
+sparse_csc_tensor = _compressed_as(
+    layouts.sparse_csc, "Make a sparse matrix from where its columns begin, the rows and the values."
+)
+sparse_bsr_tensor = _compressed_as(
+    layouts.sparse_bsr, "Make a sparse matrix of blocks from where its rows begin, the columns and the blocks."
+)
+sparse_bsc_tensor = _compressed_as(
+    layouts.sparse_bsc, "Make a sparse matrix of blocks from where its columns begin, the rows and the blocks."
+)
 
 
 def sparse_compressed_tensor(
-    compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *, layout: Any = None, **options: Any
-) -> SparseTensor:
-    """Make a sparse matrix in a compressed form; rows are what is compressed here."""
-    if layout is not layouts.sparse_csr:
-        refuse(f"sparse_compressed_tensor(layout={layout})")
-    return sparse_csr_tensor(compressed_indices, plain_indices, values, size, **options)
+    compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *, dtype: Any = None,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> SparseTensor:  # fmt: skip
+    """Make a sparse matrix in a compressed form: by rows or columns, of elements or of blocks.
+
+    Examples
+    --------
+    >>> adjoint.sparse_compressed_tensor([0, 1, 2], [1, 0], [3.0, 4.0], layout=adjoint.sparse_csc).to_dense()
+    tensor([[0., 4.],
+            [3., 0.]])
+    """
+    if layout not in COMPRESSED:
+        raise RuntimeError(f"sparse_compressed_tensor expected sparse compressed tensor layout but got {layout}")
+    starts = np.asarray(words.as_tensor(compressed_indices).array)
+    others = np.asarray(words.as_tensor(plain_indices).array)
+    held = _values_of(values, dtype, device)
+    if requires_grad:
+        held = held.detach().requires_grad_()
+    at, held, block = places(starts, others, held, layout)
+    high, wide = block or (1, 1)
+    ends = (len(starts) - 1, int(others.max()) + 1 if others.size else 0)
+    least = ends if layout in BY_ROWS else ends[::-1]
+    shape = (least[0] * high, least[1] * wide) if size is None else tuple(size)
+    _check_places(at, shape)
+    return SparseTensor.made(at, held, shape, True, layout, block)
 
 
 def to_sparse(input: Any, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None,
@@ -120,12 +150,27 @@ def to_sparse(input: Any, sparse_dim: Any = None, *, layout: Any = None, blocksi
         found = found.reshape(*found.shape[:count], -1).any(-1)
     at = wrap(np.stack(np.nonzero(found)).astype(np.int64)) if count else wrap(np.zeros((0, 1), np.int64))
     made = SparseTensor.made(at, input[tuple(at.unbind(0))], tuple(input.shape), True)
-    return made if layout in (None, layouts.sparse_coo) else made.to_sparse(layout=layout)
+    return made if layout in (None, layouts.sparse_coo) else made.to_sparse(layout=layout, blocksize=blocksize)
 
 
 def to_sparse_csr(input: Any, dense_dim: int | None = None) -> SparseTensor:
     """Return a dense matrix as a sparse one in compressed rows."""
     return to_sparse(input).to_sparse_csr()
+
+
+def to_sparse_csc(input: Any, dense_dim: int | None = None) -> SparseTensor:
+    """Return a dense matrix as a sparse one in compressed columns."""
+    return to_sparse(input).to_sparse_csc()
+
+
+def to_sparse_bsr(input: Any, blocksize: Any, dense_dim: int | None = None) -> SparseTensor:
+    """Return a dense matrix as a sparse one in compressed rows of blocks."""
+    return to_sparse(input).to_sparse_bsr(blocksize)
+
+
+def to_sparse_bsc(input: Any, blocksize: Any, dense_dim: int | None = None) -> SparseTensor:
+    """Return a dense matrix as a sparse one in compressed columns of blocks."""
+    return to_sparse(input).to_sparse_bsc(blocksize)
 
 
 def sparse_mask(input: Any, mask: SparseTensor) -> SparseTensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import TensorBase
+from .compression import COMPRESSED, turned
 from .tensor import SparseTensor, ops, refuse, words
 
 __all__: list[str] = []
@@ -192,8 +193,8 @@ def _permute(x: Any, *dims: Any) -> Any:
         refuse("permuting places with dimensions of the values")
     size = tuple(x.shape[d] for d in order)
     at = x._at[order[: x.sparse_dim()]]
-    made = SparseTensor.made(at, x._held, size, False, x._kind)
-    return made.coalesce() if x._kind.__repr__().endswith("csr") else made
+    made = SparseTensor.made(at, x._held, size, False, x._kind if order == sorted(order) else turned(x._kind))
+    return made.coalesce() if x._kind in COMPRESSED else made
 
 
 @_rule("t")

@@ -19,10 +19,13 @@ from ..core.payload import Payload
 from ..core.size import Size
 from ..ops import namespace
 from ..tensor import Tensor
+from .compression import BY_BLOCKS, BY_ROWS, COMPRESSED, blocks_of, compressed
 
 __all__ = ["SparseTensor", "ops"]
 
 words: Any = namespace  # every public function by name
+
+BY_COLUMNS = (layouts.sparse_csc, layouts.sparse_bsc)
 
 
 class Scattered(Payload):
@@ -89,14 +92,20 @@ class SparseTensor(Tensor):
     _held: Any
     _sorted: bool
     _kind: Any
+    _block: Any = None  # the size of a block, where it is kept by blocks
 
     @classmethod
     def made(
-        cls, indices: Any, values: Any, size: tuple[int, ...], coalesced: bool = False, kind: Any = layouts.sparse_coo
-    ) -> SparseTensor:
+        cls, indices: Any, values: Any, size: tuple[int, ...], coalesced: bool = False, kind: Any = layouts.sparse_coo,
+        block: Any = None,
+    ) -> SparseTensor:  # fmt: skip
         """Return a sparse tensor of places and values."""
+        if block is None and kind in BY_BLOCKS:  # places have changed: what is left of blocks is not known
+            kind = layouts.sparse_csr if kind is layouts.sparse_bsr else layouts.sparse_csc
         out: Any = wrap(Scattered(tuple(size), values))
         out.__class__ = cls
+        if block is not None:
+            out._block = block
         out._at, out._held, out._sorted, out._kind = indices, values, coalesced, kind
         return out  # type: ignore[no-any-return]
 
@@ -139,7 +148,7 @@ class SparseTensor(Tensor):
 
     @property
     def layout(self) -> Any:  # type: ignore[override]
-        """``sparse_coo`` or ``sparse_csr``."""
+        """``sparse_coo``, or a compressed form: ``sparse_csr``, ``sparse_csc``, ``sparse_bsr``, ``sparse_bsc``."""
         return self._kind
 
     def stride(self, dim: int | None = None, axis: int | None = None) -> Any:
@@ -159,7 +168,7 @@ class SparseTensor(Tensor):
         return self.array.ndim - self.sparse_dim()
 
     def _nnz(self) -> int:
-        return int(self._at.shape[1])
+        return int(self._at.shape[1]) // math.prod(self._block or (1,))
 
     def _indices(self) -> Any:
         return self._at
@@ -175,7 +184,7 @@ class SparseTensor(Tensor):
     def values(self) -> Any:
         """Return the values."""
         self._require_coalesced("values")
-        return self._held
+        return self._held if self._kind in (layouts.sparse_coo, layouts.sparse_csr) else compressed(self)[2]
 
     def _require_coalesced(self, what: str) -> None:
         if not self._sorted:
@@ -183,34 +192,49 @@ class SparseTensor(Tensor):
 
     def crow_indices(self) -> Any:
         """Return where each row begins among the values; one number more than there are rows."""
-        self._require_rows("crow_indices")
-        counts = np.bincount(self._at.array[0], minlength=self.shape[0])
-        return wrap(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        self._require("crow_indices", "row", BY_ROWS)
+        return compressed(self)[0]
 
     def col_indices(self) -> Any:
-        """Return the column of each value."""
-        self._require_rows("col_indices")
-        return self._at[1]
+        """Return the column of each value, or block of values."""
+        self._require("col_indices", "row", BY_ROWS)
+        return compressed(self)[1]
 
-    def _require_rows(self, what: str) -> None:
-        if self._kind is not layouts.sparse_csr:
-            raise RuntimeError(f"{what} expected sparse row compressed tensor layout but got {self._kind}")
+    def ccol_indices(self) -> Any:
+        """Return where each column begins among the values; one number more than there are columns."""
+        self._require("ccol_indices", "column", BY_COLUMNS)
+        return compressed(self)[0]
+
+    def row_indices(self) -> Any:
+        """Return the row of each value, or block of values."""
+        self._require("row_indices", "column", BY_COLUMNS)
+        return compressed(self)[1]
+
+    def _require(self, what: str, which: str, kinds: tuple[Any, ...]) -> None:
+        if self._kind not in kinds:
+            title = "".join(word.title() for word in repr(self._kind).rpartition(".")[2].split("_"))
+            raise RuntimeError(f"{what} expected sparse {which} compressed tensor layout but got {title}")
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         parts = [f"size={tuple(self.shape)}", f"nnz={self._nnz()}", f"layout={self._kind}"]
-        if self._kind is layouts.sparse_csr:
-            shown = {"crow_indices": self.crow_indices(), "col_indices": self.col_indices(), "values": self._held}
+        if self._kind in COMPRESSED:
+            names = ("crow_indices", "col_indices") if self._kind in BY_ROWS else ("ccol_indices", "row_indices")
+            shown = dict(zip((*names, "values"), compressed(self), strict=True))
         else:
             shown = {"indices": self._at, "values": self._held.detach()}
         lines = []
         for name, value in shown.items():
             indent = " " * (len(name) + 8)
-            lines.append(f"{name}={repr(value.detach()).replace(chr(10), chr(10) + indent)}")
+            first, *rest = repr(value.detach()).split("\n")
+            lines.append("\n".join([f"{name}={first}", *(indent + line if line else line for line in rest)]))
         if self.grad_fn is not None:
             parts.append(f"grad_fn=<{self.grad_fn.name()}>")
         elif self.requires_grad:
             parts.append("requires_grad=True")
-        return "tensor(" + ",\n       ".join([*lines, ", ".join(parts)]) + ")"
+        text = "tensor(" + ",\n       ".join(lines)
+        if self._kind in COMPRESSED:
+            return printing.closed(text, parts, 7)
+        return text + ",\n       " + ", ".join(parts) + ")"
 
     @property
     def T(self) -> Any:
@@ -264,7 +288,7 @@ class SparseTensor(Tensor):
 
     def _with(self, values: Any) -> SparseTensor:
         """Return other values at the same places."""
-        return SparseTensor.made(self._at, values, tuple(self.shape), self._sorted, self._kind)
+        return SparseTensor.made(self._at, values, tuple(self.shape), self._sorted, self._kind, self._block)
 
     # --- Other forms ------------------------------------------------------------------------------------
 
@@ -291,14 +315,19 @@ class SparseTensor(Tensor):
         dense = empty.index_put(tuple(self._at.unbind(0)), self._held, accumulate=True) if self.sparse_dim() else empty
         return dense if dtype is None else dense.to(dtype)
 
-    def to_sparse(self, *args: Any, layout: Any = None, **kwargs: Any) -> Any:
+    def to_sparse(self, *args: Any, layout: Any = None, blocksize: Any = None, **kwargs: Any) -> Any:
         """Return the tensor in coordinates, or in another sparse form."""
         wanted = layout or next((a for a in args if isinstance(a, layouts.layout)), layouts.sparse_coo)
         if wanted is self._kind:
             return self
-        if wanted not in (layouts.sparse_coo, layouts.sparse_csr):
-            refuse(f"to_sparse(layout={wanted})")
         whole = self.coalesce()
+        if wanted in COMPRESSED and self.sparse_dim() != 2:
+            refuse(f"to_sparse(layout={wanted}) of other than matrices")
+        if wanted in BY_BLOCKS:
+            if blocksize is None:
+                raise RuntimeError(f"conversion from {self._kind} to {wanted} requires blocksize")
+            block = (int(blocksize[0]), int(blocksize[1]))
+            return SparseTensor.made(*blocks_of(whole, block), tuple(self.shape), True, wanted, block)
         return SparseTensor.made(whole._at, whole._held, tuple(self.shape), True, wanted)
 
     def to_sparse_coo(self) -> Any:
@@ -308,6 +337,18 @@ class SparseTensor(Tensor):
     def to_sparse_csr(self, dense_dim: int | None = None) -> Any:
         """Return the tensor in compressed rows."""
         return self.to_sparse(layout=layouts.sparse_csr)
+
+    def to_sparse_csc(self, dense_dim: int | None = None) -> Any:
+        """Return the tensor in compressed columns."""
+        return self.to_sparse(layout=layouts.sparse_csc)
+
+    def to_sparse_bsr(self, blocksize: Any, dense_dim: int | None = None) -> Any:
+        """Return the tensor in compressed rows of blocks."""
+        return self.to_sparse(layout=layouts.sparse_bsr, blocksize=blocksize)
+
+    def to_sparse_bsc(self, blocksize: Any, dense_dim: int | None = None) -> Any:
+        """Return the tensor in compressed columns of blocks."""
+        return self.to_sparse(layout=layouts.sparse_bsc, blocksize=blocksize)
 
     def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         """Return the name of the kind of tensor, or the tensor with another dtype."""
@@ -324,21 +365,24 @@ class SparseTensor(Tensor):
         self._held.backward(None if gradient is None else gradient.coalesce()._held, *args, **kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuilt, (self._at, self._held, tuple(self.shape), self._sorted, str(self._kind))
+        parts = self._at, self._held, tuple(self.shape), self._sorted, repr(self._kind).rpartition(".")[2], self._block
+        return _rebuilt, parts
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         import copy
 
         memo[id(self)] = made = SparseTensor.made(
-            self._at, copy.deepcopy(self._held, memo), tuple(self.shape), self._sorted, self._kind
+            self._at, copy.deepcopy(self._held, memo), tuple(self.shape), self._sorted, self._kind, self._block
         )
         return made
 
 
-def _rebuilt(indices: Any, values: Any, size: tuple[int, ...], coalesced: bool, kind: str) -> SparseTensor:
+def _rebuilt(
+    indices: Any, values: Any, size: tuple[int, ...], coalesced: bool, kind: str, block: Any = None
+) -> SparseTensor:
     """Return a sparse tensor from its parts, as a pickle has them."""
-    form = layouts.sparse_csr if kind.endswith("csr") else layouts.sparse_coo
-    return SparseTensor.made(indices, values, size, coalesced, form)
+    form = getattr(layouts, kind.rpartition(".")[2], layouts.sparse_coo)
+    return SparseTensor.made(indices, values, size, coalesced, form, block)
 
 
 # Methods of Tensor that read nothing but shape and dtype.

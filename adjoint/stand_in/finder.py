@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -9,15 +10,17 @@ import importlib.metadata
 import importlib.util
 import sys
 import types
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _C, _ops, printing, return_types, serialization, subclasses, version
+from .. import _C, _ops, printing, return_types, serialization, storage, subclasses, version
 from ..core import dtypes
 from ..core.layout import layout, memory_format
 from ..core.size import Size
 from . import files
 from .absent import Absent, AbsentModule
+from .compiled import VARIABLE_FUNCTIONS
 from .harmless import ADDED, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
@@ -174,10 +177,31 @@ def install() -> None:
         home.__dict__.update(save=files.save, load=files.load)
     sys.meta_path.append(_LastFinder())
     subclasses.exchange_now()
+    _stay_quiet()
+    for kind in (storage.TypedStorage, storage.UntypedStorage):
+        kind.__module__ = "torch.storage"
     _ops.namespace("mkldnn").__dict__["_is_mkldnn_acl_supported"] = lambda: False
+    adjoint.__dict__["_VF"] = sys.modules["torch._VF"] = VARIABLE_FUNCTIONS
+    adjoint.__all__ = [name for name in dir(adjoint) if not name.startswith("_")]  # type: ignore[attr-defined]
     _answer_absent(adjoint, "")
     for package in ("utils", "backends", "distributed", "nn"):
         _answer_absent(importlib.import_module(f"adjoint.{package}"), package)
+
+
+def _stay_quiet() -> None:
+    """Let NumPy's warnings about infinities stay unheard in adjoint's own files, whatever filters a program sets."""
+
+    def keeping(function: Any) -> Any:
+        @functools.wraps(function)
+        def set_filters(*args: Any, **kwargs: Any) -> None:
+            function(*args, **kwargs)
+            quiet("ignore", category=RuntimeWarning, module=r"adjoint\.")
+
+        return set_filters
+
+    quiet = warnings.filterwarnings
+    for name in ("simplefilter", "filterwarnings", "resetwarnings"):
+        setattr(warnings, name, keeping(getattr(warnings, name)))
 
 
 def _answer_absent(module: types.ModuleType, rest: str) -> None:

@@ -16,6 +16,7 @@ from ..profiler import events
 from ..tree import MappingKey, SequenceKey
 from .absent import Absent
 from .choices import DTYPES, QSCHEMES, Tag, qscheme
+from .compiled import TABLES_OF_FUNCTIONS
 from .lacking import LACKING
 from .lists import FOREACH, foreach
 from .private import FUNCTORCH, PRIMS, UTILS
@@ -172,6 +173,10 @@ def _jitted(*args: Any, **kwargs: Any) -> Any:
     )
 
 
+_NVTX = {
+    "range": context, "mark": nothing, "range_end": nothing,
+    **dict.fromkeys(("range_push", "range_pop", "range_start"), answer(0)),
+}  # fmt: skip
 _JITERATOR = {"_create_jit_fn": answer(_jitted), "_create_multi_output_jit_fn": answer(_jitted)}
 
 _PROFILER_UTIL = {
@@ -192,6 +197,8 @@ _TRACEBACKS: dict[str, Any] = {
     "gather_traceback": answer(None), "symbolize_tracebacks": lambda given: [[] for _ in given],
 }  # fmt: skip
 
+TABLES_OF_FUNCTIONS["_nn"]._parse_to = parse_to
+
 # Modules that can be imported though they are not offered, and what of them does no harm. A module in one of
 # these can be imported too.
 MODULES: dict[str, dict[str, Any]] = {
@@ -209,7 +216,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "_export.wrappers": {"mark_subclass_constructor_exportable_experimental": same},
     "_library": {}, "_utils_internal": {"get_writable_path": same, "log_export_usage": nothing},
     "_prims": {}, "_prims_common": PRIMS, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
-    "_linalg_utils": {}, "_lobpcg": {}, "_VF": {}, "_classes": {}, "_custom_op": {}, "_appdirs": {}, "_environment": {},
+    "_linalg_utils": {}, "_lobpcg": {}, "_classes": {}, "_custom_op": {}, "_appdirs": {}, "_environment": {},
     "_compile": {"_disable_dynamo": decorator}, "numa": {}, "_tensor_docs": {}, "_torch_docs": {}, "_storage_docs": {},
     "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {},
     "_logging.scribe": {"open_source_signpost": nothing}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
@@ -247,7 +254,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "is_available": no, "device_count": answer(0), "empty_cache": nothing, "synchronize": nothing,
         "manual_seed": nothing, "manual_seed_all": nothing,
     },
-    "hpu": {"is_available": no}, "xla": {}, "cuda.jiterator": _JITERATOR, "cuda.nvtx": {}, "cuda.graphs": {},
+    "hpu": {"is_available": no}, "xla": {}, "cuda.jiterator": _JITERATOR, "cuda.nvtx": _NVTX, "cuda.graphs": {},
     "cuda.comm": {}, "cuda.nccl": {}, "cuda.profiler": {}, "cuda._utils": {},
     "nn.parallel.scatter_gather": {}, "nn.parallel.distributed": {}, "nn.parallel.parallel_apply": {},
     "nn.parallel.replicate": {}, "nn.parallel.comm": {}, "nn.attention": {}, "nn.intrinsic": {},
@@ -293,7 +300,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
-        "_nn": types.SimpleNamespace(_parse_to=parse_to), "Graph": _Config, "_TensorMeta": type, "Value": _Config,
+        **TABLES_OF_FUNCTIONS, "Graph": _Config, "_TensorMeta": type, "Value": _Config,
         "ScriptModule": _Config, "ScriptFunction": _Config, "Node": _Config,
         "_get_privateuse1_backend_name": answer("privateuseone"), "_get_cpu_capability": answer("DEFAULT"),
         "_get_graph_executor_optimize": no, "_jit_set_num_profiled_runs": answer(0), "has_lapack": True,
@@ -321,7 +328,7 @@ ADDED: dict[str, dict[str, Any]] = {
         **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
         "jiterator": types.SimpleNamespace(**_JITERATOR),
         "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
-        "nvtx": _Config(),
+        "nvtx": types.SimpleNamespace(**_NVTX),
     },
     "backends": {
         "disable_global_flags": nothing, "flags_frozen": no, "__allow_nonbracketed_mutation": context,

@@ -203,6 +203,31 @@ def test_compressed_rows(torch: Any) -> None:
     assert (rows @ torch.ones(3)).tolist() == [3.0, 9.0]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_compressed_columns_and_blocks(torch: Any) -> None:
+    dense = torch.tensor([[1.0, 0, 0, 2], [0, 0, 0, 0], [3, 0, 0, 0], [0, 0, 4, 5]])
+    columns = dense.to_sparse_csc()
+    assert (columns.ccol_indices().tolist(), columns.row_indices().tolist()) == ([0, 2, 2, 3, 5], [0, 2, 3, 0, 3])
+    assert columns.values().tolist() == [1.0, 3.0, 4.0, 2.0, 5.0] and columns.t().layout is torch.sparse_csr
+    blocks = dense.to_sparse_bsr((2, 2))
+    assert (blocks._nnz(), blocks.crow_indices().tolist(), blocks.col_indices().tolist()) == (
+        4,
+        [0, 2, 4],
+        [0, 1, 0, 1],
+    )
+    assert blocks.values()[3].tolist() == [[0.0, 0.0], [4.0, 5.0]]
+    for form in (columns, blocks, dense.to_sparse_bsc((2, 2))):
+        assert torch.equal(form.to_dense(), dense)
+    for form in (columns, blocks):
+        assert torch.equal(form @ torch.ones(4, 2), dense @ torch.ones(4, 2))
+    again = torch.sparse_bsr_tensor(blocks.crow_indices(), blocks.col_indices(), blocks.values(), (4, 4))
+    assert torch.equal(again.to_dense(), dense)
+    with pytest.raises(RuntimeError, match="must be divisible by given blocksize"):
+        dense.to_sparse_bsr((3, 2))
+    with pytest.raises(RuntimeError, match="expected sparse column compressed tensor layout but got"):
+        blocks.ccol_indices()
+
+
 def test_copies_and_pickles() -> None:
     s = adjoint.sparse_coo_tensor(PLACES, VALUES)
     for other in (copy.deepcopy(s), pickle.loads(pickle.dumps(s))):
