@@ -165,6 +165,23 @@ def fill(out: Any, value: Any) -> None:
         out[i] = value
 
 
+@_compiled(_EXACT)
+def spread_rows(values: Any, out: Any) -> None:
+    """Write each number to all of a row."""
+    for i in range(out.shape[0]):
+        value = values[i]
+        for j in range(out.shape[1]):
+            out[i, j] = value
+
+
+@_compiled(_EXACT)
+def repeat_rows(out: Any, row: Any) -> None:
+    """Write one row to all."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = row[j]
+
+
 # --- Normalization ----------------------------------------------------------------------------------
 
 

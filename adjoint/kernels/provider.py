@@ -35,10 +35,12 @@ NUMBA = {
     "gelu": 1 << 15,  # oneDNN's way back is slow
     "attention": 1 << 15,
     "norm": 1 << 15,
+    "sum": 1 << 15,
     "running": 1 << 14,
     "gather": 1 << 15,
     "best": 1 << 15,
     "extreme": 1 << 15,
+    "sample": 1 << 14,
 }
 
 

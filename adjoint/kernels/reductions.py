@@ -22,7 +22,6 @@ _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
 _SHARE_COMPILED = 1 << 18  # one of OpenMP's for compiled ones,
 _NOTED = 1 << 15
 _SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
-_f32 = np.dtype("float32")
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
 
@@ -51,10 +50,12 @@ def _row_sums(x: Any, y: Any = None) -> Any:
     n, width = x.shape
     out = np.empty(n, x.dtype)
     if x.size > _NOTED:
-        if y is None and x.dtype is _f32 and x.flags.c_contiguous and provider.ready(x.size):
-            run_rows(provider.choice.loops.sum_rows, "rv", x, out, count=pieces(x, _SHARE_COMPILED))
-            return out
         note_large(x.size)
+        # At once, not only where loops are loaded: the same sum is to have the same bits all along.
+        loops = provider.loops("sum", x) if y is None and x.flags.c_contiguous else None
+        if loops is not None:
+            run_rows(loops.sum_rows, "rv", x, out, count=pieces(x, _SHARE_COMPILED))
+            return out
     ones = _ONES[x.dtype][:width]
 
     def work(start: int, stop: int) -> None:
@@ -77,6 +78,14 @@ def sums(x: Any, axes: tuple[int, ...]) -> Any:
     if axes == tuple(range(count)):
         return (_ONES[x.dtype][:n] @ x.reshape(n, -1)).reshape(x.shape[count:])
     return None
+
+
+def sums_of_many(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the sums of any array of floats over some axes, one number repeated among them; None as `sums` does."""
+    if uniform(x):
+        rest = [n for i, n in enumerate(x.shape) if i not in axes]
+        return np.full(rest, x[(0,) * x.ndim] * x.dtype.type(x.size // math.prod(rest)), x.dtype)
+    return sums(x, axes) if x.flags.c_contiguous else None
 
 
 def running_sums(x: Any, axis: int, reverse: bool) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from adjoint.kernels import pairs, reductions, threads
+from adjoint.kernels import copying, pairs, reductions, threads
 
 
 @pytest.fixture(params=[1, 2, 3], autouse=True)
@@ -41,6 +41,22 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     threads.set_count(1)
     found.add((reductions.total(x).tobytes(), reductions.sums(x, (1,)).tobytes()))
     assert len(found) == 1
+
+
+def test_what_is_repeated_is_summed_and_copied() -> None:
+    reductions.total(random.normal(size=400000).astype(np.float32))  # loops are loaded now, where there are any
+    number, row = np.float32(0.25), random.normal(size=700).astype(np.float32)
+    spread = [(number, (700, 600)), (row[:, None], (700, 600)), (row, (600, 700)), (row[:, None, None], (700, 20, 30))]
+    spread += [(row, (20, 30, 700)), (row[:350].reshape(7, 1, 50), (7, 1000, 50)), (row[::2], (600, 350))]
+    for given, shape in spread:
+        x = np.broadcast_to(given, shape)
+        found = copying.copied(x)
+        assert found.flags.c_contiguous and found.flags.writeable
+        np.testing.assert_array_equal(found, x)
+        for axes in [(0,), (x.ndim - 1,), tuple(range(x.ndim))]:
+            total = reductions.sums_of_many(x, axes)
+            if total is not None:
+                np.testing.assert_allclose(total, x.sum(axes, dtype=np.float64), rtol=1e-5)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
