@@ -30,7 +30,8 @@ from . import compiled
 from .optimizer import Closure, Optimizer, note_written, scalar, zeros_like
 
 ndarray = np.ndarray
-BLOCK = 32_768  # elements: five arrays of them fit a core's second-level cache
+LARGE = 32_768  # elements from which a compiled loop is worth calling
+BLOCK = 131_072  # elements: a few arrays of them stay in the cache, and threads seldom meet at the interpreter's lock
 SMALL = 8_192  # elements: what is smaller is packed with others, so that it does not pay for every pass
 FEW = 6  # parameters up to which packing costs what it saves
 
@@ -228,11 +229,12 @@ def _adjusting(update: Callable[..., Any], maximize: bool) -> Callable[..., Any]
 class Pass:
     """One application of an update to the arrays of parameters that take the same numbers."""
 
-    __slots__ = ("compilable", "maximize", "numbers", "pull", "update")
+    __slots__ = ("blocks", "compilable", "maximize", "numbers", "pull", "update")
 
     def __init__(self, update: Any, numbers: tuple[Any, ...], maximize: bool, pull: Any, compilable: bool) -> None:
         self.update, self.numbers, self.maximize, self.pull = update, numbers, maximize, pull
         self.compilable = compilable
+        self.blocks: list[Row] = []  # of large parameters: all of them at once are shared by threads
 
     def run(self, rows: list[Row]) -> None:
         """Update the arrays of each row in place."""
@@ -253,13 +255,14 @@ class Pass:
                 rows = [row for row in rows if row[0].size > SMALL]
         if usual and not self.maximize and not self.pull:
             for row in rows:
-                if row[0].size <= BLOCK:
+                if row[0].size <= LARGE:
                     self.update(*row, *self.numbers)
                 else:
                     self.apply(row)
         else:
             for row in rows:
                 self.apply(row)
+        self.finish()
 
     def on_gpu(self, rows: list[Row]) -> list[Row]:
         """Update what one launch can update; return the other rows."""
@@ -274,6 +277,7 @@ class Pass:
         columns = list(zip(*rows))
         packed = [module.concatenate(column, axis=None) for column in columns]
         self.apply(tuple(packed))
+        self.finish()
         for column, source in zip((columns[0], *columns[2:]), (packed[0], *packed[2:])):
             start = 0
             for array in column:
@@ -282,24 +286,29 @@ class Pass:
                 start = end
 
     def apply(self, row: Row) -> None:
-        """Update one parameter in place, block by block where it is large."""
+        """Update one parameter in place; of one that is large, blocks are left for `finish` to update."""
         if row[0].dtype.kind != "f" or row[0].dtype.itemsize < 4:
             self.apply_converted(row)
-        elif type(row[0]) is not ndarray or row[0].size <= BLOCK:
+        elif type(row[0]) is not ndarray or row[0].size <= LARGE:
             self.apply_whole(row)
         elif all(array.flags.c_contiguous for array in (row[0], *row[2:])):
             flat = tuple([array.reshape(-1) for array in row])  # a gradient that is not contiguous is copied here
             adjusted = self.maximize or self.pull
             if not self.compilable or adjusted or not compiled.run(self.update, flat, self.numbers):
-                threads.share(lambda start, stop: self.apply_blocks(flat, start, stop), flat[0].size, 2 * BLOCK)
+                self.blocks += [tuple([a[at : at + BLOCK] for a in flat]) for at in range(0, flat[0].size, BLOCK)]
         else:
             self.apply_whole(row)
 
-    def apply_blocks(self, row: Row, start: int, stop: int) -> None:
-        """Update a part of flat arrays block by block."""
-        for at in range(start, stop, BLOCK):
-            end = min(at + BLOCK, stop)
-            self.apply_whole([array[at:end] for array in row])
+    def finish(self) -> None:
+        """Update the blocks of large parameters."""
+        blocks, self.blocks = self.blocks, []
+
+        def some(start: int, stop: int) -> None:
+            for block in blocks[start:stop]:
+                self.apply_whole(block)
+
+        if blocks:
+            threads.share(some, len(blocks))
 
     def apply_whole(self, row: Any) -> None:
         """Update one parameter, or a block of it, in as many passes over it as the update has operations."""
@@ -318,6 +327,7 @@ class Pass:
         else:
             whole = converted = [array.astype("f4").reshape(-1) for array in row]
         self.apply(tuple(converted))
+        self.finish()
         for array, source in zip((row[0], *row[2:]), (whole[0], *whole[2:])):
             array[...] = source.reshape(array.shape)
 

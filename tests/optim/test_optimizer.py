@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import adjoint
+from adjoint.kernels import provider
 from adjoint.optim import optimizer as rooms
 from tests.oracle import needs_torch, torch
 
@@ -351,8 +352,6 @@ def test_many_small_parameters_and_a_late_one() -> None:
 def test_compiled_updates_are_the_same(name: str, dtype: str) -> None:
     """What Numba makes of an update agrees with NumPy to rounding, in every element of every block."""
     pytest.importorskip("numba", reason="compiled updates need adjoint[fast]")
-    from adjoint.kernels import provider
-
     rng = np.random.default_rng(0)
     start, grads = rng.normal(size=(300, 250)), rng.normal(size=(3, 300, 250))
     results = []
@@ -369,6 +368,33 @@ def test_compiled_updates_are_the_same(name: str, dtype: str) -> None:
         finally:
             provider.allow(before)
     np.testing.assert_allclose(*results, rtol=2e-6 if dtype == "float32" else 1e-13, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64"])
+def test_large_parameters_are_updated_as_their_parts_are(dtype: str) -> None:
+    """Whole, packed with others, converted: blocks of them are what small parameters are."""
+    random = np.random.default_rng(0)
+    shapes = [(300, 500), (7, 11), *[(90, 91)] * 20, (200_000,)]
+    values, grads = ([random.normal(size=s).astype(dtype) for s in shapes] for _ in range(2))
+
+    def steps(pieces: int) -> list[np.ndarray]:
+        cut = [np.array_split(v.reshape(-1), pieces) for v in values]
+        parameters = [[adjoint.nn.Parameter(adjoint.from_numpy(part.copy())) for part in parts] for parts in cut]
+        for ps, g in zip(parameters, grads, strict=True):
+            for p, part in zip(ps, np.array_split(g.reshape(-1), pieces), strict=True):
+                p.grad = adjoint.from_numpy(part.copy())
+        flat = [p for ps in parameters for p in ps]
+        for optimizer in (adjoint.optim.Adam(flat, weight_decay=0.1), adjoint.optim.AdamW(flat, lr=0.1)):
+            optimizer.step()
+            optimizer.step()
+        return [np.concatenate([p.detach().numpy() for p in ps]) for ps in parameters]
+
+    before = provider.allow(False)
+    try:
+        for whole, parts in zip(steps(1), steps(40), strict=True):
+            np.testing.assert_allclose(whole, parts, 1e-6)
+    finally:
+        provider.allow(before)
 
 
 def test_loading_goes_by_names_where_there_are_any() -> None:
