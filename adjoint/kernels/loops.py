@@ -149,13 +149,25 @@ def cross_entropy_back_rows(x: Any, logs: Any, shares: Any, out: Any) -> None:
 
 
 @_compiled(_FREE)
+def _sum(row: Any) -> Any:
+    total = np.float32(0)
+    for j in range(row.shape[0]):
+        total += row[j]
+    return total
+
+
+@_compiled(_FREE)
 def sum_rows(x: Any, out: Any) -> None:
     """Write the sum of each row."""
     for i in range(x.shape[0]):
-        total = np.float32(0)
-        for j in range(x.shape[1]):
-            total += x[i, j]
-        out[i] = total
+        out[i] = _sum(x[i])
+
+
+@_compiled(_FREE)
+def sum_blocks(start: int, stop: int, x: Any, width: int, out: Any) -> None:
+    """Write the sums of blocks of a vector, from one block to another; the last may be short."""
+    for i in range(start, stop):
+        out[i] = _sum(x[i * width : (i + 1) * width])
 
 
 @_compiled(_EXACT)

@@ -28,6 +28,11 @@ _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 def total(x: Any) -> Any:
     """Return the sum of a dense array of floats."""
     flat = x.reshape(-1)
+    if flat.size > _NOTED and (loops := provider.loops("sum", flat)) is not None:
+        note_large(flat.size)
+        parts = np.empty(-(-flat.size // _WIDTH), flat.dtype)
+        run_cuts(loops.sum_blocks, "wsw", parts.size, flat.size, flat, _WIDTH, parts, least=_SHARE_COMPILED)
+        return np.add.reduce(parts)
     while flat.size > 2048:
         n = flat.size // _WIDTH * _WIDTH
         rows = _row_sums(flat[:n].reshape(-1, _WIDTH))
