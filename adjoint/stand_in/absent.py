@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import types
+import unittest
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["Absent", "AbsentModule"]
+__all__ = ["Absent", "AbsentModule", "absent"]
 
 
 class Absent:
@@ -64,6 +65,28 @@ class Absent:
         return f"<{self._name}, which adjoint does not offer>"
 
 
+class AbsentDecorator(Absent):
+    """A decorator of tests that is not offered: it skips tests of what is not here, and leaves others as they are."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the test, skipped or not, or what does that to the test that comes next."""
+        if len(args) == 1 and not kwargs and isinstance(args[0], type | types.FunctionType):
+            wanting = self.__name__.startswith(_WANTING)
+            return unittest.skip(f"{self._name} is not offered by adjoint")(args[0]) if wanting else args[0]
+        return self
+
+
+_WANTING = ("skipIfNo", "skipUnless", "requires", "skip_if_no", "skip_unless", "require_", "skip_but_pass")
+_DECORATING = (*_WANTING, "skip", "xfail", "expectedFailure", "only", "with_", "unMark", "slow", "serial", "dont")
+
+
+def absent(name: str) -> Absent:
+    """Return what stands for a name: torch's helpers for tests have decorators, which are used when a file is read."""
+    word = name.rpartition(".")[2]
+    tests = ".testing._internal." in name
+    return AbsentDecorator(name) if tests and word.startswith(_DECORATING) else Absent(name)
+
+
 class _Base:
     """The base that a class gets when it asks for one that is not offered."""
 
@@ -89,4 +112,4 @@ class AbsentModule(types.ModuleType):
         module = self._inside(f"{self.__name__}.{name}") if self._inside is not None else None
         if module is not None:
             return module
-        return Absent(f"{self.__name__}.{name}")
+        return absent(f"{self.__name__}.{name}")

@@ -1,4 +1,7 @@
-"""torch's tables of compiled functions, ``torch._C._VariableFunctions`` and its like: they lead to adjoint's own."""
+"""torch's other tables of its functions, compiled (``torch._C._VariableFunctions``) or in Python (``torch._refs``).
+
+All lead to adjoint's own functions: there is one of each here.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from typing import Any
 
 from .absent import Absent
 
-__all__ = ["TABLES_OF_FUNCTIONS", "VARIABLE_FUNCTIONS"]
+__all__ = ["REFERENCES", "TABLES_OF_FUNCTIONS", "VARIABLE_FUNCTIONS"]
 
 
 class Functions(types.ModuleType):
     """Functions of some of adjoint's rooms, under the names of torch's compiled ones."""
 
-    def __init__(self, name: str, rooms: tuple[str, ...], prefix: str = "") -> None:
-        super().__init__(f"torch._C.{name}")
-        self.__dict__.update(_rooms=rooms, _prefix=prefix)
+    def __init__(self, name: str, rooms: tuple[str, ...], prefix: str = "", methods: bool = False) -> None:
+        super().__init__(f"torch.{name}")
+        self.__dict__.update(_rooms=rooms, _prefix=prefix, _methods=methods, __path__=[])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not name.startswith(self._prefix):
@@ -26,6 +29,9 @@ class Functions(types.ModuleType):
             found = getattr(importlib.import_module(room), short, None)
             if callable(found) and not isinstance(found, Absent):
                 return found
+        method = getattr(importlib.import_module("adjoint").Tensor, short, None) if self._methods else None
+        if callable(method):
+            return method
         if name.startswith("_"):
             return Absent(f"{self.__name__}.{name}")
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
@@ -38,13 +44,27 @@ class Functions(types.ModuleType):
         return sorted(self._prefix + name for name in names)
 
 
-VARIABLE_FUNCTIONS = Functions("_VariableFunctions", ("adjoint", "adjoint.nn.functional"))
+VARIABLE_FUNCTIONS = Functions("_C._VariableFunctions", ("adjoint", "adjoint.nn.functional"))
 TABLES_OF_FUNCTIONS: dict[str, Any] = {
     "_VariableFunctions": VARIABLE_FUNCTIONS,
     "_VariableFunctionsClass": VARIABLE_FUNCTIONS,
-    "_linalg": Functions("_linalg", ("adjoint.linalg",), "linalg_"),
-    "_fft": Functions("_fft", ("adjoint.fft",), "fft_"),
-    "_special": Functions("_special", ("adjoint.special",), "special_"),
-    "_sparse": Functions("_sparse", ("adjoint.sparse",), "_sparse_"),
-    "_nn": Functions("_nn", ("adjoint.nn.functional", "adjoint")),
+    "_linalg": Functions("_C._linalg", ("adjoint.linalg",), "linalg_"),
+    "_fft": Functions("_C._fft", ("adjoint.fft",), "fft_"),
+    "_special": Functions("_C._special", ("adjoint.special",), "special_"),
+    "_sparse": Functions("_C._sparse", ("adjoint.sparse",), "_sparse_"),
+    "_nn": Functions("_C._nn", ("adjoint.nn.functional", "adjoint")),
 }
+
+REFERENCES: dict[str, Functions] = {
+    "_refs": Functions("_refs", ("adjoint", "adjoint.nn.functional"), methods=True),
+    "_refs.nn": Functions("_refs.nn", ()),
+    "_refs.nn.functional": Functions("_refs.nn.functional", ("adjoint.nn.functional", "adjoint")),
+    "_refs.linalg": Functions("_refs.linalg", ("adjoint.linalg",)),
+    "_refs.fft": Functions("_refs.fft", ("adjoint.fft",)),
+    "_refs.special": Functions("_refs.special", ("adjoint.special",)),
+    "_refs._conversions": Functions("_refs._conversions", ("adjoint",), methods=True),
+}
+for _name, _table in REFERENCES.items():
+    _home, _, _word = _name.rpartition(".")
+    if _home:
+        setattr(REFERENCES[_home], _word, _table)

@@ -19,8 +19,8 @@ from ..core import dtypes
 from ..core.layout import layout, memory_format
 from ..core.size import Size
 from . import files
-from .absent import Absent, AbsentModule
-from .compiled import VARIABLE_FUNCTIONS
+from .absent import AbsentModule, absent
+from .compiled import REFERENCES, VARIABLE_FUNCTIONS
 from .harmless import ADDED, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
@@ -113,6 +113,8 @@ def _module_of(rest: str) -> types.ModuleType | None:
         # Only where it is this module that is missing, or one on the way to it.
         if error.name is None or not (name + ".").startswith(error.name + "."):
             raise
+    if rest in REFERENCES:
+        return REFERENCES[rest]
     names = offered(rest)
     return None if names is None else AbsentModule(f"torch.{rest}", names, _inside)
 
@@ -230,7 +232,7 @@ def _answer_absent(module: types.ModuleType, rest: str) -> None:
             raise AttributeError(f"module '{shown}' has no attribute '{name}'")
         if private and importlib.util.find_spec(f"adjoint.{inside}") is not None:
             return importlib.import_module(f"torch.{inside}")
-        return Absent(f"{shown}.{name}")
+        return absent(f"{shown}.{name}")
 
     found._answers_absent = True  # type: ignore[attr-defined]
     module.__dict__["__getattr__"] = found

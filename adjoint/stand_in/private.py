@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import math
 import sys
@@ -146,7 +147,72 @@ def canonicalize_dims(rank: int, indices: Any, wrap_scalar: bool = True) -> Any:
     return tuple(canonicalize_dim(rank, i, wrap_scalar) for i in indices)
 
 
+class ELEMENTWISE_TYPE_PROMOTION_KIND(enum.Enum):
+    """What the dtype of a result follows from, beside the usual promotion."""
+
+    DEFAULT = (0,)
+    NO_OPMATH = (1,)
+    INT_TO_FLOAT = (2,)
+    ALWAYS_BOOL = (3,)
+    COMPLEX_TO_FLOAT = (4,)
+    BOOL_TO_LONG = (5,)
+
+
+class REDUCTION_OUTPUT_TYPE_KIND(enum.Enum):
+    """What the dtype of a reduction's result follows from."""
+
+    SAME = (0,)
+    COMPLEX_TO_FLOAT = (1,)
+    KEEP_PROMOTED_TYPE = (2,)
+    ALWAYS_BOOL = (3,)
+
+
+def _computed_in(dtype: dtypes.dtype) -> dtypes.dtype:
+    """Return the dtype in which torch computes with values of a dtype."""
+    return dtypes.float32 if dtype.is_floating_point and dtype.itemsize < 4 else dtype
+
+
+def elementwise_dtypes(*args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[Any, Any]:
+    """Return the dtype that an elementwise op computes in, and the dtype of its result."""
+    kinds, given = ELEMENTWISE_TYPE_PROMOTION_KIND, [a for a in args if a is not None]
+    found = given[0].dtype if isinstance(given[0], TensorBase) else dtypes.of_number(given[0])  # type: ignore[attr-defined]
+    total = given[0]
+    for other in given[1:]:
+        found = words.result_type(total, other)
+        total = other if isinstance(other, TensorBase) else total
+    if type_promotion_kind is kinds.INT_TO_FLOAT and found.category < 2:
+        found = dtypes.default()
+    if type_promotion_kind is kinds.BOOL_TO_LONG and found is dtypes.bool_:
+        return dtypes.int64, dtypes.int64
+    computed = found if type_promotion_kind is kinds.NO_OPMATH else _computed_in(found)
+    if type_promotion_kind is kinds.COMPLEX_TO_FLOAT and found.is_complex:
+        return computed, found.to_real()
+    return computed, dtypes.bool_ if type_promotion_kind is kinds.ALWAYS_BOOL else found
+
+
+def _check(condition: Any, message: Callable[[], str], kind: type[Exception] = RuntimeError) -> None:
+    """Raise unless a condition holds."""
+    if not condition:
+        raise kind(message())
+
+
 PRIMS: dict[str, Any] = {
+    "ELEMENTWISE_TYPE_PROMOTION_KIND": ELEMENTWISE_TYPE_PROMOTION_KIND,
+    "REDUCTION_OUTPUT_TYPE_KIND": REDUCTION_OUTPUT_TYPE_KIND,
+    "elementwise_dtypes": elementwise_dtypes,
+    "get_computation_dtype": _computed_in,
+    "is_low_precision_dtype": lambda dtype: dtype.is_floating_point and dtype.itemsize < 4,
+    "check": _check,
+    "same_shape": lambda a, b, **options: tuple(a) == tuple(b),
+    "is_contiguous": lambda a, **options: a.is_contiguous(),
+    "is_cpu_scalar_tensor": lambda a: isinstance(a, TensorBase) and a.array.ndim == 0,
+    "reduction_dims": lambda shape, dims: canonicalize_dims(
+        len(shape), tuple(range(len(shape))) if dims is None else dims
+    ),
+    "get_higher_dtype": lambda a, b: dtypes.promote_types(a, b),
+    "dtype_or_default": lambda dtype: dtypes.default() if dtype is None else dtype,
+    "device_or_default": lambda device: as_device("cpu") if device is None else device,
+    "is_expandable_to": lambda shape, desired: words.broadcast_shapes(shape, desired) == tuple(desired),
     "is_boolean_dtype": _is_of(0),
     "is_integer_dtype": _is_of(0, 1),
     "is_float_dtype": _is_of(2),
