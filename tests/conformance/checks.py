@@ -49,7 +49,7 @@ def array_of(value: Any) -> np.ndarray:
     """Return an adjoint tensor's values; one that lies elsewhere than what it was made of is a mistake."""
     if translate.place != "cpu" and translate.placed and value.device.type != translate.place:
         raise Mismatch(f"the result lies on {value.device}, the arguments on {translate.place}")
-    return np.asarray(value.detach().cpu().numpy())
+    return np.asarray(value.detach().cpu().array)  # not numpy(), which refuses bfloat16
 
 
 def compare_arrays(a: np.ndarray, b: np.ndarray, what: str, loose: float = 1.0) -> None:
@@ -228,12 +228,23 @@ def alias(case: Case) -> None:
         if not isinstance(y, torch.Tensor) or not y.numel():
             continue
         shares = any(y.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in t_in)
-        ours_shares = any(np.may_share_memory(x.detach().array, t.detach().array) for t in a_in)
+        ours_shares = any(_share(x.detach().array, t.detach().array) for t in a_in)
         if shares != ours_shares:
             words = {True: "a view", False: "a copy"}
             raise Mismatch(f"result {i}: {words[ours_shares]}, torch returns {words[shares]}")
         if shares and x.numel() > 1 and tuple(x.stride()) != tuple(y.stride()):
             raise Mismatch(f"result {i}: a view with strides {x.stride()}, torch has {y.stride()}")
+
+
+def _share(a: Any, b: Any) -> bool:
+    """Return whether two arrays share memory, or views of one look at different places in it."""
+    return bool(np.may_share_memory(a, b)) or _owner(a) is _owner(b)
+
+
+def _owner(array: Any) -> Any:
+    while isinstance(getattr(array, "base", None), type(array)):
+        array = array.base
+    return array
 
 
 def _differentiable(outs: list[Any], kind: type) -> list[int]:
@@ -525,7 +536,6 @@ def vmap(case: Case) -> None:
     tensors = _unique([t for t in flatten(call) if isinstance(t, torch.Tensor)])
     if not tensors:
         raise NotApplicable("no tensors")
-    _torch_runs(case.run_theirs, case.theirs())
     translated: dict[int, Any] = {}
     mine = to_adjoint(call, translated)
 
@@ -540,7 +550,9 @@ def vmap(case: Case) -> None:
     for dims in _batchings(tensors):
         both = [t if d is None else torch.stack([t, _changed(t)], d) for t, d in zip(tensors, dims)]
         reason = None
+        second = [b if d is None else b.select(d, 1).clone() for b, d in zip(both, dims)]
         try:
+            _torch_runs(theirs, *second)
             drawn = _torch_runs(torch.func.vmap(theirs, dims, randomness="different"), *both)
             random = _is_refused(torch.func.vmap(theirs, dims), *both)  # it draws, which is an error unless allowed
         except NotApplicable as refusal:  # what torch cannot batch is not asked of us, but must not be wrong

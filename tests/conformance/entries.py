@@ -16,7 +16,6 @@ ENTRIES = {op.full_name: op for op in op_db}
 
 _OUT_OF_SCOPE = {
     "sparse": ("sparse.", "to_sparse"),
-    "masked": ("masked.",),
     "quantized": ("quantize", "fake_quantize", "dequantize"),
     "CUDA only": ("jiterator",),
     # An aten function behind a public one, reached only through torch.ops or kept for old graphs.
