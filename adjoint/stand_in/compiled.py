@@ -32,7 +32,7 @@ class Functions(types.ModuleType):
         method = getattr(importlib.import_module("adjoint").Tensor, short, None) if self._methods else None
         if callable(method):
             return method
-        if name.startswith("_"):
+        if name.startswith("_") or self.__name__.startswith("torch._refs"):
             return Absent(f"{self.__name__}.{name}")
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
