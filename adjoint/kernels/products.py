@@ -18,6 +18,7 @@ from . import blas, provider, threads
 LARGE = 1 << 18  # products of numbers up to which BLAS keeps to one thread, and from which on a batch is shared
 _SMALL = 1 << 10  # elements whose sum is as fast without a product
 _ONE_THREAD = 1 << 14  # elements for whose product with a vector BLAS wakes nobody
+_FEW = 1 << 23  # products of numbers in a batch of small matrices that take no longer than it takes to wake a thread
 _ONE = 1 << 27  # products of numbers in one matrix from which on BLAS shares it as well itself
 
 
@@ -106,7 +107,10 @@ def multiply_batches(x: Any, y: Any) -> Any:
 
 
 def _multiply(x: Any, y: Any, out: Any, each: int) -> None:
-    if each >= _ONE or not blas.is_known():
+    few = each <= LARGE and len(x) * each < _FEW
+    if few and y.strides[2] != y.itemsize:  # BLAS takes longer for a small transpose than to lay it out anew
+        y = np.ascontiguousarray(y)
+    if few or each >= _ONE or not blas.is_known():
         np.matmul(x, y, out=out)
         return
     with blas.alone:
