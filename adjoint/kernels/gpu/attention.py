@@ -6,6 +6,9 @@ for the queries' gradient, another a block of keys past the queries for that of 
 two sides, so results do not depend on who comes first.
 
 Blocks that lie wholly below the diagonal need no mask, so each kernel has a loop for these and one for the others.
+
+A bias, the mask of a program, is added to scores, or tells which count: BIAS is 0, 1 (which) or 2 (added). A share KEEP
+of the weights is kept, the others are dropped: who is kept is drawn again on the way back, from the same seed.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cupy
 import numpy as np
 import triton
 import triton.language as tl
@@ -101,11 +105,43 @@ def _seen(queries: tl.tensor, keys: tl.tensor, source: tl.tensor, CAUSAL: tl.con
 
 
 @triton.jit
+def _biased(
+    scores: tl.tensor, bias: tl.tuple, first: tl.tensor, n: tl.tensor, length: tl.tensor, source: tl.tensor,
+    BIAS: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
+    """Return scores, to base 2 and scaled, with a bias."""
+    rows, columns = first + tl.arange(0, M), n + tl.arange(0, N)
+    there = (rows[:, None] < length) & (columns[None, :] < source)
+    places = bias[0] + tl.cast(rows, tl.int64)[:, None] * bias[1] + columns[None, :]
+    if BIAS == 1:
+        return tl.where(tl.load(places, mask=there, other=0) != 0, scores, -float("inf"))
+    return scores + tl.load(places, mask=there, other=0.0).to(tl.float32) / _LOG2
+
+
+@triton.jit
+def _kept(
+    weights: tl.tensor, seed: tl.tensor, row: tl.tensor, n: tl.tensor, source: tl.tensor, KEEP: tl.constexpr,
+    M: tl.constexpr, N: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
+    """Return weights of queries, the first of which is `row` among those of all heads, scaled or dropped.
+
+    Four neighbours have a counter, as in `draws.py`; rows begin with one of their own.
+    """
+    quarters = (row + tl.arange(0, M))[:, None] * tl.cdiv(source, 4) + (n // 4 + tl.arange(0, N // 4))[None, :]
+    low, high = (quarters & 0xFFFFFFFF).to(tl.uint32), (quarters >> 32).to(tl.uint32)
+    a, b, c, d = tl.philox(seed, low, high, low * 0, low * 0)
+    words = tl.reshape(tl.join(tl.join(a, c), tl.join(b, d)), (M, N))
+    kept = (words >> 8).to(tl.float32) * 5.9604644775390625e-8 < KEEP
+    return tl.where(kept, weights * (1.0 / KEEP), 0.0)
+
+
+@triton.jit
 def _look(
-    means: tl.tensor, total: tl.tensor, top: tl.tensor, queries: tl.tensor, k: tl.tuple, v: tl.tuple, scale: tl.tensor,
-    first: tl.tensor, start: tl.tensor, stop: tl.tensor, source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
-    WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
-    PRECISION: tl.constexpr,
+    means: tl.tensor, total: tl.tensor, top: tl.tensor, queries: tl.tensor, k: tl.tuple, v: tl.tuple, bias: tl.tuple,
+    seed: tl.tensor, row: tl.tensor, scale: tl.tensor, first: tl.tensor, start: tl.tensor, stop: tl.tensor,
+    length: tl.tensor, source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr, BIAS: tl.constexpr,
+    KEEP: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr,
+    N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> tl.tuple:  # fmt: skip
     """Take queries past some keys: means of values times `total`, the largest score being `top`."""
     for n in tl.range(start, stop, N):
@@ -115,10 +151,19 @@ def _look(
         if MASKED:
             seen = _seen((first + tl.arange(0, M))[:, None], (n + tl.arange(0, N))[None, :], source, CAUSAL)
             scores = tl.where(seen, scores, -float("inf"))
-        higher = tl.maximum(top, tl.max(scores, 1) * scale)
-        weights = tl.exp2(scores * scale - higher[:, None])
-        shrink = tl.exp2(top - higher)
+        if BIAS:
+            scores = _biased(scores * scale, bias, first, n, length, source, BIAS, M, N)
+            higher = tl.maximum(top, tl.max(scores, 1))
+            level = tl.where(higher == -float("inf"), 0.0, higher)  # of a query that has seen nothing yet
+            weights = tl.exp2(scores - level[:, None])
+            shrink = tl.exp2(top - level)
+        else:
+            higher = tl.maximum(top, tl.max(scores, 1) * scale)
+            weights = tl.exp2(scores * scale - higher[:, None])
+            shrink = tl.exp2(top - higher)
         total = total * shrink + tl.sum(weights, 1)
+        if KEEP < 1:
+            weights = _kept(weights, seed, row, n, source, KEEP, M, N)
         values = _tile(v, n, source, N, VALUE, V, not MASKED)
         means = tl.dot(weights.to(values.dtype), values, means * shrink[:, None], input_precision=PRECISION)
         top = higher
@@ -127,35 +172,44 @@ def _look(
 
 @triton.jit
 def _forward(
-    q: tl.tuple, k: tl.tuple, v: tl.tuple, out: tl.tuple, logs: tl.tensor, scale: tl.tensor, heads: tl.tensor,
-    groups: tl.tensor, length: tl.tensor, source: tl.tensor, together: tl.tensor, CAUSAL: tl.constexpr,
-    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
-    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+    q: tl.tuple, k: tl.tuple, v: tl.tuple, bias: tl.tuple, out: tl.tuple, logs: tl.tensor, seed: tl.tensor,
+    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, together: tl.tensor,
+    CAUSAL: tl.constexpr, BIAS: tl.constexpr, KEEP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr,
+    WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     at, block = _block(tl.cdiv(length, M), together, CAUSAL)
     first = block * M
     k, v = _head(k, at, heads, groups), _head(v, at, heads, groups)
     queries = _tile(_head(q, at, heads, groups), first, length, M, WIDTH, W, EVEN_M)
+    if BIAS:
+        bias = _head(bias, at, heads, groups)
+    row = tl.cast(at, tl.int64) * length + first
     means, total = tl.zeros((M, V), tl.float32), tl.zeros((M,), tl.float32)
     top = tl.full((M,), -float("inf"), tl.float32)
     whole = (tl.minimum(first, source) if CAUSAL else source) // N * N
-    means, total, top = _look(means, total, top, queries, k, v, scale, first, 0, whole, source, False, CAUSAL, WIDTH,
-                              VALUE, W, V, M, N, PRECISION)  # fmt: skip
+    means, total, top = _look(means, total, top, queries, k, v, bias, seed, row, scale, first, 0, whole, length, source,
+                              False, CAUSAL, BIAS, KEEP, WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
     if CAUSAL or not EVEN_N:
         stop = tl.minimum(first + M, source) if CAUSAL else source
-        means, total, top = _look(means, total, top, queries, k, v, scale, first, whole, stop, source, True, CAUSAL,
-                                  WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
+        means, total, top = _look(means, total, top, queries, k, v, bias, seed, row, scale, first, whole, stop, length,
+                                  source, True, CAUSAL, BIAS, KEEP, WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
     rows = first + tl.arange(0, M)
-    tl.store(logs + tl.cast(at, tl.int64) * length + rows, (top + tl.log2(total)) * _LOG2, mask=rows < length)
+    log = (top + tl.log2(total)) * _LOG2
+    if BIAS:  # a query that may look at nothing takes nothing
+        log = tl.where(total == 0, float("inf"), log)
+        total = tl.where(total == 0, 1.0, total)
+    tl.store(logs + tl.cast(at, tl.int64) * length + rows, log, mask=rows < length)
     _put(_head(out, at, heads, groups), first, length, means / total[:, None], M, VALUE, V, EVEN_M)
 
 
 @triton.jit
 def _query_slopes(
     slope: tl.tensor, queries: tl.tensor, g: tl.tensor, log: tl.tensor, along: tl.tensor, k: tl.tuple, v: tl.tuple,
-    scale: tl.tensor, first: tl.tensor, start: tl.tensor, stop: tl.tensor, source: tl.tensor, MASKED: tl.constexpr,
-    CAUSAL: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr,
-    N: tl.constexpr, PRECISION: tl.constexpr,
+    bias: tl.tuple, seed: tl.tensor, row: tl.tensor, scale: tl.tensor, first: tl.tensor, start: tl.tensor,
+    stop: tl.tensor, length: tl.tensor, source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+    BIAS: tl.constexpr, KEEP: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr,
+    M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
     """Add what some keys give to the gradient of queries, but for the scale."""
     for n in tl.range(start, stop, N):
@@ -163,21 +217,28 @@ def _query_slopes(
         keys = _tile(k, n, source, N, WIDTH, W, not MASKED)
         values = _tile(v, n, source, N, VALUE, V, not MASKED)
         scores = tl.dot(queries, tl.trans(keys), input_precision=PRECISION)
-        weights = tl.exp2(scores * scale - log[:, None])
+        scores *= scale
+        if BIAS:
+            scores = _biased(scores, bias, first, n, length, source, BIAS, M, N)
+        weights = tl.exp2(scores - log[:, None])
         if MASKED:
             seen = _seen((first + tl.arange(0, M))[:, None], (n + tl.arange(0, N))[None, :], source, CAUSAL)
             weights = tl.where(seen, weights, 0.0)
-        change = weights * (tl.dot(g, tl.trans(values), input_precision=PRECISION) - along[:, None])
+        change = tl.dot(g, tl.trans(values), input_precision=PRECISION)
+        if KEEP < 1:
+            change = _kept(change, seed, row, n, source, KEEP, M, N)
+        change = weights * (change - along[:, None])
         slope = tl.dot(change.to(keys.dtype), keys, slope, input_precision=PRECISION)
     return slope
 
 
 @triton.jit
 def _backward_queries(
-    q: tl.tuple, k: tl.tuple, v: tl.tuple, out: tl.tuple, g: tl.tuple, gq: tl.tuple, logs: tl.tensor, alongs: tl.tensor,
-    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, together: tl.tensor,
-    CAUSAL: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr,
-    W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+    q: tl.tuple, k: tl.tuple, v: tl.tuple, bias: tl.tuple, out: tl.tuple, g: tl.tuple, gq: tl.tuple, logs: tl.tensor,
+    alongs: tl.tensor, seed: tl.tensor, scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor,
+    source: tl.tensor, together: tl.tensor, CAUSAL: tl.constexpr, BIAS: tl.constexpr, KEEP: tl.constexpr,
+    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
+    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     at, block = _block(tl.cdiv(length, M), together, CAUSAL)
     first = block * M
@@ -190,23 +251,28 @@ def _backward_queries(
     places = tl.cast(at, tl.int64) * length + rows
     tl.store(alongs + places, along, mask=rows < length)  # for the keys' kernel
     log = tl.load(logs + places, mask=rows < length, other=0.0) / _LOG2
+    if BIAS:
+        bias = _head(bias, at, heads, groups)
+    row = tl.cast(at, tl.int64) * length + first
     slope = tl.zeros((M, W), tl.float32)
     whole = (tl.minimum(first, source) if CAUSAL else source) // N * N
-    slope = _query_slopes(slope, queries, slopes, log, along, k, v, scale, first, 0, whole, source, False, CAUSAL,
-                          WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
+    slope = _query_slopes(slope, queries, slopes, log, along, k, v, bias, seed, row, scale, first, 0, whole, length,
+                          source, False, CAUSAL, BIAS, KEEP, WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
     if CAUSAL or not EVEN_N:
         stop = tl.minimum(first + M, source) if CAUSAL else source
-        slope = _query_slopes(slope, queries, slopes, log, along, k, v, scale, first, whole, stop, source, True, CAUSAL,
-                              WIDTH, VALUE, W, V, M, N, PRECISION)  # fmt: skip
+        slope = _query_slopes(slope, queries, slopes, log, along, k, v, bias, seed, row, scale, first, whole, stop,
+                              length, source, True, CAUSAL, BIAS, KEEP, WIDTH, VALUE, W, V, M, N,
+                              PRECISION)  # fmt: skip
     _put(_head(gq, at, heads, groups), first, length, slope * (scale * _LOG2), M, WIDTH, W, EVEN_M)
 
 
 @triton.jit
 def _key_slopes(
-    gk: tl.tensor, gv: tl.tensor, keys: tl.tensor, values: tl.tensor, q: tl.tuple, g: tl.tuple, logs: tl.tensor,
-    alongs: tl.tensor, scale: tl.tensor, first: tl.tensor, start: tl.tensor, stop: tl.tensor, length: tl.tensor,
-    source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr, WHOLE: tl.constexpr, WIDTH: tl.constexpr,
-    VALUE: tl.constexpr, W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+    gk: tl.tensor, gv: tl.tensor, keys: tl.tensor, values: tl.tensor, q: tl.tuple, g: tl.tuple, bias: tl.tuple,
+    logs: tl.tensor, alongs: tl.tensor, seed: tl.tensor, row: tl.tensor, scale: tl.tensor, first: tl.tensor,
+    start: tl.tensor, stop: tl.tensor, length: tl.tensor, source: tl.tensor, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+    BIAS: tl.constexpr, KEEP: tl.constexpr, WHOLE: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr,
+    W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> tl.tuple:  # fmt: skip
     """Add what some queries give to the gradients of keys, but for the scale, and of values."""
     for m in tl.range(start, stop, M):
@@ -220,21 +286,31 @@ def _key_slopes(
             log = tl.load(logs + rows, mask=rows < length, other=float("inf"))
             along = tl.load(alongs + rows, mask=rows < length, other=0.0)
         scores = tl.dot(keys, tl.trans(queries), input_precision=PRECISION)
-        weights = tl.exp2(scores * scale - log[None, :] / _LOG2)
+        scores *= scale
+        if BIAS:
+            scores = tl.trans(_biased(tl.trans(scores), bias, m, first, length, source, BIAS, M, N))
+        weights = tl.exp2(scores - log[None, :] / _LOG2)
         if MASKED:
             weights = tl.where(_seen(rows[None, :], (first + tl.arange(0, N))[:, None], source, CAUSAL), weights, 0.0)
-        gv = tl.dot(weights.to(slopes.dtype), slopes, gv, input_precision=PRECISION)
-        change = weights * (tl.dot(values, tl.trans(slopes), input_precision=PRECISION) - along[None, :])
+        change = tl.dot(values, tl.trans(slopes), input_precision=PRECISION)
+        if KEEP < 1:
+            kept = tl.trans(_kept(tl.full((M, N), 1.0, tl.float32), seed, row + m, first, source, KEEP, M, N))
+            gv = tl.dot((weights * kept).to(slopes.dtype), slopes, gv, input_precision=PRECISION)
+            change *= kept
+        else:
+            gv = tl.dot(weights.to(slopes.dtype), slopes, gv, input_precision=PRECISION)
+        change = weights * (change - along[None, :])
         gk = tl.dot(change.to(queries.dtype), queries, gk, input_precision=PRECISION)
     return gk, gv
 
 
 @triton.jit
 def _backward_keys(
-    q: tl.tuple, k: tl.tuple, v: tl.tuple, g: tl.tuple, gk: tl.tuple, gv: tl.tuple, logs: tl.tensor, alongs: tl.tensor,
-    scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor, source: tl.tensor, together: tl.tensor,
-    CAUSAL: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr,
-    W: tl.constexpr, V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
+    q: tl.tuple, k: tl.tuple, v: tl.tuple, bias: tl.tuple, g: tl.tuple, gk: tl.tuple, gv: tl.tuple, logs: tl.tensor,
+    alongs: tl.tensor, seed: tl.tensor, scale: tl.tensor, heads: tl.tensor, groups: tl.tensor, length: tl.tensor,
+    source: tl.tensor, together: tl.tensor, CAUSAL: tl.constexpr, BIAS: tl.constexpr, KEEP: tl.constexpr,
+    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, WIDTH: tl.constexpr, VALUE: tl.constexpr, W: tl.constexpr,
+    V: tl.constexpr, M: tl.constexpr, N: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     at, block = _block(tl.cdiv(source, N), together, False)
     first = block * N
@@ -243,17 +319,21 @@ def _backward_keys(
     alongs += tl.cast(at, tl.int64) * length
     keys = _tile(_head(k, at, heads, groups), first, source, N, WIDTH, W, EVEN_N)
     values = _tile(_head(v, at, heads, groups), first, source, N, VALUE, V, EVEN_N)
+    if BIAS:
+        bias = _head(bias, at, heads, groups)
+    row = tl.cast(at, tl.int64) * length
     key_slope, value_slope = tl.zeros((N, W), tl.float32), tl.zeros((N, V), tl.float32)
     start = 0
     if CAUSAL:
         start = tl.cdiv(first + N, M) * M
         key_slope, value_slope = _key_slopes(
-            key_slope, value_slope, keys, values, q, g, logs, alongs, scale, first, first // M * M,
-            tl.minimum(start, length), length, source, True, CAUSAL, EVEN_M, WIDTH, VALUE, W, V, M, N, PRECISION,
+            key_slope, value_slope, keys, values, q, g, bias, logs, alongs, seed, row, scale, first, first // M * M,
+            tl.minimum(start, length), length, source, True, CAUSAL, BIAS, KEEP, EVEN_M, WIDTH, VALUE, W, V, M, N,
+            PRECISION,
         )  # fmt: skip
     key_slope, value_slope = _key_slopes(
-        key_slope, value_slope, keys, values, q, g, logs, alongs, scale, first, start, length, length, source, False,
-        CAUSAL, EVEN_M, WIDTH, VALUE, W, V, M, N, PRECISION,
+        key_slope, value_slope, keys, values, q, g, bias, logs, alongs, seed, row, scale, first, start, length, length,
+        source, False, CAUSAL, BIAS, KEEP, EVEN_M, WIDTH, VALUE, W, V, M, N, PRECISION,
     )  # fmt: skip
     _put(_head(gk, at, heads, groups), first, source, key_slope * (scale * _LOG2), N, WIDTH, W, EVEN_N)
     _put(_head(gv, at, heads, groups), first, source, value_slope, N, VALUE, V, EVEN_N)
@@ -277,7 +357,7 @@ _FORTH, _QUERIES, _KEYS = range(3)
 _OLDEST = 80  # the first capability with bfloat16, and with copies that run beside computation
 _FARTHEST = 1 << 24  # bytes from row to row, so that places in a block fit in 32 bits
 _MOST_PLANS = 1 << 12
-_F32 = np.dtype(np.float32)
+_F32, _U8 = np.dtype(np.float32), np.dtype(np.uint8)
 _WIDEST = {np.dtype(bfloat16): 256, np.dtype(np.float16): 256, _F32: 128}
 _launches: dict[Any, Launch] = {}
 _plans: dict[Any, tuple[Bound, ...]] = {}
@@ -295,29 +375,40 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
     )
 
 
-def _run(given: tuple[Any, ...], jobs: tuple[Any, ...], causal: bool, scale: float) -> None:
-    """Launch kernels, each on arrays (first q, k and v) and numbers of queries; all layouts follow from `given`."""
+def _run(given: tuple[Any, ...], jobs: tuple[Any, ...], causal: bool, scale: float, extra: Any = None) -> None:
+    """Launch kernels, each on arrays (first q, k and v) and numbers of queries; all layouts follow from `given`.
+
+    `extra` is the dtype of a bias, which is the fourth array then, or None, and the share that is kept: if not all, the
+    last of the numbers is a seed.
+    """
     key = (
         len(jobs), tuple([(x.shape, x.strides, address(x) & 15) for x in given]), given[0].dtype, causal, scale,
-        device(),
+        extra, device(),
     )  # fmt: skip
     plans = _plans.get(key)
     if plans is None:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        plans = _plans[key] = tuple([_plan(i, arrays, numbers, causal, scale) for i, arrays, numbers in jobs])
+        plans = _plans[key] = tuple([_plan(i, arrays, numbers, causal, scale, extra) for i, arrays, numbers in jobs])
     for plan, (_, arrays, numbers) in zip(plans, jobs):
         plan(*arrays, *numbers)
 
 
-def _plan(which: int, arrays: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float) -> Bound:
+def _plan(
+    which: int, arrays: tuple[Any, ...], numbers: tuple[Any, ...], causal: bool, scale: float, extra: Any
+) -> Bound:
     (*lead, length, width), (*_, source, _), (*_, value) = (x.shape for x in arrays[:3])
     w, v = (max(16, 1 << (n - 1).bit_length()) for n in (width, value))
     size = arrays[0].itemsize
     m, n, warps, stages = (_SINGLE if size == 4 else _HALF)[max(w, v, 64)][which]
+    bias, keep = extra or (None, 1.0)
+    absent = {"bias": None} if bias is None else {}
+    if keep == 1:
+        absent["seed"] = None
     constants = {
-        "CAUSAL": causal, "EVEN_M": length % m == 0, "EVEN_N": source % n == 0, "WIDTH": width, "VALUE": value,
-        "W": w, "V": v, "M": m, "N": n, "PRECISION": "tf32x3" if size == 4 else "tf32",
+        **absent, "CAUSAL": causal, "BIAS": 0 if bias is None else 1 if bias == _U8 else 2, "KEEP": keep,
+        "EVEN_M": length % m == 0, "EVEN_N": source % n == 0, "WIDTH": width, "VALUE": value, "W": w, "V": v, "M": m,
+        "N": n, "PRECISION": "tf32x3" if size == 4 else "tf32",
     }  # fmt: skip
     blocks, passed = (-(-source // n), length) if which == _KEYS else (-(-length // m), source)
     together = _together(math.prod(lead), passed * (width + value) * size) if causal else 1
@@ -326,7 +417,7 @@ def _plan(which: int, arrays: tuple[Any, ...], numbers: tuple[Any, ...], causal:
     steps = [_steps(x) for x in arrays]
     kinds = (
         *[(kind_of(x), *map(kind_of, apart)) for x, apart in zip(arrays, steps, strict=True)],
-        *[kind_of(x).partition(":")[0] for x in (*numbers, *rest)],  # the same code for all lengths
+        *["i64" if type(x) is int else kind_of(x).partition(":")[0] for x in (*numbers, *rest)],  # for all lengths
     )
     made = (which, kinds, tuple(constants.values()), device())
     launch = _launches.get(made)
@@ -369,26 +460,52 @@ def _beside(x: Any, width: int) -> Any:
     return new((batch, *heads, length, width), x.dtype)
 
 
-def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
-    """Return means of values, as the CPU's `attend` does, and the logarithm of each query's sum of exponentials."""
+def _bias_of(mask: Any, q: Any, source: int) -> Any:
+    """Return a mask as kernels read it, repeated for every query without a copy, and beside `q` with its axes."""
+    if mask.dtype.kind == "b":
+        mask = mask.view(_U8)
+    if mask.shape[-1:] != (source,) or mask.strides[-1] != mask.itemsize:
+        mask = cupy.broadcast_to(mask, (*mask.shape[:-1], source)).copy("C")
+    return _led(cupy.broadcast_to(mask, (*q.shape[:-1], source)))
+
+
+def _extra(mask: Any, keep: float, q: Any, source: int) -> tuple[tuple[Any, ...], Any]:
+    """Return the arrays that a mask adds to those of a launch, and what `_run` wants to know."""
+    if mask is None:
+        return (), None if keep == 1 else (None, keep)
+    bias = _bias_of(mask, q, source)
+    return (bias,), (bias.dtype, keep)
+
+
+def attend(
+    q: Any, k: Any, v: Any, scale: float, causal: bool, mask: Any = None, keep: float = 1.0, seed: int = 0
+) -> tuple[Any, Any]:
+    """Return means of values, as the CPU's `attend` does, and the logarithm of each query's sum of exponentials.
+
+    A mask is added to scores, or tells which count; a share `keep` of the weights, drawn by `seed`, is not dropped.
+    """
     lead = q.shape[:-1]
+    bias, extra = _extra(mask, keep, q, k.shape[-2])
     q, k, v = _led(q), _led(k), _led(v)
     out, logs = _beside(q, v.shape[-1]), new(lead, _F32)
-    _run((q, k, v), ((_FORTH, (q, k, v, out), (logs,)),), causal, scale)
+    numbers = (logs,) if keep == 1 else (logs, seed)
+    _run((q, k, v, *bias), ((_FORTH, (q, k, v, *bias, out), numbers),), causal, scale, extra)
     return (out if out.ndim == len(lead) + 1 else out.reshape(*lead, v.shape[-1])), logs
 
 
 def attend_back(
-    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool, into: Any = None
-) -> tuple[Any, Any, Any]:
+    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool, into: Any = None, mask: Any = None,
+    keep: float = 1.0, seed: int = 0,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the gradients of queries, keys and values; `into` are arrays for them (4 or 5 axes, rows in one piece)."""
     shapes = q.shape, k.shape, v.shape
+    bias, extra = _extra(mask, keep, q, k.shape[-2])
     q, k, v, out, g = (_led(x) for x in (q, k, v, out, g))
     gq, gk, gv = into or [_beside(x, x.shape[-1]) for x in (q, k, v)]
     alongs = new(logs.shape, _F32)  # how much each query's gradient goes along its mean
-    numbers = (logs, alongs)
-    jobs = (_QUERIES, (q, k, v, out, g, gq), numbers), (_KEYS, (q, k, v, g, gk, gv), numbers)
-    _run((q, k, v, out, g, *(into or ())), jobs, causal, scale)
+    numbers = (logs, alongs) if keep == 1 else (logs, alongs, seed)
+    jobs = (_QUERIES, (q, k, v, *bias, out, g, gq), numbers), (_KEYS, (q, k, v, *bias, g, gk, gv), numbers)
+    _run((q, k, v, out, g, *(into or ()), *bias), jobs, causal, scale, extra)
     if gq.ndim == len(shapes[0]):
         return gq, gk, gv
     return gq.reshape(shapes[0]), gk.reshape(shapes[1]), gv.reshape(shapes[2])

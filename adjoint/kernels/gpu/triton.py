@@ -94,8 +94,8 @@ class Launch:
 class Bound:
     """A launch with everything but its arrays: call it with these, in order.
 
-    `parameters` are those of the function, tuples taken apart: None for an array, else a NumPy number. They lie ready
-    in memory; a call writes addresses beside them.
+    `parameters` are those of the function, tuples taken apart: None for an array, or for a whole number of 64 bits that
+    each call gives, else a NumPy number. They lie ready in memory; a call writes addresses beside them.
     """
 
     __slots__ = ("_addresses", "_after", "_kept", "_lock", "_memory", "_table")
@@ -119,7 +119,7 @@ class Bound:
     def __call__(self, *arrays: Any) -> None:
         """Launch it on the current stream."""
         with self._lock:  # what lies in memory is read before the call returns
-            self._addresses.pack_into(self._memory, 0, *[x.data.ptr for x in arrays])
+            self._addresses.pack_into(self._memory, 0, *[x if type(x) is int else x.data.ptr for x in arrays])
             _launch(*self._after, _stream().ptr, self._table, 0)
 
 
