@@ -399,6 +399,8 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
             f"{list(a.shape)} and {list(b.shape)}"
         )
     check_dtypes(a, b)
+    if a.ndim == 1 == b.ndim:
+        return into(out, dot_p(input, other))
     from .einsum import tensordot
 
     return into(out, tensordot(input, other, ([a.ndim - 1], [b.ndim - 1])))
@@ -480,7 +482,7 @@ def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
 ) -> Tensor:
     """Return ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
-    term = bmm(batch1, batch2).sum(0)
+    term = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
 
 
@@ -510,7 +512,7 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
 
 def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """Overwrite `input` with ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
-    return _overwrite(input, bmm(batch1, batch2).sum(0), beta, alpha)
+    return _overwrite(input, bmm(batch1, batch2).sum(0, dtype=batch1.dtype), beta, alpha)
 
 
 def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:

@@ -55,6 +55,12 @@ def _picked(x: Any, target: Any, ignored: Any) -> Any:
 
 
 def _nll(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
+    at = _flat_labels(x.shape, target, ignored) if type(x) is ndarray and x.dtype in _FULL else None
+    if at is not None:
+        out = np.negative(x.take(at))
+        if reduction == NONE:
+            return out
+        return np.array(_total(out) / (1 if reduction == SUM else out.size), x.dtype)
     out, _, skipped = _picked(x, target, ignored)
     if reduction == NONE:
         return out
@@ -64,6 +70,11 @@ def _nll(x: Any, target: Any, ignored: Any, reduction: Any) -> Any:
 
 def _nll_back(x: Any, target: Any, shape: Any, ignored: Any, reduction: Any) -> Any:
     """Return zeros of `shape` with ``-x`` (per sample, or one for all) at each sample's class."""
+    at = _flat_labels(shape, target, ignored) if type(x) is ndarray else None
+    if at is not None:
+        flat = np.zeros(shape, x.dtype)
+        flat.ravel()[at] = -x if x.ndim else -x.item() / (target.size if reduction == MEAN else 1)
+        return flat
     xp = module_of(x)
     out = xp.zeros(shape, x.dtype)
     axis = 1 if len(shape) > 1 else 0
@@ -175,9 +186,9 @@ def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any)
     if count == 1 and classes <= _FEW and 0 <= (label := target.item()) < classes and label != ignored:
         return _of_one(x, label, reduction, logs)
     sums = logsumexp(x)
-    skip = at = None
-    if not 0 <= ignored < classes and count and _within(target, classes):
-        at = target + _starts(count, classes)
+    skip = None
+    at = _flat_labels(x.shape, target, ignored)
+    if at is not None:
         picked = sums - x.take(at)
     else:
         picked, skip, _ = _picked(x, target, ignored)
@@ -187,6 +198,8 @@ def _cross_entropy(x: Any, target: Any, ignored: Any, reduction: Any, logs: Any)
         logs.values, logs.skip, logs.at = sums, skip, at
     if reduction == NONE:
         return picked
+    if at is not None:
+        return np.array(_total(picked) / (1 if reduction == SUM else count), x.dtype)
     loss = np.add.reduce(picked)
     return loss if reduction == SUM else loss / x.dtype.type(_left(count, skip))
 
@@ -209,9 +222,23 @@ def _starts(count: int, classes: int) -> Any:
 
 
 def _within(target: Any, classes: int) -> bool:
-    """Return whether all labels are classes; as unsigned numbers, negative ones are large."""
-    labels = target.view(np.uint64) if target.dtype == np.int64 else target
-    return bool(np.maximum.reduce(labels) < classes)
+    """Return whether all labels are classes. To search takes NumPy a fifth of the time that to reduce does."""
+    return bool(target.item(target.argmax()) < classes and target.item(target.argmin()) >= 0)
+
+
+def _flat_labels(x_shape: Any, target: Any, ignored: int) -> Any:
+    """Return the places of the labels in flattened rows, of an array; None where a row is to be skipped, or others."""
+    if len(x_shape) != 2 or type(target) is not ndarray or target.ndim != 1 or not target.size:
+        return None
+    classes = x_shape[1]
+    if 0 <= ignored < classes or not _within(target, classes):
+        return None
+    return target + _starts(x_shape[0], classes)
+
+
+def _total(losses: Any) -> Any:
+    """Return the sum of losses; of a few, Python's, which needs no setting up."""
+    return sum(losses.tolist()) if losses.size <= _FEW else np.add.reduce(losses)
 
 
 def _left(count: int, skip: Any) -> int:
@@ -233,7 +260,9 @@ def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, 
         return cast_p(slope, x.dtype) if logs is not None and logs.wide else slope
     count = len(x)
     skip = logs.skip
-    share = g / x.dtype.type(_left(count, skip)) if reduction == MEAN and count > 1 else g
+    share = g
+    if reduction == MEAN and count > 1:
+        share = np.array(g.item() / _left(count, skip), x.dtype)
     if skip is not None:
         share, target = np.where(skip, x.dtype.type(0), share), np.where(skip, 0, target)
     out = weighted(x, logs.values, share)

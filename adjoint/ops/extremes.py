@@ -14,7 +14,7 @@ from ..core.dtypes import of
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import provider, reductions
+from ..kernels import few, provider, reductions
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
 from .gather import gather_p, ungathered
@@ -188,6 +188,8 @@ def _max_dim(x: Any, axis: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.dtype.kind == "f":
         if x.size > _MANY and axis < x.ndim - 1 and (found := reductions.extremes(x, axis, True)) is not None:
             return _as_kept(found, x.shape, axis, keepdims)
+        if x.size <= few.MOST and x.flags.c_contiguous:
+            return _at_place(x, x.argmax(axis), axis, keepdims)
         return _maximum(x, axis, None, None, keepdims), x.argmax(axis, None, keepdims=keepdims)
     found = _extreme_on_gpu(x, axis, keepdims, True)
     return (x.max(axis=axis, keepdims=keepdims), _argmax(x, axis, keepdims)) if found is None else found
@@ -197,9 +199,19 @@ def _min_dim(x: Any, axis: Any, keepdims: Any) -> Any:
     if type(x) is ndarray and x.dtype.kind == "f":
         if x.size > _MANY and axis < x.ndim - 1 and (found := reductions.extremes(x, axis, False)) is not None:
             return _as_kept(found, x.shape, axis, keepdims)
+        if x.size <= few.MOST and x.flags.c_contiguous:
+            return _at_place(x, x.argmin(axis), axis, keepdims)
         return _minimum(x, axis, None, None, keepdims), x.argmin(axis, None, keepdims=keepdims)
     found = _extreme_on_gpu(x, axis, keepdims, False)
     return (x.min(axis=axis, keepdims=keepdims), _argmin(x, axis, keepdims)) if found is None else found
+
+
+def _at_place(x: Any, index: Any, axis: int, keepdims: bool) -> Any:
+    """Return the elements of a small array that an index names, one on each line along an axis, and the index."""
+    if x.ndim == 1:
+        index = np.asarray(index)  # which is a scalar of NumPy's
+    shape = kept_shape(x.shape, (axis,)) if keepdims else index.shape
+    return few.chosen(x, index, axis).reshape(shape), index.reshape(shape)
 
 
 def _as_kept(found: Any, shape: tuple[int, ...], axis: int, keepdims: bool) -> Any:
@@ -217,6 +229,8 @@ def _chosen_x(g: Any, x_shape: Any, out: Any, axis: Any, keepdims: Any) -> Any:
     index, g = out[1], g[0]
     if g is None:
         return None
+    if type(g) is ndarray is type(index) and index.size <= few.MOST:
+        return few.put_back(g, index, x_shape, axis)
     if not keepdims:
         shape = kept_shape(x_shape, (axis,))
         index, g = index.reshape(shape), g.reshape(shape)
@@ -392,6 +406,10 @@ def _middle(x: Any, axis: Any, keepdims: Any, skip: bool) -> Any:
     """Return the lower median along an axis and its place; NaN wins, unless they are to be skipped."""
     xp = module_of(x)
     n = x.shape[axis]
+    small = xp is np and x.size <= few.MOST and x.flags.c_contiguous and x.dtype.char in "fd"
+    if small and not np.count_nonzero(x != x):
+        order = x.argsort(axis, kind="stable")
+        return _at_place(x, order[(slice(None),) * axis + ((n - 1) // 2,)].copy(), axis, keepdims)
     if xp is np and not is_half(x.dtype) and (x.dtype.kind != "f" or not np.isnan(x).any()):
         middle = (slice(None),) * axis + (slice((n - 1) // 2, (n - 1) // 2 + 1),)
         values = np.partition(x, (n - 1) // 2, axis)[middle]

@@ -12,7 +12,7 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import provider, reductions
+from ..kernels import few, provider, reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
 from .arguments import dim_in, dims_in, dtype_of, either, missing, shape_from
@@ -641,6 +641,11 @@ def _logsumexp(x: Any, axes: Any, keepdims: Any) -> Any:
             return found.reshape((*lead, *(1,) * len(axes)) if keepdims else lead)
     if is_half(d):
         return _logsumexp(x.astype(f32), axes, keepdims).astype(d)
+    if type(x) is ndarray and x.size >= softmax_rows.LARGE and d.char in "fd" and (rows := _last(x, axes)) is not None:
+        found = softmax_rows.logsumexp(rows)
+        if np.isfinite(found).all():  # an infinity among the elements asks for more care
+            lead = x.shape[: x.ndim - len(axes)]
+            return found.reshape((*lead, *(1,) * len(axes)) if keepdims else lead)
     if count_of(x.shape, axes) == 0:
         return np.log(_sum(x, axes, keepdims))
     top = x.real.max(axis=axes, keepdims=True)
@@ -660,6 +665,10 @@ def _logsumexp_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
         rows = _rows_of(x, axes) if x.dtype.kind != "c" else None
         if rows is not None:
             return gpu.rows.logsumexp_back(g, rows, out).reshape(x.shape)
+    if type(g) is ndarray is type(x) and x.size >= softmax_rows.LARGE and g.dtype is x.dtype and x.dtype.char in "fd":
+        rows = _last(x, axes)
+        if rows is not None:
+            return softmax_rows.weighted(rows, out.reshape(-1), g.reshape(-1)).reshape(x.shape)
     return kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims)
 
 
@@ -707,8 +716,8 @@ def _softmax(x: Any, axis: Any) -> Any:
         return kernels.softmax(x, axis, False)
     if x.size == 0:
         return x.copy()
-    e = x - _top(x, axis)
-    np.exp(e, out=e)
+    e = x if few.within(x, 32.0) else x - _top(x, axis)  # whose exponentials need no level
+    e = np.exp(e, out=None if e is x else e)
     e /= _sum(e, (axis,), True)
     return e
 
@@ -760,6 +769,8 @@ def _log_softmax(x: Any, axis: Any) -> Any:
         return kernels.softmax(x, axis, True)
     if x.size == 0:
         return x.copy()
+    if few.within(x, 8.0):
+        return x - np.log(_sum(np.exp(x), (axis,), True))
     away = x - _top(x, axis)
     away -= np.log(_sum(np.exp(away), (axis,), True))
     return away

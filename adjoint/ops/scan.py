@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, cast
@@ -16,7 +17,7 @@ from ..core.inplace import inplace
 from ..core.observation import note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels import provider, reductions
+from ..kernels import few, provider, reductions
 from ..kernels.gpu.host import through_host
 from .arguments import dim_in, either, require_tensor
 from .arrange import flip_p
@@ -213,9 +214,21 @@ def _logcumsumexp_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> 
     return _forward(_before(_fall(out, axis), axis, 0), t * _part(x, out), axis)
 
 
+_FAR = 60.0  # logarithms closer than this have exponentials that a float32 holds side by side
+
+
+def _logcumsumexp_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
+    if type(g) is ndarray is type(x) and x.dtype.char in "fd" and x.size:
+        last = out.take((-1,), axis)
+        e = last - out  # which falls along the axis
+        if e.max() < _FAR:  # False beside a NaN
+            return np.exp(x - last) * _cumsum(g * np.exp(e, out=e), axis, True)
+    return _part(x, out) * recur_p(_fall(out, axis), g, axis)
+
+
 logcumsumexp_p: Primitive = parametric(
     _logcumsumexp,
-    x=lambda g, x, out, axis: _part(x, out) * recur_p(_fall(out, axis), g, axis),
+    x=_logcumsumexp_x,
     jvp=_logcumsumexp_tangent,
     batch=lambda x, axis: logcumsumexp_p(x, axis + 1),
     holomorphic=True,
@@ -288,11 +301,24 @@ def _running(x: Any, axis: int, ufunc: Any) -> Any:
         found = gpu.scans.running_extreme(x, axis, "amax" if ufunc is np.maximum else "amin")
         if found is not None:
             return found
+    if type(x) is ndarray and x.size <= few.MOST and x.dtype.char in "fd":
+        values = ufunc.accumulate(x, axis)
+        reached = x == values
+        if np.count_nonzero(values != values):
+            reached |= x != x
+        return values, np.maximum.accumulate(reached * _numbered(x.shape, axis), axis)
     wide = x.astype(f32) if is_half(x.dtype) else x
     values = running(ufunc, wide, axis).astype(x.dtype, copy=False)
     places = xp.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     reached = (x == values) | (x != x)
     return values, running(np.maximum, xp.where(reached, places, 0), axis)
+
+
+@functools.lru_cache(64)
+def _numbered(shape: tuple[int, ...], axis: int) -> Any:
+    """Return the numbers of the elements along an axis, for each element of a shape."""
+    numbers = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return np.ascontiguousarray(np.broadcast_to(numbers, shape))
 
 
 def _cummax(x: Any, axis: Any) -> Any:
