@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import provider
+from . import blas, provider
 from .copying import uniform
 from .provider import note_large
 from .rows import pieces, run_cuts, run_rows
@@ -21,6 +21,7 @@ _WIDTH = 512  # numbers that are added in one dot product
 _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
 _SHARE_COMPILED = 1 << 18  # one of OpenMP's for compiled ones,
 _NOTED = 1 << 15
+_SHARE_TRIANGLES = 1 << 17  # for running sums by products,
 _SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
@@ -117,6 +118,8 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
         rows = np.ascontiguousarray(x).reshape(lead, x.shape[axis])
         run_rows(loops.running_sum_rows, "rbr", rows, reverse, out.reshape(rows.shape))
         return out
+    elif trail == 1 and lead > 1 and x.size >= _NOTED and _by_triangles(x, lead, reverse, out):
+        return out
     elif lead > 1:
 
         def one_by_one(start: int, stop: int) -> None:
@@ -126,6 +129,47 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
     else:
         np.add.accumulate(source, 1, None, target)
     return out
+
+
+def _by_triangles(x: Any, lead: int, reverse: bool, out: Any) -> bool:
+    """Write running sums of rows, as products of short pieces with a triangle of ones; return whether that can be.
+
+    NumPy waits for each sum before it adds the next number; BLAS does not. Zeros times an infinity are no zeros, so
+    rows whose sums are not finite are not for it.
+    """
+    width = x.shape[-1]
+    side = next((k for k in range(32, 15, -1) if width % k == 0), 24)
+    count, rest = divmod(width, side)
+    if count < 2:
+        return False
+    rows, sums = np.ascontiguousarray(x).reshape(lead, width), out.reshape(lead, width)
+    triangle = np.tri(side, dtype=x.dtype) if reverse else np.tri(side, dtype=x.dtype).T
+    body, tail = (slice(rest, None), slice(0, rest)) if reverse else (slice(0, width - rest), slice(width - rest, None))
+    finite = True
+
+    def work(start: int, stop: int) -> None:
+        nonlocal finite
+        shape = (stop - start, count, side)
+        pieces_of = [_cut(a[start:stop, body], shape) for a in (rows, sums)]
+        np.matmul(pieces_of[0], triangle, out=pieces_of[1])
+        written = pieces_of[1][:, ::-1] if reverse else pieces_of[1]
+        before = np.add.accumulate(written[:, :, 0 if reverse else -1], 1)
+        finite = finite and bool(np.isfinite(before).all())
+        written[:, 1:] += before[:, :-1, None]
+        if rest:
+            step = slice(None, None, -1 if reverse else None)
+            last = np.add.accumulate(rows[start:stop, tail][:, step], 1)
+            sums[start:stop, tail] = (last + before[:, -1:])[:, step]
+
+    with blas.alone:
+        share(work, lead, max(_SHARE_TRIANGLES // width, 1))
+    return finite
+
+
+def _cut(rows: Any, shape: tuple[int, ...]) -> Any:
+    """Return a view of rows, each cut into short pieces."""
+    step = rows.itemsize
+    return np.lib.stride_tricks.as_strided(rows, shape, (rows.strides[0], shape[2] * step, step))
 
 
 def running_products(x: Any, axis: int) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from adjoint.kernels import copying, pairs, reductions, threads
+from adjoint.kernels import copying, pairs, provider, reductions, threads
 
 
 @pytest.fixture(params=[1, 2, 3], autouse=True)
@@ -70,6 +70,22 @@ def test_running_sums(shape: tuple[int, ...], reverse: bool) -> None:
         np.testing.assert_allclose(found, x[index].cumsum(axis)[index], rtol=1e-9, atol=1e-9)
     strided = np.broadcast_to(np.float32(1), (300, 200))
     np.testing.assert_array_equal(reductions.running_sums(strided, 1, False), strided.cumsum(1))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("width", [480, 509])
+def test_running_sums_of_rows_with_numpy_alone(width: int, reverse: bool) -> None:
+    x = random.normal(size=(100, width)).astype(np.float32)
+    special = x.copy()
+    special[3, 70], special[4, 80], special[5, 20:30] = np.inf, np.nan, -np.inf
+    way = (slice(None), slice(None, None, -1 if reverse else 1))
+    before = provider.allow(False)
+    try:
+        for given in (x, special):
+            found = reductions.running_sums(given, 1, reverse)
+            np.testing.assert_allclose(found, given[way].astype(np.float64).cumsum(1)[way], 1e-5, 1e-4)
+    finally:
+        provider.allow(before)
 
 
 SPECIAL = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 3e38, -3e38, 1e-44, 0.7, 2.1], np.float32)
