@@ -627,7 +627,12 @@ def std_mean(
 
 def _rows_of(x: Any, axes: Any) -> Any:
     """Return the last axes as rows of a matrix, if these are all of the axes and `x` is on a GPU; else None."""
-    if provider.gpu(x) is None or tuple(axes) != tuple(range(x.ndim - len(axes), x.ndim)) or not x.size:
+    return None if provider.gpu(x) is None else _last(x, axes)
+
+
+def _last(x: Any, axes: Any) -> Any:
+    """Return the last axes of an array as rows of a matrix, if these are all of the axes; else None."""
+    if tuple(axes) != tuple(range(x.ndim - len(axes), x.ndim)) or not x.size:
         return None
     return x.reshape(-1, count_of(x.shape, axes))
 
@@ -641,8 +646,8 @@ def _logsumexp(x: Any, axes: Any, keepdims: Any) -> Any:
             return found.reshape((*lead, *(1,) * len(axes)) if keepdims else lead)
     if is_half(d):
         return _logsumexp(x.astype(f32), axes, keepdims).astype(d)
-    if type(x) is ndarray and x.size >= softmax_rows.LARGE and d.char in "fd" and (rows := _last(x, axes)) is not None:
-        found = softmax_rows.logsumexp(rows)
+    if type(x) is ndarray and x.size >= LARGE and d.char in "fd" and (rows := _last(x, axes)) is not None:
+        found = kernels.logsumexp(rows)
         if np.isfinite(found).all():  # an infinity among the elements asks for more care
             lead = x.shape[: x.ndim - len(axes)]
             return found.reshape((*lead, *(1,) * len(axes)) if keepdims else lead)
@@ -665,10 +670,10 @@ def _logsumexp_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
         rows = _rows_of(x, axes) if x.dtype.kind != "c" else None
         if rows is not None:
             return gpu.rows.logsumexp_back(g, rows, out).reshape(x.shape)
-    if type(g) is ndarray is type(x) and x.size >= softmax_rows.LARGE and g.dtype is x.dtype and x.dtype.char in "fd":
+    if type(g) is ndarray is type(x) and x.size >= LARGE and g.dtype is x.dtype and x.dtype.char in "fd":
         rows = _last(x, axes)
         if rows is not None:
-            return softmax_rows.weighted(rows, out.reshape(-1), g.reshape(-1)).reshape(x.shape)
+            return kernels.weighted(rows, out.reshape(-1), g.reshape(-1)).reshape(x.shape)
     return kept(g, x.ndim, axes, keepdims) * _weights(x, out, axes, keepdims)
 
 
