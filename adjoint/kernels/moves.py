@@ -244,3 +244,122 @@ def running_sums(
             for j in range(stop - start):
                 target[j] = before[j] + row[j]
             before = target
+
+
+# --- Images read between pixels -----------------------------------------------------------------------
+
+
+@_compiled(_EXACT)
+def _along(c: Any, size: int, aligned: int, border: int) -> Any:
+    """Return the pixel before a place from -1 to 1, how far beyond it the place is, and how fast that changes."""
+    half = np.float32(0.5)
+    n = np.float32(size)
+    if aligned:
+        slope = (n - np.float32(1)) * half
+        c = (c + np.float32(1)) * slope
+    else:
+        slope = n * half
+        c = ((c + np.float32(1)) * n - np.float32(1)) * half
+    if border:
+        last = n - np.float32(1)
+        if c <= 0 or c >= last:
+            c, slope = np.float32(0) if c <= 0 else last, np.float32(0)
+    if not (c > -1 and c < n):  # nor is NaN, which weights then are
+        return -2, c * np.float32(0), np.float32(0)
+    low = np.floor(c)
+    return int(low), c - low, slope
+
+
+@_compiled(_EXACT)
+def _prepare(grid: Any, height: int, width: int, aligned: int, border: int, at: Any, parts: Any) -> None:
+    """Write where the first of the four pixels around each place is in a frame, and the parts of their weights.
+
+    A frame is an image with zeros around it, two rows of them above, so that none of the four has to be looked for:
+    those around a place outside of the image are the first.
+    """
+    for p in range(len(at)):
+        x, tx, sx = _along(grid[2 * p], width, aligned, border)
+        y, ty, sy = _along(grid[2 * p + 1], height, aligned, border)
+        parts[0, p], parts[1, p], parts[2, p], parts[3, p] = tx, ty, sx, sy
+        at[p] = (y + 2) * (width + 2) + x + 1 if x >= -1 and y >= -1 else 0
+
+
+@_compiled(_EXACT)
+def _frame(plane: Any, width: int, frame: Any) -> None:
+    for y in range(len(plane) // width):
+        _assign(frame[(y + 2) * (width + 2) + 1 :][:width], plane[y * width : (y + 1) * width])
+
+
+@_compiled(_EXACT)
+def sample(
+    start: int, stop: int, x: Any, channels: int, height: int, width: int, grid: Any, places: int, aligned: int,
+    border: int, out: Any,
+) -> None:  # fmt: skip
+    """Write each plane of images at the places of its image's grid."""
+    at, parts = np.empty(places, np.uint32), np.empty((4, places), np.float32)
+    frame, down = np.zeros((height + 3) * (width + 2), np.float32), np.uint32(width + 2)
+    one, ready = np.float32(1), -1
+    for i in range(start, stop):
+        if i // channels != ready:
+            ready = i // channels
+            _prepare(grid[2 * places * ready :][: 2 * places], height, width, aligned, border, at, parts)
+        _frame(x[i * height * width : (i + 1) * height * width], width, frame)
+        target = out[i * places : (i + 1) * places]
+        for p in range(places):
+            k, tx, ty = at[p], parts[0, p], parts[1, p]
+            above = frame[k] * (one - tx) + frame[k + np.uint32(1)] * tx
+            below = frame[k + down] * (one - tx) + frame[k + down + np.uint32(1)] * tx
+            target[p] = above * (one - ty) + below * ty
+
+
+@_compiled(_EXACT)
+def _spread(plane: Any, width: int, g: Any, at: Any, parts: Any, frame: Any) -> None:
+    """Write the gradient of a plane: what each place gives to the pixels around it."""
+    one, down = np.float32(1), np.uint32(width + 2)
+    _clear(frame)
+    for p in range(len(g)):
+        k, tx, ty = at[p], parts[0, p], parts[1, p]
+        above, below = g[p] * (one - ty), g[p] * ty
+        frame[k] += above * (one - tx)
+        frame[k + np.uint32(1)] += above * tx
+        frame[k + down] += below * (one - tx)
+        frame[k + down + np.uint32(1)] += below * tx
+    for y in range(len(plane) // width):
+        _assign(plane[y * width : (y + 1) * width], frame[(y + 2) * (width + 2) + 1 :][:width])
+
+
+@_compiled(_EXACT)
+def _tilt(width: int, g: Any, at: Any, parts: Any, frame: Any, slopes: Any) -> None:
+    """Add to the gradients of places, in pixels."""
+    one, down = np.float32(1), np.uint32(width + 2)
+    for p in range(len(g)):
+        k, tx, ty = at[p], parts[0, p], parts[1, p]
+        a, b, c, d = frame[k], frame[k + np.uint32(1)], frame[k + down], frame[k + down + np.uint32(1)]
+        slopes[0, p] += g[p] * ((b - a) * (one - ty) + (d - c) * ty)
+        slopes[1, p] += g[p] * ((c - a) * (one - tx) + (d - b) * tx)
+
+
+@_compiled(_EXACT)
+def sample_back(
+    start: int, stop: int, x: Any, channels: int, height: int, width: int, grid: Any, places: int, aligned: int,
+    border: int, g: Any, needs: int, gx: Any, ggrid: Any,
+) -> None:  # fmt: skip
+    """Write the gradients of images and of grids; a `needs` of 1 is the first, of 2 the second."""
+    at, parts = np.empty(places, np.uint32), np.empty((4, places), np.float32)
+    frames = np.zeros((2, (height + 3) * (width + 2)), np.float32)
+    frame, other = frames[0], frames[1]
+    slopes, size = np.zeros((2, places), np.float32), height * width
+    for i in range(start, stop):
+        _prepare(grid[2 * places * i :][: 2 * places], height, width, aligned, border, at, parts)
+        slopes[:] = 0
+        for k in range(i * channels, (i + 1) * channels):
+            change = g[k * places : (k + 1) * places]
+            if needs & 1:
+                _spread(gx[k * size : (k + 1) * size], width, change, at, parts, other)
+            if needs & 2:
+                _frame(x[k * size : (k + 1) * size], width, frame)
+                _tilt(width, change, at, parts, frame, slopes)
+        if needs & 2:
+            target = ggrid[2 * places * i : 2 * places * (i + 1)]
+            for p in range(places):
+                target[2 * p], target[2 * p + 1] = slopes[0, p] * parts[2, p], slopes[1, p] * parts[3, p]

@@ -147,7 +147,7 @@ def _flip(x: Any, axes: Any) -> Any:
 
 flip_p: Primitive = parametric(
     _flip,
-    x=lambda g, axes: g if copying.uniform(g) else flip_p(g, axes),
+    x=lambda g, axes: copying.copied(g) if copying.uniform(g) else flip_p(g, axes),
     jvp="linear",
     batch=lambda x, axes: flip_p(x, tuple(a + 1 for a in axes)),
     saved={"axes": "dims"},
@@ -193,7 +193,7 @@ def _roll(x: Any, shifts: Any, axes: Any) -> Any:
 
 roll_p: Primitive = parametric(
     _roll,
-    x=lambda g, shifts, axes: g if copying.uniform(g) else roll_p(g, tuple(-s for s in shifts), axes),
+    x=lambda g, shifts, axes: copying.copied(g) if copying.uniform(g) else roll_p(g, tuple(-s for s in shifts), axes),
     jvp="linear",
     batch=lambda x, shifts, axes: roll_p(x, shifts, tuple(a + 1 for a in axes)),
 )
@@ -402,7 +402,7 @@ def _within(x: Any, widths: Any) -> Any:
 def _pad_x(g: Any, widths: Any) -> Any:
     inner = tuple((-before, -after) for before, after in widths)
     if copying.uniform(g) and all(before <= 0 and after <= 0 for before, after in inner):
-        return _within(g, inner)
+        return copying.copied(_within(g, inner))
     return pad_p(g, inner, 0)
 
 

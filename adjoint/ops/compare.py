@@ -16,6 +16,7 @@ from ..core.payload import Payload
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
+from ..kernels.copying import copied
 from .arguments import require_any, require_pair, require_tensor
 from .create import into
 
@@ -287,9 +288,9 @@ zeros_p = unary(lambda x: module_of(x).zeros_like(x), name="zeros_like", holomor
 
 
 def no_gradient(g: Any) -> Any:
-    """Return zeros like a gradient: of a large array one zero, repeated, which is made without a pass."""
+    """Return zeros like a gradient."""
     if type(g) is np.ndarray and g.size > 4096:
-        return np.broadcast_to(g.dtype.type(0), g.shape)
+        return copied(np.broadcast_to(g.dtype.type(0), g.shape))
     return zeros_p(g)
 
 

@@ -21,7 +21,7 @@ from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
 from ..kernels import provider
-from ..kernels.copying import uniform
+from ..kernels.copying import copied, uniform
 from ..kernels.gpu.host import through_host
 from .arguments import dim_in, either, missing, require_tensor
 from .create import apart, into
@@ -392,7 +392,9 @@ def _scatter_add(x: Any, y: Any, i: Any, axis: Any) -> Any:
 
 def _read(g: Any, i: Any, axis: Any) -> Any:
     """Gather from a gradient; from one number, repeated, comes the same."""
-    return np.broadcast_to(g[(0,) * g.ndim], i.shape) if g.size and uniform(g) else gather_p(g, i, axis)
+    if g.size and uniform(g):
+        return copied(np.broadcast_to(g[(0,) * g.ndim], i.shape))
+    return gather_p(g, i, axis)
 
 
 scatter_add_p: Primitive = nary(

@@ -14,11 +14,15 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import wrap
+from ..core.recorders import Primitive, nary
+from ..kernels import sampling
 from .arguments import require_tensor
 from .contraction import check_dtypes
-from .gather import gather_p
+from .gather import gather_p, ungather_p
+from .join import stack_p
 from .piecewise import floor_p, round_p, where_p
 from .pooling import refuse
+from .reduce import is_half
 from .resample import cubic_weights
 from .shape import cast_p, expand_p, reshape_p
 
@@ -26,6 +30,7 @@ __all__ = ["affine_grid_generator", "grid_sampler", "grid_sampler_2d", "grid_sam
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+ndarray = np.ndarray
 _INTEGER = np.dtype(np.int64)
 
 # --- Coordinates ------------------------------------------------------------------------------------
@@ -81,29 +86,126 @@ def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: 
 def _bounded(place: Tensor, weight: Tensor, n: int) -> Neighbour:
     """Return a pixel's index and weight; what lies outside of the image weighs nothing."""
     inside = (place >= 0) & (place <= n - 1)
-    return cast_p(where_p(inside, place, place * 0), _INTEGER), where_p(inside, weight, weight * 0)
+    return cast_p(where_p(inside, place, 0), _INTEGER), where_p(inside, weight, weight * 0)
 
 
 # --- Reading ----------------------------------------------------------------------------------------
+# Images, volumes and grids are tensors here, or the values inside of them.
 
 
-def _sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
-    count, channels, *size = input.array.shape
-    shape = tuple(grid.array.shape[1:-1])
-    length = math.prod(shape)
+def _along(grid: Any, size: Any, neighbours: Any, *how: Any) -> list[list[Neighbour]]:
+    """Return the neighbours along each dimension: the grid has x first, dimensions have it last."""
     rank = len(size)
-    # The grid has x first; dimensions have it last.
-    along = [_neighbours(grid[..., rank - 1 - d], size[d], mode, padding_mode, align_corners) for d in range(rank)]
-    image = reshape_p(input, (count, channels, math.prod(size)))
+    return [neighbours(grid[..., rank - 1 - d], size[d], *how) for d in range(rank)]
+
+
+def _place(corner: Any, size: Any, channels: int) -> Any:
+    """Return where in its flattened image a corner lies, for each channel."""
+    place = corner[0][0]
+    for n, (p, _) in zip(size[1:], corner[1:], strict=True):
+        place = place * n + p
+    count = place.shape[0]
+    length = math.prod(place.shape[1:])
+    return expand_p(reshape_p(place, (count, 1, length)), (count, channels, length))
+
+
+def _weight(corner: Any) -> Any:
+    """Return a corner's weight, for all channels."""
+    weight = corner[0][1]
+    for _, w in corner[1:]:
+        weight = weight * w
+    return reshape_p(weight, (weight.shape[0], 1, math.prod(weight.shape[1:])))
+
+
+def _sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
+    count, channels, *size = x.shape
+    image = reshape_p(x, (count, channels, math.prod(size)))
     total = None
-    for corner in itertools.product(*along):
-        place, weight = corner[0]
-        for n, (p, w) in zip(size[1:], corner[1:], strict=True):
-            place, weight = place * n + p, weight * w
-        place = expand_p(reshape_p(place, (count, 1, length)), (count, channels, length))
-        part = gather_p(image, place, 2) * reshape_p(weight, (count, 1, length))
+    for corner in itertools.product(*_along(grid, size, _neighbours, mode, padding_mode, align_corners)):
+        part = gather_p(image, _place(corner, size, channels), 2) * _weight(corner)
         total = part if total is None else total + part
-    return reshape_p(total, (count, channels, *shape))
+    return reshape_p(total, (count, channels, *grid.shape[1:-1]))
+
+
+# --- Images, in one pass ----------------------------------------------------------------------------
+# What is read most, bilinearly and without reflection, is an op of its own, with compiled loops. The above says what it
+# is, and computes it where there are none.
+
+
+def _bilinear(x: Any, grid: Any, padding_mode: Any, align_corners: Any) -> Any:
+    if type(x) is ndarray and type(grid) is ndarray and sampling.fits(x, grid):
+        return sampling.sampled(x, grid, align_corners, padding_mode == "border")
+    return _sample(x, grid, "bilinear", padding_mode, align_corners)
+
+
+def _slopes(c: Any, n: int, padding_mode: str, align_corners: bool) -> list[Neighbour]:
+    """Return the two neighbours along a dimension, with how fast their weights change instead of these."""
+    c = _in_pixels(c, n, align_corners)
+    slope = c * 0 + ((n - 1) / 2 if align_corners else n / 2)
+    if padding_mode == "border":
+        slope = where_p((c <= 0) | (c >= n - 1), c * 0, slope)
+    low = floor_p(_contained(c, n, padding_mode, align_corners))
+    return [_bounded(low, -slope, n), _bounded(low + 1, slope, n)]
+
+
+def _turned(along: Any, slopes: Any) -> Any:
+    """Return for each corner, and for x and y, its weight when the weight along that dimension is its slope."""
+    for (y, x), (slope_y, slope_x) in zip(itertools.product(*along), itertools.product(*slopes), strict=True):
+        yield (y, x), (_weight((y, slope_x)), _weight((slope_y, x)))
+
+
+def _bilinear_back(g: Any, x: Any, grid: Any, padding_mode: Any, align_corners: Any, needs: Any) -> Any:
+    if all(type(a) is ndarray for a in (g, x, grid)) and g.dtype is x.dtype and sampling.fits(x, grid):
+        return sampling.sampled_back(g, x, grid, align_corners, padding_mode == "border", needs)
+    count, channels, *size = x.shape
+    how = (padding_mode, align_corners)
+    along, slopes = _along(grid, size, _neighbours, "bilinear", *how), _along(grid, size, _slopes, *how)
+    image = reshape_p(x, (count, channels, math.prod(size)))
+    g = reshape_p(g, (count, channels, -1))
+    gx: Any = 0
+    turns: list[Any] = [0, 0]
+    for corner, turned in _turned(along, slopes):
+        place = _place(corner, size, channels)
+        gx = gx + ungather_p(g * _weight(corner), place, image.shape, 2)
+        change = (g * gather_p(image, place, 2)).sum(1, keepdims=True)
+        turns = [t + change * w for t, w in zip(turns, turned, strict=True)]
+    shape = tuple(grid.shape[:-1])
+    return reshape_p(gx, tuple(x.shape)), stack_p(tuple(reshape_p(t, shape) for t in turns), len(shape))
+
+
+def _bilinear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tx, tgrid), (x, grid) = tangents, inputs
+    total = None if tx is None else grid_sampler_2d_p(tx, grid, *params)
+    if tgrid is None:
+        return total
+    count, channels, *size = x.shape
+    image = reshape_p(x, (count, channels, math.prod(size)))
+    moved: Any = 0
+    along = _along(grid, size, _neighbours, "bilinear", *params)
+    for corner, turned in _turned(along, _along(grid, size, _slopes, *params)):
+        change = sum(reshape_p(tgrid[..., d], (count, 1, -1)) * w for d, w in enumerate(turned))
+        moved = moved + gather_p(image, _place(corner, size, channels), 2) * change
+    moved = reshape_p(moved, tuple(out.shape))
+    return moved if total is None else total + moved
+
+
+def _bilinear_batch(x: Any, grid: Any, *params: Any) -> Any:
+    size = max(x.shape[0], grid.shape[0])
+    x, grid = (expand_p(a, (size, *a.shape[1:])) for a in (x, grid))
+    joined = (reshape_p(a, (size * a.shape[1], *a.shape[2:])) for a in (x, grid))
+    out = grid_sampler_2d_p(*joined, *params)
+    return reshape_p(out, (size, -1, *out.shape[1:]))
+
+
+grid_sampler_2d_p: Primitive = nary(
+    _bilinear,
+    inputs=2,
+    joint=_bilinear_back,
+    jvp=_bilinear_jvp,
+    batch=_bilinear_batch,
+    name="grid_sampler_2d",
+    node_name="GridSampler2DBackward0",
+)
 
 
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:
@@ -167,7 +269,11 @@ def grid_sample(
     require_tensor(input, "input", "grid_sample")
     require_tensor(grid, "grid", "grid_sample")
     _check(input, grid, mode)
-    return _sample(input, grid, mode, padding_mode, align_corners)
+    # As torch's, halves are rounded at each step.
+    if mode == "bilinear" and padding_mode != "reflection" and input.array.ndim == 4 and not is_half(input.array.dtype):
+        return grid_sampler_2d_p(input, grid, padding_mode, align_corners)
+    out: Tensor = _sample(input, grid, mode, padding_mode, align_corners)
+    return out
 
 
 def grid_sampler(

@@ -23,6 +23,7 @@ def leaf(*shape: int, scale: float = 1.0) -> np.ndarray:
 
 
 LABELS = rng.integers(0, 257, 300)
+PLACES = adjoint.from_numpy(rng.integers(0, 257, (300, 257)))
 
 # A name, a function of its leaves, and their shapes: each large enough for every provider.
 CASES = {
@@ -79,6 +80,21 @@ CASES = {
     "max_pool2d, overlapping": (lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), [(16, 16, 40, 41)]),
     "max_pool3d": (lambda x: F.max_pool3d(x, 2), [(4, 8, 18, 22, 24)]),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, 3, 2, 1), [(16, 16, 40, 41)]),
+    "grid_sample": (lambda x, g: F.grid_sample(x, g, align_corners=False), [(4, 8, 20, 21), (4, 30, 31, 2)]),
+    "grid_sample, at the border": (
+        lambda x, g: F.grid_sample(x, g, padding_mode="border", align_corners=True),
+        [(4, 8, 20, 21), (4, 30, 31, 2)],
+    ),
+    "running sums down": (lambda x: x.cumsum(1), [(3, 100, 257)]),
+    "running sums along": (lambda x: x.cumsum(-1), [(300, 257)]),
+    "smallest down": (lambda x: x.min(1)[0], [(3, 100, 257)]),
+    "largest down": (lambda x: x.max(0, keepdim=True)[0], [(300, 257)]),
+    "sort": (lambda x: x.sort(1, descending=True)[0], [(300, 257)]),
+    "topk": (lambda x: x.topk(7, 1, largest=False)[0], [(300, 257)]),
+    "gather": (lambda x: x.gather(1, PLACES), [(300, 257)]),
+    "scatter_add": (lambda x, y: x.scatter_add(1, PLACES, y), [(300, 257), (300, 257)]),
+    "index_select": (lambda x: x.index_select(0, PLACES[:, 0]), [(300, 257)]),
+    "embedding": (lambda x: F.embedding(PLACES[:, :3], x), [(300, 257)]),
     "bmm": (adjoint.bmm, [(12, 40, 50), (12, 50, 60)]),
     "matmul of batches": (adjoint.matmul, [(3, 4, 40, 50), (3, 4, 50, 60)]),
 }

@@ -331,6 +331,14 @@ SAMPLES: dict[str, list[Any]] = {
     "searchsorted": [via(lambda x, y: torch.searchsorted(x, y), np.sort(floats(5)), floats(3, k=1))],
     "embedding": [via(lambda w: F.embedding(torch.tensor([2, 0, 2]), w), floats(3, 2))],
     "unembedding": [back(lambda w: F.embedding(torch.tensor([2, 0, 2]), w), floats(3, 2))],
+    "grid_sampler_2d": [
+        via(
+            lambda x, g, how=how: F.grid_sample(x, g, padding_mode=how, align_corners=how == "border"),
+            floats(2, 2, 3, 4),
+            0.8 * floats(2, 3, 2, 2, k=1),
+        )
+        for how in ("zeros", "border")
+    ],
     "take_rows": [(_X, np.array([2, 0]))],
     "put_rows": [(floats(2, 4), np.array([2, 0]), 3, 0.5)],
     # --- products and linear algebra -----------------------------------------------------------
@@ -420,6 +428,8 @@ SAMPLES: dict[str, list[Any]] = {
     "attend": [(floats(1, 3, 2), floats(1, 3, 2, k=1), floats(1, 3, 2, k=2), 0.7, causal, None)
                for causal in (False, True)],
     "flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), 0.7, causal) for causal in (False, True)],
+    "masked_flash": [(floats(1, 3, 2), floats(1, 4, 2, k=1), floats(1, 4, 3, k=2), mask, 0.7, False, 1.0, 0)
+                     for mask in (floats(1, 3, 4, k=3), bools(3, 4, k=2))],
     "lstm_layer": [via(_lstm, *_LAYER)],
     "gru_layer": [via(_gru, *_LAYER[:2], *(a[:9] for a in _LAYER[3:]))],
     "rnn_layer": [via(_rnn, *_LAYER[:2], *(a[:3] for a in _LAYER[3:]))],
