@@ -171,6 +171,29 @@ def sum_blocks(start: int, stop: int, x: Any, width: int, out: Any) -> None:
 
 
 @_compiled(_EXACT)
+def sum_columns(start: int, stop: int, x: Any, rows: int, width: int, out: Any) -> None:
+    """Write the sums of the columns of a matrix, from one column to another; eight rows are added before the rest."""
+    target = out[start:stop]
+    for j in range(stop - start):
+        target[j] = np.float32(0)
+    for i in range(0, rows - rows % 8, 8):
+        at = i * width
+        a, b = x[at + start : at + stop], x[at + width + start : at + width + stop]
+        at += 2 * width
+        c, d = x[at + start : at + stop], x[at + width + start : at + width + stop]
+        at += 2 * width
+        e, f = x[at + start : at + stop], x[at + width + start : at + width + stop]
+        at += 2 * width
+        g, h = x[at + start : at + stop], x[at + width + start : at + width + stop]
+        for j in range(stop - start):
+            target[j] += ((a[j] + b[j]) + (c[j] + d[j])) + ((e[j] + f[j]) + (g[j] + h[j]))
+    for i in range(rows - rows % 8, rows):
+        a = x[i * width + start : i * width + stop]
+        for j in range(stop - start):
+            target[j] += a[j]
+
+
+@_compiled(_EXACT)
 def fill(out: Any, value: Any) -> None:
     """Write a number everywhere."""
     for i in range(out.shape[0]):

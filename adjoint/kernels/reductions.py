@@ -82,8 +82,19 @@ def sums(x: Any, axes: tuple[int, ...]) -> Any:
     if axes == tuple(range(rank - count, rank)):
         return _row_sums(x.reshape(-1, n)).reshape(x.shape[: rank - count])
     if axes == tuple(range(count)):
-        return (_ONES[x.dtype][:n] @ x.reshape(n, -1)).reshape(x.shape[count:])
+        return _column_sums(x.reshape(n, -1)).reshape(x.shape[count:])
     return None
+
+
+def _column_sums(x: Any) -> Any:
+    """Return the sums of columns."""
+    rows, width = x.shape
+    loops = provider.loops("sum", x) if width >= _NARROW else None
+    if loops is None:
+        return _ONES[x.dtype][:rows] @ x
+    out = np.empty(width, x.dtype)
+    run_cuts(loops.sum_columns, "wssw", width, x.size, x.reshape(-1), rows, width, out, least=_SHARE_COMPILED)
+    return out
 
 
 def sums_of_many(x: Any, axes: tuple[int, ...]) -> Any:
