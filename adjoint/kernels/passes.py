@@ -23,6 +23,7 @@ from .elementwise import elementwise
 ndarray = np.ndarray
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 _INF = math.inf
+_NO_OVERFLOW = 80  # the exponential of numbers below this is finite
 
 _features = getattr(getattr(getattr(np, "_core", None), "_multiarray_umath", None), "__cpu_features__", {})
 WIDE_VECTORS = bool(_features.get("AVX512_SKX") or _features.get("X86_V4"))
@@ -199,6 +200,9 @@ def silu_back(g: Any, x: Any, out: Any) -> Any:
 
 def _smooth_relu(x: Any, out: Any) -> Any:
     """Return ``log(1 + exp(x))`` without overflow."""
+    if x.max() < _NO_OVERFLOW:  # False beside a NaN
+        c = np.exp(x, out=out)
+        return np.log1p(c, out=c)
     c = np.abs(x, out=out)
     np.negative(c, out=c)
     np.exp(c, out=c)
