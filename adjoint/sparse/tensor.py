@@ -21,7 +21,7 @@ from ..ops import namespace
 from ..tensor import Tensor
 from .compression import BY_BLOCKS, BY_ROWS, COMPRESSED, blocks_of, compressed
 
-__all__ = ["SparseTensor", "ops"]
+__all__ = ["ByValues", "Scattered", "SparseTensor", "ops"]
 
 words: Any = namespace  # every public function by name
 
@@ -73,7 +73,55 @@ def refuse(name: str) -> NoReturn:
 ops: dict[str, Any] = {}
 
 
-class SparseTensor(Tensor):
+class ByValues(Tensor):
+    """A tensor that holds another, its values, and whose graph is theirs."""
+
+    _held: Any
+
+    def _with(self, values: Any) -> Any:
+        """Return other values in the same arrangement."""
+        raise NotImplementedError
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether what is computed from the values is recorded."""
+        return bool(self._held.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._held.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Start (or stop) recording what is computed from the values."""
+        self._held.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made the values."""
+        return bool(self._held.is_leaf)
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that recorded the values."""
+        return self._held.grad_fn
+
+    @property
+    def grad(self) -> Any:
+        """The gradient of the values, in the same arrangement."""
+        g = self._held.grad
+        return None if g is None else self._with(g)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self._held.grad = None if value is None else value._held
+
+    def detach(self) -> Any:
+        """Return the same elements without their history."""
+        return self._with(self._held.detach())
+
+
+class SparseTensor(ByValues):
     """A tensor of which only some elements are kept: ``sparse_coo_tensor(indices, values, size)`` makes one.
 
     Examples
@@ -245,46 +293,6 @@ class SparseTensor(Tensor):
     def mT(self) -> Any:
         """The matrices of the last two dimensions with rows and columns exchanged."""
         return self.transpose(-2, -1)
-
-    # --- The graph, which is that of the values --------------------------------------------------------
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether what is computed from the values is recorded."""
-        return bool(self._held.requires_grad)
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self._held.requires_grad_(value)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Start (or stop) recording what is computed from the values."""
-        self._held.requires_grad_(requires_grad)
-        return self
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether no recorded op made the values."""
-        return bool(self._held.is_leaf)
-
-    @property
-    def grad_fn(self) -> Any:
-        """The node that recorded the values."""
-        return self._held.grad_fn
-
-    @property
-    def grad(self) -> Any:
-        """The gradient of the values, at the same places."""
-        g = self._held.grad
-        return None if g is None else self._with(g)
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        self._held.grad = None if value is None else value._held
-
-    def detach(self) -> Any:
-        """Return the same elements without their history."""
-        return self._with(self._held.detach())
 
     def _with(self, values: Any) -> SparseTensor:
         """Return other values at the same places."""

@@ -240,7 +240,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "manual_seed": nothing, "current_allocated_memory": answer(0), "driver_allocated_memory": answer(0),
     },
     "mtia": {"is_available": no, "device_count": answer(0)},
-    "nested": {}, "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
+    "onnx": {"is_in_onnx_export": no, "register_custom_op_symbolic": nothing},
     "onnx.symbolic_helper": {"parse_args": decorator},
     "package": {}, "quantization": {}, "masked": {}, "futures": {}, "profiler": {},
     "backends.python_native": {"available_dsls": [], "all_dsls": []},
