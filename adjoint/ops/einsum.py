@@ -6,6 +6,8 @@ import math
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from .._typing import Tensor
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
@@ -13,7 +15,7 @@ from .arguments import dim_in, require_tensor
 from .contraction import check_dtypes, multiply, multiply_matrices
 from .create import into
 from .reduce import sum_p
-from .shape import expand_p, permute_p, reshape_p
+from .shape import cast_p, expand_p, permute_p, reshape_p
 
 __all__ = ["einsum", "tensordot"]
 
@@ -276,6 +278,8 @@ def _contract_all(terms: list[tuple[Tensor, Labels]], result: Labels, sizes: dic
     for i, (x, labels) in enumerate(terms):
         others = (*result, *(label for j, (_, ls) in enumerate(terms) if j != i for label in ls))
         terms[i] = _presummed(x, labels, others)
+    if any(x.array.dtype == np.int64 for x, _ in terms):  # a sum of small integers is a large one
+        terms[:] = [(x if x.array.dtype == np.int64 else cast_p(x, np.int64), labels) for x, labels in terms]
     for i, j in _path(terms, result, sizes):
         (y, right), (x, left) = terms.pop(j), terms.pop(i)
         later = {*result, *(label for _, ls in terms for label in ls)}
@@ -362,8 +366,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     for i, j in zip(dims_a, dims_b):
         m, n = a.array.shape[dim_in(i, rank_a)], b.array.shape[dim_in(j, rank_b)]
         if m != n and 1 in (m, n):  # size 1 broadcasts, so the other is summed by itself
-            a = sum_p(a, (dim_in(i, rank_a),), True) if n == 1 else a
-            b = sum_p(b, (dim_in(j, rank_b),), True) if m == 1 else b
+            a = a.sum(i, True, dtype=a.dtype) if n == 1 else a
+            b = b.sum(j, True, dtype=b.dtype) if m == 1 else b
         elif m != n:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {m} in dim {i} and second has "

@@ -30,7 +30,7 @@ from .measure import conjugate, matrix_norm, real_part
 from .parts import diagonal_p, undiagonal_p
 from .reduce import part, sum_p, title_of, widened
 from .scan import cumprod
-from .shape import expand_p, reshape_p, sum_to_p
+from .shape import cast_p, expand_p, reshape_p, sum_to_p
 
 __all__: list[str] = []  # `adjoint.linalg` names what it shows; torch's own namespace has other signatures
 
@@ -113,9 +113,9 @@ def check_matrices(x: Tensor, name: str, letter: str = "A", low: bool = False) -
     check_floating(x, name, low)
 
 
-def check_square(x: Tensor, name: str, letter: str = "A") -> None:
+def check_square(x: Tensor, name: str, letter: str = "A", low: bool = False) -> None:
     """Raise unless `x` is a square matrix or a batch of them."""
-    check_matrices(x, name, letter)
+    check_matrices(x, name, letter, low)
     m, n = x.array.shape[-2:]
     if m != n:
         raise RuntimeError(f"{name}: {letter} must be batches of square matrices, but they are {m} by {n} matrices")
@@ -599,7 +599,9 @@ matrix_exp_p = parametric(
 
 def matrix_exp(input: Tensor) -> Tensor:
     """Compute the exponential of square matrices."""
-    check_square(input, "linalg.matrix_exp")
+    check_square(input, "linalg.matrix_exp", low=True)
+    if input.array.dtype.itemsize == 2:
+        return cast_p(matrix_exp_p(cast_p(input, np.float32)), input.array.dtype)
     return matrix_exp_p(input)
 
 

@@ -438,7 +438,7 @@ def cov(
 
         x = cast_p(x, default().np)
     count = x.array.shape[1]
-    weights = _observation_weights(x, fweights, aweights, count)
+    weights = _observation_weights(fweights, aweights, count)
     if weights is None:
         total: Any = count
         mean = x.sum(1, True) / count
@@ -468,7 +468,7 @@ def _freedom(total: Any, correction: int, weights: Any, aweights: Any) -> Any:
     return free.clamp(min=0)
 
 
-def _observation_weights(x: Tensor, fweights: Any, aweights: Any, count: int) -> Any:
+def _observation_weights(fweights: Any, aweights: Any, count: int) -> Any:
     for name, w, kinds in (("fweights", fweights, (1,)), ("aweights", aweights, (2,))):
         if w is None:
             continue
@@ -490,9 +490,7 @@ def _observation_weights(x: Tensor, fweights: Any, aweights: Any, count: int) ->
             raise RuntimeError(f"cov(): {name} cannot be negative")
     if fweights is None and aweights is None:
         return None
-    weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
-    real = of(x.array.dtype).to_real().np
-    return weights if weights.array.dtype == real else cast_p(weights, real)
+    return fweights if aweights is None else aweights if fweights is None else fweights * aweights
 
 
 def corrcoef(input: Tensor) -> Tensor:

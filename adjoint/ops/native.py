@@ -165,7 +165,8 @@ def native_batch_norm(
     else:
         known = found.rstd is not None and observer() is None
         pair = (wrap(found.mean), wrap(found.rstd)) if known else _moments(input.detach(), axes, eps)
-        mean, rstd = (reshape_p(x, (math.prod(x.array.shape),)) for x in pair)
+        given = next((t for t in (weight, running_mean) if t is not None), input)
+        mean, rstd = (cast_p(reshape_p(x, (math.prod(x.array.shape),)), given.array.dtype) for x in pair)
         results = (result, mean, rstd)
     return results if out is None else tuple(into(o, r) for o, r in zip(out, results, strict=True))
 

@@ -14,6 +14,7 @@ from .arguments import beside, dim_in, either, on_host, shape_from
 from .gather import scatter_add_p, scatter_reduce
 from .join import unsafe_split
 from .piecewise import where_p
+from .shape import cast_p
 
 __all__ = ["segment_reduce", "unravel_index", "unsafe_split_with_sizes"]
 
@@ -92,7 +93,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     out = []
-    rest = numbers
+    rest = cast_p(numbers, np.int64)
     for n in reversed(sizes):
         out.append(rest % n)
         rest = rest.div(n, rounding_mode="floor")

@@ -209,6 +209,8 @@ def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(have)}}}.")
     if wanted == have:
         return input if have else sum_all_p(input)
+    if input.array.dtype.kind == "u":  # NumPy's sum would be unsigned, too
+        return sum_to_p(cast_p(input, np.int64), wanted)
     return sum_to_p(input, wanted)
 
 

@@ -212,9 +212,31 @@ def forward(case: Case) -> None:
             process = case.sample.output_process_fn_grad
             compare(swap(process)(got), process(expected), loose=case.loose)
         except Mismatch:
+            if case.op.name in entries.TIES and _points_at_equals(call, got, expected):
+                return None
             if not case.is_random():
                 raise mismatch from None
             compare(got, expected, values=False)
+
+
+def _points_at_equals(call: Any, got: Any, expected: Any) -> bool:
+    """Return whether indices that differ lead to the same values; torch promises none among equals."""
+    compare(got, expected, values=False)
+    ours, theirs = flatten(got), flatten(expected)
+    if len(ours) > 1:
+        compare(ours[0], theirs[0])
+    source, mine, other = to_numpy(call[0]), array_of(ours[-1]), to_numpy(theirs[-1])
+    numbers = [v for v in (*call[1], *call[2].values()) if isinstance(v, int) and not isinstance(v, bool)]
+    for axis in {call[2].get("dim", -1), *numbers, *range(source.ndim)}:
+        try:
+            kept = [i if i.ndim == source.ndim else np.expand_dims(i, axis) for i in (mine, other)]
+            if np.array_equal(*(np.take_along_axis(source, i, axis) for i in kept), equal_nan=True):
+                return all(
+                    len(set(row)) == len(row) for row in np.moveaxis(kept[0], axis, -1).reshape(-1, kept[0].shape[axis])
+                )
+        except (IndexError, ValueError):
+            continue
+    return False
 
 
 def alias(case: Case) -> None:

@@ -28,6 +28,8 @@ UNSET = {
     "resize_", "resize_as_",
 }  # fmt: skip
 
+# Which of several equal elements their indices name is not said.
+TIES = {"argsort", "sort", "topk", "kthvalue", "mode", "median", "nanmedian"}
 # Functions of a Hermitian matrix: a gradient says nothing about other directions.
 HERMITIAN = {"cholesky"}
 
