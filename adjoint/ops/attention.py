@@ -28,7 +28,7 @@ from .elementwise import add_p, mul_p
 from .join import cat
 from .piecewise import where_p
 from .reduce import softmax_p
-from .shape import transpose_p
+from .shape import cast_p, transpose_p
 
 ndarray = np.ndarray
 _FULL = (np.dtype("float32"), np.dtype("float64"))
@@ -241,6 +241,14 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)
+    low = query.array.dtype
+    if low.itemsize == 2 and device_of(query.array).type == "cpu" and modes.local.autocast is None:
+        # Products of 16 bits would be rounded before their exponentials are taken.
+        query, key, value = (cast_p(x, np.float32) for x in (query, key, value))
+        if attn_mask is not None and attn_mask.array.dtype == low:
+            attn_mask = cast_p(attn_mask, np.float32)
+        wide = scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        return cast_p(wide, low)
     plain = attn_mask is None and not dropout_p > 0 and choice.blocks
     factor = 1 / math.sqrt(query.array.shape[-1] or 1) if scale is None else scale
     found: Tensor | None = None
