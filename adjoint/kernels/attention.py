@@ -327,3 +327,51 @@ def flash_back(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float
     notes = Notes()
     notes.logs = logs.reshape(_Heads.four(q).shape[:-1])
     return attend_back(g, q, k, v, out, notes, scale, causal)
+
+
+def masked_flash(
+    q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, keep: float, seed: int
+) -> tuple[Any, Any]:
+    """Return what `flash` does with a mask, which is added to scores or tells which count, and a share that is kept.
+
+    Weights are dropped on a GPU only: on the CPU attention that drops is composed.
+    """
+    if type(q) is not np.ndarray:
+        return _on_gpu().attend(q, k, v, scale, causal, mask, keep, seed)  # type: ignore[no-any-return]
+    scores = _masked_scores(q, k, mask, scale, causal)
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(top == -np.inf, 0, top))
+    total = weights.sum(-1, keepdims=True)
+    nothing = total == 0  # a query that may look at nothing takes nothing
+    total[nothing] = 1
+    logs = np.where(nothing, np.inf, top + np.log(total))[..., 0]
+    return np.matmul(weights / total, v).astype(q.dtype, copy=False), logs.astype(q.dtype, copy=False)
+
+
+def masked_flash_back(
+    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, logs: Any, scale: float, causal: bool, keep: float, seed: int
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of queries, keys and values, given those of what `masked_flash` returns first."""
+    if type(q) is not np.ndarray:
+        back = _on_gpu().attend_back
+        return back(g, q, k, v, out, logs, scale, causal, None, mask, keep, seed)  # type: ignore[no-any-return]
+    weights = np.exp(_masked_scores(q, k, mask, scale, causal) - logs[..., None])
+    change = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * out).sum(-1, keepdims=True)) * scale
+    found = np.matmul(change, k), np.matmul(change.swapaxes(-1, -2), q), np.matmul(weights.swapaxes(-1, -2), g)
+    return found[0].astype(q.dtype), found[1].astype(q.dtype), found[2].astype(q.dtype)
+
+
+def _masked_scores(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
+    scores = np.matmul(q * scale, k.swapaxes(-1, -2))
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    if mask is None:
+        return scores
+    return np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+
+
+def kept_weights(q: Any, source: int, keep: float, seed: int) -> Any:
+    """Return which weights a GPU keeps of queries `q`, as ones and zeros."""
+    from .gpu import draws  # imports CuPy, which is there if an array of its own is
+
+    return draws.kept((*q.shape[:-1], -(-source // 4) * 4), q.dtype, keep, seed)[..., :source]

@@ -15,11 +15,21 @@ from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.dtypes import of
 from ..core.nodes import wrap
-from ..core.observation import opaque
+from ..core.observation import observer, opaque
 from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from ..kernels.attention import Notes, attend, attend_back, flash, flash_back, has_kernel
+from ..kernels.attention import (
+    Notes,
+    attend,
+    attend_back,
+    flash,
+    flash_back,
+    has_kernel,
+    kept_weights,
+    masked_flash,
+    masked_flash_back,
+)
 from .arguments import beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
@@ -27,8 +37,9 @@ from .dropout import dropout
 from .elementwise import add_p, mul_p
 from .join import cat
 from .piecewise import where_p
-from .reduce import softmax_p
-from .shape import cast_p, transpose_p
+from .random import stream_of
+from .reduce import all_p, softmax_p
+from .shape import cast_p, reshape_p, transpose_p
 
 ndarray = np.ndarray
 _FULL = (np.dtype("float32"), np.dtype("float64"))
@@ -50,12 +61,15 @@ def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any, notes: Any) -> Any:
     return attend(q, k, v, scale, causal, notes or Notes())
 
 
-def _weights_of(q: Any, k: Any, scale: Any, causal: Any) -> Any:
+def _weights_of(q: Any, k: Any, scale: Any, causal: Any, mask: Any = None) -> Any:
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
         place = device_of(scores.array if isinstance(scores, TensorBase) else scores)
         scores = where_p(place_array(np.tri(*scores.shape[-2:], dtype=bool), place), scores, -math.inf)
-    return softmax_p(scores, scores.ndim - 1)
+    if mask is None:
+        return softmax_p(scores, scores.ndim - 1)
+    scores = where_p(mask, scores, -math.inf) if mask.dtype in (bool, np.bool_) else scores + mask
+    return where_p(all_p(scores == -math.inf, (scores.ndim - 1,), True), 0, softmax_p(scores, scores.ndim - 1))
 
 
 def _slopes(weights: Any, change: Any) -> Any:
@@ -140,6 +154,80 @@ flash_p: Any = nary(
 )
 
 
+def _kept_of(q: Any, k: Any, keep: float, seed: int) -> Any:
+    """Return by what weights were multiplied when some were dropped, or None."""
+    if keep == 1:
+        return None
+    raw = q.array if isinstance(q, TensorBase) else q
+    return kept_weights(raw, k.shape[-2], keep, seed) / keep
+
+
+def _times(x: Any, kept: Any) -> Any:
+    return x if kept is None else x * kept
+
+
+def _masked_joint(
+    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, scale: Any, causal: Any, keep: Any, seed: Any, needs: Any
+) -> Any:
+    g, of_logs = g
+    lifted = isinstance(q, TensorBase)
+    if (
+        of_logs is None
+        and not needs[3]
+        and not (lifted and modes.is_grad_enabled())
+        and top_payload((g, q, k, v, mask)) is None
+    ):
+        means, logs = out
+        if lifted:
+            means, logs = (x if isinstance(x, TensorBase) else wrap(x) for x in out)
+        found = opaque("masked_back", masked_flash_back, g, q, k, v, mask, means, logs, scale, causal, keep, seed)
+        return (*([wrap(x) for x in found] if lifted else found), None)
+    weights, kept = _weights_of(q, k, scale, causal, mask), _kept_of(q, k, keep, seed)
+    change: Any = None
+    gv = None
+    if g is not None:
+        change = _slopes(weights, _times(g @ v.swapaxes(-1, -2), kept))
+        gv = _times(weights, kept).swapaxes(-1, -2) @ g
+    if of_logs is not None:
+        part = weights * of_logs.reshape((*of_logs.shape, 1))
+        change = part if change is None else change + part
+    return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, gv, change if needs[3] else None
+
+
+def _masked_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (tq, tk, tv, tm), (q, k, v, mask), (scale, causal, keep, seed) = tangents, inputs, params
+    weights, kept = _weights_of(q, k, scale, causal, mask), _kept_of(q, k, keep, seed)
+    change = tm
+    for left, right in ((tq, k), (q, tk)):
+        if left is not None and right is not None:
+            part = (left * scale) @ right.swapaxes(-1, -2)
+            change = part if change is None else change + part
+    total = None if tv is None else _times(weights, kept) @ tv
+    if change is None:
+        return total, None
+    part = _times(_slopes(weights, change), kept) @ v
+    return (part if total is None else total + part), (weights * change).sum(-1)
+
+
+def _masked_batch(q: Any, k: Any, v: Any, mask: Any, *params: Any) -> Any:
+    if mask is not None and mask.ndim < q.ndim:
+        mask = reshape_p(mask, (mask.shape[0], *(1,) * (q.ndim - mask.ndim), *mask.shape[1:]))
+    return masked_flash_p(q, k, v, mask, *params)
+
+
+# With a mask, or weights that are dropped.
+masked_flash_p: Any = nary(
+    masked_flash,
+    inputs=4,
+    joint=_masked_joint,
+    jvp=_masked_jvp,
+    batch=_masked_batch,
+    outputs=True,
+    node_name="ScaledDotProductEfficientAttentionBackward0",
+    saved={"q": "query", "k": "key", "v": "value", "mask": "attn_bias", "causal": "is_causal"},
+)
+
+
 def _go_together(q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> bool:
     """Return whether heads of queries, keys and values, of some shapes, match one another, and none is empty."""
     return q[:-2] == k[:-2] == v[:-2] and q[-1] == k[-1] > 0 and k[-2] == v[-2] > 0
@@ -156,6 +244,35 @@ def _in_blocks(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: 
     if modes.fusing() and q.dtype in _FULL and math.prod(q.shape[:-1]) * k.shape[-2] >= _LARGE:
         return attend_p(query, key, value, scale, causal, Notes())
     return None
+
+
+def _masked_in_blocks(
+    query: Tensor, key: Tensor, value: Tensor, mask: Any, scale: float, causal: bool, dropped: float
+) -> Any:
+    """Return attention with a mask, or weights dropped, in one kernel on a GPU where there is one; or None."""
+    q, k, v = query.array, key.array, value.array
+    if type(q) is ndarray or not _go_together(q.shape, k.shape, v.shape) or not (q.size and v.shape[-1]):
+        return None
+    if type(q) is not type(k) or type(q) is not type(v) or not has_kernel(q, k, v, scale):
+        return None
+    if mask is not None and not _fits(mask, q, k):
+        return None
+    seed = 0
+    if dropped > 0:
+        if not dropped < 1 or observer() is not None:  # a captured program draws by steps of its own
+            return None
+        seed = int(stream_of(None).random((1,), np.int64)[0])
+    return masked_flash_p(query, key, value, mask, scale, causal, 1.0 - dropped, seed)[0]
+
+
+def _fits(mask: Tensor, q: Any, k: Any) -> bool:
+    """Return whether a kernel can read a mask, and it makes no gradient of its own necessary."""
+    array, shape = mask.array, (*q.shape[:-1], k.shape[-2])
+    if type(array) is not type(q) or (mask.requires_grad and modes.is_grad_enabled()):
+        return False
+    if array.dtype not in (np.bool_, np.float32, q.dtype) or array.ndim > len(shape) or not array.ndim:
+        return False
+    return all(n in (1, m) for n, m in zip(reversed(array.shape), reversed(shape)))
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Any:
@@ -265,6 +382,8 @@ def scaled_dot_product_attention(
             value = value.repeat_interleave(heads // value.array.shape[-3], -3)
     if found is None and plain:
         found = _in_blocks(query, key, value, factor, is_causal)
+    elif found is None and choice.blocks:
+        found = _masked_in_blocks(query, key, value, attn_mask, factor, is_causal, dropout_p)
     if found is not None:
         return found
     weights = _weights(query, key, attn_mask, is_causal, scale)

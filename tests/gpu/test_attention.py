@@ -113,3 +113,63 @@ def test_masks_and_dropout_in_half_precision() -> None:
     np.testing.assert_allclose(masked.detach().float().cpu().numpy(), causal.detach().float().cpu().numpy(), atol=0.05)
     attention(q, q, q, attn_mask=mask, dropout_p=0.5).sum().backward()
     assert q.grad.dtype is adjoint.bfloat16 and bool(q.grad.isfinite().all())
+
+
+MASKS: dict[str, Any] = {
+    "which keys": lambda rng: rng.random((2, 1, 1, 70)) < 0.7,
+    "each, some queries see nothing": lambda rng: (rng.random((3, 50, 70)) < 0.5) & (np.arange(50) % 7 > 0)[:, None],
+    "added": lambda rng: rng.normal(size=(50, 70)),
+    "added for each head, some left out": lambda rng: np.where(rng.random((1, 3, 50, 70)) < 0.2, -np.inf, 0.3),
+    "for queries": lambda rng: rng.random((2, 3, 50, 1)) < 0.8,
+}
+
+
+@pytest.mark.parametrize("dtype", CLOSE)
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(name: str, dtype: str) -> None:
+    def found(place: str, kind: Any) -> list[np.ndarray]:
+        rng = np.random.default_rng(0)
+        made = MASKS[name](rng)
+        mask = adjoint.tensor(made, device=place)
+        mask = mask if mask.dtype is adjoint.bool else mask.to(adjoint.bfloat16).to(kind)
+        shapes = [(2, 3, 50, 24), (2, 3, 70, 24), (2, 3, 70, 24)]
+        numbers = [adjoint.tensor(rng.normal(size=s)).to(adjoint.bfloat16).to(kind).to(place) for s in shapes]
+        leaves = [x.requires_grad_() for x in numbers]
+        out = attention(*leaves, attn_mask=mask)
+        (out * out).sum().backward()
+        return [x.detach().double().cpu().numpy() for x in (out, *(leaf.grad for leaf in leaves))]
+
+    for a, b in zip(found("cuda", getattr(adjoint, dtype)), found("cpu", adjoint.float64), strict=True):
+        assert np.abs(a - b).max() <= 2 * CLOSE[dtype] * max(np.abs(b).max(), 1e-2)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_dropped_weights_are_the_same_on_the_way_back(masked: bool) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v, g = (adjoint.tensor(rng.normal(size=(2, 3, 61, 16)), dtype=adjoint.float32, device="cuda") for _ in "qkvg")
+    leaves = [x.requires_grad_() for x in (q, k, v)]
+    mask = adjoint.tensor(rng.random((61, 61)) < 0.8, device="cuda") if masked else None
+
+    def attended() -> Any:
+        adjoint.manual_seed(4)
+        return attention(q, k, v, attn_mask=mask, dropout_p=0.3, is_causal=not masked)
+
+    out = attended()
+    np.testing.assert_array_equal(out.detach().cpu().numpy(), attended().detach().cpu().numpy())
+    assert not np.allclose(out.detach().cpu().numpy(), attention(q, k, v, is_causal=True).detach().cpu().numpy())
+    once = adjoint.autograd.grad(out, leaves, g)
+    again = adjoint.autograd.grad(attended(), leaves, g, create_graph=True)  # by steps, which can be differentiated
+    for a, b in zip(once, again, strict=True):
+        np.testing.assert_allclose(a.cpu().numpy(), b.detach().cpu().numpy(), rtol=1e-3, atol=1e-4)
+    identity = attention(q.detach() * 0, k.detach(), adjoint.eye(61, device="cuda").expand(2, 3, 61, 61), dropout_p=0.3)
+    share = (identity == 0).float().mean().item()
+    assert abs(share - 0.3) < 0.02 and identity.max().item() == pytest.approx(1 / 61 / 0.7, rel=1e-4)
+
+
+def test_a_mask_that_is_learnt() -> None:
+    x = adjoint.randn(1, 2, 9, 8, device="cuda")
+    bias = adjoint.randn(9, 9, device="cuda", requires_grad=True)
+    attention(x, x, x, attn_mask=bias).square().sum().backward()
+    twin = bias.detach().cpu().double().requires_grad_()
+    attention(*[x.cpu().double()] * 3, attn_mask=twin).square().sum().backward()
+    np.testing.assert_allclose(bias.grad.cpu().numpy(), twin.grad.numpy(), rtol=1e-3, atol=1e-4)
