@@ -21,6 +21,7 @@ _WIDTH = 512  # numbers that are added in one dot product
 _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
 _SHARE_COMPILED = 1 << 18  # one of OpenMP's for compiled ones,
 _NOTED = 1 << 15
+_SIDE = 16  # numbers in a row of a triangle of ones
 _SHARE_TRIANGLES = 1 << 17  # for running sums by products,
 _SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
@@ -149,28 +150,28 @@ def _by_triangles(x: Any, lead: int, reverse: bool, out: Any) -> bool:
     rows whose sums are not finite are not for it.
     """
     width = x.shape[-1]
-    side = next((k for k in range(32, 15, -1) if width % k == 0), 24)
-    count, rest = divmod(width, side)
+    count, rest = divmod(width, _SIDE)
     if count < 2:
         return False
     rows, sums = np.ascontiguousarray(x).reshape(lead, width), out.reshape(lead, width)
-    triangle = np.tri(side, dtype=x.dtype) if reverse else np.tri(side, dtype=x.dtype).T
-    body, tail = (slice(rest, None), slice(0, rest)) if reverse else (slice(0, width - rest), slice(width - rest, None))
+    triangle = np.tri(_SIDE, dtype=x.dtype) if reverse else np.tri(_SIDE, dtype=x.dtype).T
+    way = slice(None, None, -1) if reverse else slice(None)
+    first = rest if reverse else 0  # where pieces begin
+    tail = slice(0, rest) if reverse else slice(width - rest, None)
+    later = slice(rest, width - _SIDE) if reverse else slice(_SIDE, width - rest)  # all but the first to be summed
     finite = True
 
     def work(start: int, stop: int) -> None:
         nonlocal finite
-        shape = (stop - start, count, side)
-        pieces_of = [_cut(a[start:stop, body], shape) for a in (rows, sums)]
-        np.matmul(pieces_of[0], triangle, out=pieces_of[1])
-        written = pieces_of[1][:, ::-1] if reverse else pieces_of[1]
-        before = np.add.accumulate(written[:, :, 0 if reverse else -1], 1)
+        given, found = rows[start:stop], sums[start:stop]
+        shape = (stop - start, count, _SIDE)
+        written = _cut(found[:, first:], shape)
+        np.matmul(_cut(given[:, first:], shape), triangle, out=written)
+        before = np.add.accumulate(written[:, :, 0 if reverse else -1][:, way], 1)
         finite = finite and bool(np.isfinite(before).all())
-        written[:, 1:] += before[:, :-1, None]
+        found[:, later] += np.repeat(before[:, :-1][:, way], _SIDE, 1)
         if rest:
-            step = slice(None, None, -1 if reverse else None)
-            last = np.add.accumulate(rows[start:stop, tail][:, step], 1)
-            sums[start:stop, tail] = (last + before[:, -1:])[:, step]
+            found[:, tail] = (np.add.accumulate(given[:, tail][:, way], 1) + before[:, -1:])[:, way]
 
     with blas.alone:
         share(work, lead, max(_SHARE_TRIANGLES // width, 1))
