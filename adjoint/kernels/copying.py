@@ -25,9 +25,9 @@ def uniform(x: Any) -> bool:
     return type(x) is ndarray and not any(x.strides)
 
 
-def _moves(x: Any, size: int) -> Any:
-    """Return the compiled loops where they pay for an array of `size` elements made of `x`."""
-    if size < _LEAST or x.dtype is not f32 or not provider.ready(size):
+def _moves(x: Any, size: int, passes: int = 1) -> Any:
+    """Return the compiled loops where they pay for an array of `size` elements that NumPy makes of `x` in passes."""
+    if size * passes < _LEAST or x.dtype is not f32 or not provider.ready(size):
         return None
     if not (x.flags.c_contiguous or uniform(x)):
         return None
@@ -162,7 +162,7 @@ def turned(x: Any, axis: int, shift: int, reverse: bool) -> Any:
 
 def triangle(x: Any, diagonal: int, lower: bool) -> Any:
     """Return matrices with zeros above a diagonal, or below it."""
-    moves = _moves(x, x.size)
+    moves = _moves(x, x.size, 4)
     if moves is None:
         return None
     rows, width = x.shape[-2:]

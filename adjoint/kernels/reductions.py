@@ -28,7 +28,14 @@ _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
 
 def total(x: Any) -> Any:
-    """Return the sum of a dense array of floats."""
+    """Return the sum of an array of floats."""
+    if not x.flags.c_contiguous:
+        if x.flags.f_contiguous:
+            x = x.T
+        elif x.strides[-1] == x.itemsize and _WIDTH // 8 <= x.shape[-1] <= 8192:  # rows with gaps between them
+            x = np.vecdot(x, _ONES[x.dtype][: x.shape[-1]])
+        else:
+            return np.add.reduce(x, None)
     flat = x.reshape(-1)
     if flat.size > _NOTED and (loops := provider.loops("sum", flat)) is not None:
         note_large(flat.size)

@@ -148,7 +148,7 @@ sum_p: Primitive = parametric(
 
 def _sum_all(x: Any) -> Any:
     if (x.dtype is f32 or x.dtype is f64) and type(x) is ndarray:
-        return reductions.total(x) if x.size > 4096 and x.flags.c_contiguous else _add(x, None)
+        return reductions.total(x) if x.size > 4096 else _add(x, None)
     return _sum(x, None, False)
 
 

@@ -24,6 +24,7 @@ from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_write, storage_of
 from ..core.views import watch_base
 from ..kernels import provider, reductions
+from ..kernels.copying import copied, uniform
 from .arguments import dim_in, dims_in, either, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -80,6 +81,8 @@ def _cast(x: Any, dtype: Any) -> Any:
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
     if 0 in x.strides and not x.flags.c_contiguous:
+        if uniform(x) and x.size:
+            return copied(np.broadcast_to(x[(0,) * x.ndim].astype(dtype), x.shape))
         x = layout.laid_out(x, None)
     return x.astype(dtype)
 
