@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import operator
 import pickle
 from typing import Any
@@ -112,6 +113,31 @@ def test_an_interpreter_and_a_transformer() -> None:
     counting = Counting(traced)
     assert counting.run(3, 4) == 14 and counting.count == 5
     assert Swapping(traced).transform()(3, 4) == -2
+
+
+@needs_torch
+def test_shapes_are_noted_as_in_torch() -> None:
+    def noted(T: Any) -> Any:
+        from_torch = importlib.import_module(f"{T.__name__}.fx.passes.shape_prop")
+        traced = T.fx.symbolic_trace(net(T))
+        from_torch.ShapeProp(traced).propagate(T.ones(2, 3, 4, 4))
+        described = {}
+        for node in traced.graph.nodes:
+            if "tensor_meta" in node.meta:
+                at = node.meta["tensor_meta"]
+                described[node.name] = [
+                    (
+                        tuple(m.shape),
+                        m.requires_grad,
+                        m.stride,
+                        *(str(w).split(".")[-1] for w in (m.dtype, m.memory_format)),
+                    )
+                    for m in ((at,) if hasattr(at, "shape") else at.values() if isinstance(at, dict) else at)
+                    if hasattr(m, "stride")
+                ]
+        return described
+
+    assert noted(adjoint) == noted(torch)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._paths import lead_to as _lead_to
+from . import passes as passes
 from .graph import CodeGen, Graph, PythonCode
 from .graph_module import GraphModule
 from .interpreter import Interpreter, Transformer

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from .node import Argument as Argument
 from .node import Node, map_arg, qualified_name, torch
+from .node import Target as Target
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
 

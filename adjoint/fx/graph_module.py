@@ -45,7 +45,7 @@ class GraphModule(Module):
             self.training = root.training
         for node in graph.nodes:
             if node.op in ("get_attr", "call_module"):
-                _bring(root, self, node.target)
+                _copy_attr(root, self, node.target)
         self.graph = graph
         self.meta: dict[str, Any] = dict(getattr(root, "meta", {}))
 
@@ -150,8 +150,8 @@ def _unpacked(state: dict[str, Any], graph: Graph, name: str) -> GraphModule:
     return found
 
 
-def _bring(root: Any, into: Module, target: str) -> None:
-    """Put what a path of `root` names under the same path of a module."""
+def _copy_attr(root: Any, into: Module, target: str) -> None:
+    """Put what a path of `root` names under the same path of a module; torchvision asks for this name."""
     if not isinstance(root, Module):
         if target not in root:
             raise RuntimeError(f"Node referenced target {target}, but that target was not provided in ``root``!")

@@ -8,7 +8,9 @@ from typing import Any
 from ..nn.modules.module import Module
 from .graph import Graph
 from .graph_module import GraphModule
+from .node import Argument as Argument
 from .node import Node, map_aggregate, map_arg
+from .node import Target as Target
 from .proxy import Proxy
 from .tracer import Tracer
 

@@ -9,10 +9,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
+__all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 _impure: set[Any] = set()
+
+# What tracers and interpreters write into their annotations.
+Target = Callable[..., Any] | str
+Argument = Any
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:

@@ -11,7 +11,9 @@ from typing import Any
 from ..core.tensor import TensorBase
 from ..nn.parameter import Parameter
 from ..subclasses import exchange_now
+from .node import Argument as Argument
 from .node import Node, map_aggregate
+from .node import Target as Target
 
 __all__ = ["Attribute", "Proxy", "TraceError", "TracerBase"]
 

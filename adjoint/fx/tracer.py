@@ -18,6 +18,8 @@ from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
 from .graph import Graph
 from .graph_module import GraphModule
+from .node import Argument as Argument
+from .node import Target as Target
 from .proxy import ParameterProxy, Proxy, TracerBase
 
 __all__ = ["Tracer", "symbolic_trace", "wrap"]

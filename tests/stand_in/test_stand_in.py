@@ -86,6 +86,12 @@ def h(x):
 class Writer(torch.onnx.Exporter):
     pass
 
+@torch.cuda.nvtx.range("mine")
+def named(target: torch.fx.node.Target) -> torch.fx.node.Argument:
+    return target
+
+assert named(1) == 1 and torch.cuda.nvtx.range_push("a") == torch.cuda.nvtx.range_pop()
+assert dist.ReduceOp.RedOpType.SUM is dist.ReduceOp.SUM
 assert f(1) == g(1) == h(1) == 1
 assert not isinstance(1, torch.fx.Node) and not hasattr(torch, "no_such_name")
 for use in (lambda: torch.onnx.export(f, 1), Writer, lambda: torch.export.export(f, 1)):

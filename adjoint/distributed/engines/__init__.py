@@ -32,6 +32,9 @@ class ReduceOp(enum.Enum):
         return f"RedOpType.{self.name}"
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # PyTorch has a class around its enumeration
+
+
 class reduce_op:
     """The old name of `ReduceOp`."""
 

@@ -33,11 +33,18 @@ class _Endless:
         return itertools.repeat(None)
 
 
+class _DatasetKind:
+    """How samples are had: by index, or from a stream."""
+
+    Map, Iterable = 0, 1
+
+
 class _Fetcher:
     """Makes what fetches a batch of a dataset; a class of its own so that it can be sent to a worker."""
 
-    def __init__(self, collate: Callable[[Any], Any], batched: bool, stream: bool, drop_last: bool) -> None:
-        self.collate, self.batched, self.stream, self.drop_last = collate, batched, stream, drop_last
+    def __init__(self, loader: Any) -> None:
+        self.collate, self.batched, self.drop_last = loader.collate_fn, loader._auto_collation, loader.drop_last
+        self.stream = loader._dataset_kind == _DatasetKind.Iterable
 
     def __call__(self, dataset: Any) -> Callable[[Any], Any]:
         if not self.stream:
@@ -99,7 +106,7 @@ class DataLoader(Generic[_T_co]):
     """
 
     _iterator: Any = None
-    _said_length: int | None = None  # of a stream, once somebody has asked
+    _IterableDataset_len_called: int | None = None  # the length of a stream, once somebody has asked
     __initialized = False
 
     def __init__(
@@ -148,7 +155,7 @@ class DataLoader(Generic[_T_co]):
         if self.batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, self.batch_size, self.drop_last)
         self.sampler, self.batch_sampler = sampler, batch_sampler
-        self._stream = stream
+        self._dataset_kind = _DatasetKind.Iterable if stream else _DatasetKind.Map
         self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.__initialized = True
 
@@ -187,30 +194,28 @@ class DataLoader(Generic[_T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.num_workers:
-            return _SingleProcessDataLoaderIter(self)
-        if not self.persistent_workers:
-            return _MultiProcessingDataLoaderIter(self)
+        if not self.num_workers or not self.persistent_workers:
+            return self._get_iterator()
         if self._iterator is None or self._iterator.closed:
-            self._iterator = _MultiProcessingDataLoaderIter(self)
+            self._iterator = self._get_iterator()
         else:
             self._iterator.begin(self)
         return self._iterator  # type: ignore[no-any-return]
 
+    def _get_iterator(self) -> Any:
+        return _MultiProcessingDataLoaderIter(self) if self.num_workers else _SingleProcessDataLoaderIter(self)
+
     def __len__(self) -> int:
-        if not self._stream:
+        if self._dataset_kind == _DatasetKind.Map:
             return len(self._index_sampler)
         count = len(self.dataset)
         if self.batch_size is not None:
             count = count // self.batch_size if self.drop_last else -(-count // self.batch_size)
-        self._said_length = count
+        self._IterableDataset_len_called = count
         return count
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_iterator"}
-
-    def _fetcher(self) -> _Fetcher:
-        return _Fetcher(self.collate_fn, self._auto_collation, self._stream, self.drop_last)
 
     def check_worker_number_rationality(self) -> None:
         """Warn if there are more workers than processors."""
@@ -271,7 +276,10 @@ def _checked_batches(
 
 
 class _Pass:
-    """What a pass knows of its loader; not the loader itself, so that it can go while its workers are kept."""
+    """What a pass knows of its loader; not the loader itself, so that it can go while its workers are kept.
+
+    A loader is known by the names of its attributes, PyTorch's private ones among them: fastai brings one of its own.
+    """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.indices = iter(loader._index_sampler)
@@ -280,7 +288,7 @@ class _Pass:
         self.persistent, self.in_order, self.pin = loader.persistent_workers, loader.in_order, loader.pin_memory
         self.timeout = loader.timeout
         self._dataset = loader.dataset
-        self._length = loader._said_length
+        self._length = loader._IterableDataset_len_called
         self._given = 0
 
     def given(self, batch: Any) -> Any:
@@ -307,7 +315,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._pass = _Pass(loader)
         self._loader = loader
         self._base_seed = self._pass.seed
-        self._fetch = loader._fetcher()(loader.dataset)
+        self._fetch = _Fetcher(loader)(loader.dataset)
 
     def __iter__(self) -> _SingleProcessDataLoaderIter:
         return self
@@ -349,7 +357,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._connections: list[Any] = []
         self._processes: list[Any] = []
         self._closing = weakref.finalize(self, _shut, self._processes, self._connections, folder)
-        fetcher = loader._fetcher()
+        fetcher = _Fetcher(loader)
         for number in range(loader.num_workers):
             ours, theirs = context.Pipe()
             task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path)
@@ -371,7 +379,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """Start a pass: a fresh order, a fresh seed, and the first requests to every worker."""
         self._pass = _Pass(loader)
         self._base_seed = self._pass.seed
-        self._length = None if loader._stream else len(loader)
+        self._length = len(loader) if loader._dataset_kind == _DatasetKind.Map else None
         self._number += 1
         self._asked = 0
         self._ready: dict[int, Any] = {}

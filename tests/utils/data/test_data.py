@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import collections
 import copy
+import itertools
 import pickle
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import adjoint
 from adjoint.utils import data
+from adjoint.utils.data import dataloader
 from tests.oracle import needs_torch, outcome, torch
 
 Point = collections.namedtuple("Point", "x y")
@@ -210,3 +212,19 @@ def test_loaders_and_datasets_can_be_copied() -> None:
     for other in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
         assert [b[0].tolist() for b in other] == [[0, 1], [2, 3]]
     assert isinstance(data.Dataset[int], object) and data.get_worker_info() is None
+
+
+def test_a_loader_of_a_programs_own_is_known_by_its_attributes() -> None:
+    # fastai gives PyTorch's iterators an object with the private attributes of a loader.
+    class Own:
+        _IterableDataset_len_called, _auto_collation, drop_last, in_order = None, False, False, True
+        _index_sampler, generator, prefetch_factor, timeout = itertools.repeat(None), None, 2, 0
+        _dataset_kind, num_workers, pin_memory, persistent_workers = dataloader._DatasetKind.Iterable, 0, False, False
+
+        def __init__(self) -> None:
+            self.dataset: Any = [1, 2, 3]
+
+        def collate_fn(self, x: Any) -> Any:
+            return x * 10
+
+    assert list(dataloader._SingleProcessDataLoaderIter(cast(Any, Own()))) == [10, 20, 30]
