@@ -142,21 +142,22 @@ def _branch(word: str, dense: list[str], single: list[str], names: list[str], dt
 
 
 _loops = Loops(_HEAD)
-_found: dict[tuple[str, Any], Any] = {}
+_found: dict[tuple[str, Any, Any], Any] = {}
 
 
 def find(name: str, x: Any) -> Any:
     """Return the ufunc of a formula for an array, None where NumPy's passes must do."""
-    dtype = x.dtype
-    if x.size < LARGE or type(x) is not ndarray or not provider.choice.allowed:
+    size, dtype = x.size, x.dtype
+    if size < LARGE or type(x) is not ndarray or not provider.choice.allowed:
         return None
-    if dtype is not _f32 and (dtype is not _f64 or any(f in FORMULAS[name][3] for f in _SINGLE_ONLY)):
-        return None
-    if provider.note_large(x.size):
-        _found.clear()  # from now on the crew shares them
-    if (name, dtype) not in _found:
-        _found[name, dtype] = _made(name, dtype) if provider.compiles() else None
-    return _found[name, dtype]
+    provider.note_large(size)
+    key = name, dtype, threads.crew  # which shares those that are made when it is there
+    found = _found.get(key, 0)
+    if found == 0:
+        single = dtype is _f64 and any(f in FORMULAS[name][3] for f in _SINGLE_ONLY)
+        there = (dtype is _f32 or dtype is _f64) and not single and provider.compiles()
+        found = _found[key] = _made(name, dtype) if there else None
+    return found
 
 
 def apply(name: str, *operands: Any) -> Any:
@@ -165,9 +166,16 @@ def apply(name: str, *operands: Any) -> Any:
     function = find(name, first)
     if function is None:
         return None if first.size < LARGE else passes.apply(name, operands)
-    if any(type(a) is ndarray and a.dtype is not first.dtype for a in operands):
-        return None
-    return function(*[a if type(a) is ndarray else float(a) for a in operands])
+    dtype = first.dtype
+    given: list[Any] = []
+    for a in operands:
+        if type(a) is not ndarray:
+            given.append(float(a))
+        elif a.dtype is dtype:
+            given.append(a)
+        else:
+            return None
+    return function(*given)
 
 
 def _made(name: str, dtype: Any) -> Any:

@@ -37,16 +37,36 @@ def total(x: Any) -> Any:
         else:
             return np.add.reduce(x, None)
     flat = x.reshape(-1)
-    if flat.size > _NOTED and (loops := provider.loops("sum", flat)) is not None:
-        note_large(flat.size)
-        parts = np.empty(-(-flat.size // _WIDTH), flat.dtype)
-        run_cuts(loops.sum_blocks, "wsw", parts.size, flat.size, flat, _WIDTH, parts, least=_SHARE_COMPILED)
-        return np.add.reduce(parts)
+    found = _in_blocks("sum_blocks", "wsw", flat)
+    if found is not None:
+        return found
     while flat.size > 2048:
         n = flat.size // _WIDTH * _WIDTH
         rows = _row_sums(flat[:n].reshape(-1, _WIDTH))
         flat = rows if n == flat.size else np.concatenate((rows, flat[n:]))
     return np.add.reduce(flat)
+
+
+def _in_blocks(name: str, kinds: str, *given: Any) -> Any:
+    """Return the sum of what a compiled loop finds for each block of dense vectors; None where there is none."""
+    x = given[0]
+    loops = provider.loops("sum", x) if x.size > _NOTED else None
+    if loops is None:
+        return None
+    note_large(x.size)
+    parts = np.empty(-(-x.size // _WIDTH), x.dtype)
+    run_cuts(getattr(loops, name), kinds, parts.size, x.size, *given, _WIDTH, parts, least=_SHARE_COMPILED)
+    return np.add.reduce(parts)
+
+
+def total_of_losses(x: Any, y: Any, bend: float | None = None) -> Any:
+    """Return the sum of squared differences, or of Huber losses with a bend; None where NumPy must do."""
+    if not (x.flags.c_contiguous and y.flags.c_contiguous and x.dtype is y.dtype):
+        return None
+    x, y = x.reshape(-1), y.reshape(-1)
+    if bend is None:
+        return _in_blocks("sum_squares", "wwsw", x, y)
+    return _in_blocks("sum_bent", "wwfsw", x, y, np.float32(bend))
 
 
 def dot(x: Any, y: Any) -> Any:

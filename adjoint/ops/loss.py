@@ -138,13 +138,26 @@ def _squared(x: Any, y: Any, option: Any) -> Any:
 
 
 def _squared_sum(x: Any, y: Any, option: Any) -> Any:
+    found = reductions.total_of_losses(x, y) if x.size >= fused.LARGE else None
+    if found is not None:
+        return found
     away = x - y
     return reductions.dot(away, away)
+
+
+def _squared_quick(x: Any, y: Any, option: Any, g: Any) -> Any:
+    """Return twice the difference times a gradient: in one pass over large arrays, else None."""
+    if x.size < fused.LARGE or type(g) not in _SINGLE or g.dtype is not x.dtype:
+        return None
+    return fused.apply("times_difference", np.broadcast_to(2 * g, x.shape), x, y)
 
 
 def _bent_sum(x: Any, y: Any, bend: Any) -> Any:
     if x.size < fused.LARGE:
         return _bent_part(x, y, bend)
+    found = reductions.total_of_losses(x, y, bend)
+    if found is not None:
+        return found
     found = fused.apply("bent", x, y, bend)
     if found is not None:
         return _sum(found, None, False)
@@ -194,7 +207,9 @@ def _huber_slope(x: Any, y: Any, delta: Any) -> Any:
     return where_p(abs_p(away) < delta, away, np.sign(away) * delta)
 
 
-mse_loss_p = elementwise_loss("mse_loss", _squared, lambda x, y, option: 2 * (x - y), summed=_squared_sum)
+mse_loss_p = elementwise_loss(
+    "mse_loss", _squared, lambda x, y, option: 2 * (x - y), summed=_squared_sum, quick=_squared_quick
+)
 smooth_l1_loss_p = elementwise_loss(
     "smooth_l1_loss", _smooth, _smooth_slope, node_name="SmoothL1LossBackward0",
     summed=lambda x, y, beta: _bent_sum(x, y, beta) / x.dtype.type(beta),
