@@ -142,6 +142,10 @@ _NAMES_LATER |= dict.fromkeys(
     ),
     "sparse",
 )  # fmt: skip
+_NAMES_LATER |= dict.fromkeys(
+    ("_log_softmax_backward_data", "_native_batch_norm_legit", "_softmax_backward_data"), "ops.native"
+)
+_NAMES_LATER["_segment_reduce"] = "ops.places"
 _NAMES_LATER |= {"DisableTorchFunctionSubclass": "overrides", "Future": "futures"}
 _NAMES_LATER |= dict.fromkeys(
     ("chalf", "complex32", "qint32", "qint8", "quint2x4", "quint4x2", "quint8"), "core.dtypes"

@@ -160,7 +160,8 @@ def _own(space: str, name: str) -> Callable[..., Any]:
     adjoint = sys.modules["adjoint"]
     if name in _OTHERS:
         return _OTHERS[name]
-    if callable(function := getattr(adjoint, name, None)):
+    native = sys.modules["adjoint.ops.native"]
+    if callable(function := getattr(adjoint, name, None) or vars(native).get(name)):
         return function  # type: ignore[no-any-return]
     if callable(method := getattr(adjoint.Tensor, name, None)):
         return method  # type: ignore[no-any-return]

@@ -171,6 +171,48 @@ def native_batch_norm(
     return results if out is None else tuple(into(o, r) for o, r in zip(out, results, strict=True))
 
 
+# --- What programs call by the names inside of torch ------------------------------------------------
+
+
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """Return the gradient of a softmax from its result."""
+    slopes = grad_output * output
+    return (slopes - output * slopes.sum(dim, True)).to(input_dtype)
+
+
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+    """Return the gradient of a log_softmax from its result."""
+    return (grad_output - output.exp() * grad_output.sum(dim, True)).to(input_dtype)
+
+
+def _safe_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    """Return a softmax that is zero where nothing counts: where all elements are minus infinity."""
+    nothing = (input == -math.inf).all(dim, True)
+    return input.masked_fill(nothing, 0.0).softmax(dim, dtype=dtype).masked_fill(nothing, 0.0)
+
+
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """Return the gradient of `native_dropout` from what it kept."""
+    return mul_p(mul_p(grad_output, cast_p(mask, grad_output.array.dtype)), scale)
+
+
+def max_pool2d_with_indices_backward(
+    grad_output: Tensor, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Tensor,
+) -> Tensor:  # fmt: skip
+    """Return the gradient of `max_pool2d` from where its results were found."""
+    zeros = input.new_zeros(tuple(input.shape)).flatten(-2)
+    return zeros.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).reshape(tuple(input.shape))
+
+
+def _native_batch_norm_legit(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, *rest: Any, out: Any = None
+) -> tuple[Tensor, ...]:
+    """Do the same as `native_batch_norm`, whose running statistics may be left out."""
+    all_of: tuple[Any, ...] = (None,) * (5 - len(rest)) + rest
+    return native_batch_norm(input, weight, bias, *all_of, out=out)
+
+
 # --- Losses -----------------------------------------------------------------------------------------
 
 

@@ -76,6 +76,9 @@ def _start(reduce: str, initial: Any) -> float:
     return 0.0 if reduce == "mean" else _EMPTY[reduce]
 
 
+_segment_reduce = segment_reduce  # what programs call by the name inside of torch
+
+
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Return the coordinates, in a tensor of `shape`, of elements numbered in a row.
 

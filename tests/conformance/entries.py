@@ -22,6 +22,12 @@ _OUT_OF_SCOPE = {
     "internal": ("torch.ops.", "torch._", "max_pool2d_with_indices_backward"),
 }
 
+# What programs call all the same.
+_INSIDE = {
+    "_native_batch_norm_legit", "_segment_reduce.lengths", "_segment_reduce.offsets", "_softmax_backward_data",
+    "native_dropout_backward", "slice", "torch.ops.aten._safe_softmax.default",
+}  # fmt: skip
+
 # The values are whatever the memory held.
 UNSET = {
     "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
@@ -37,6 +43,8 @@ HERMITIAN = {"cholesky"}
 def why_skipped(name: str) -> str | None:
     """Return why an entry is not driven, or None."""
     op = ENTRIES[name]
+    if name in _INSIDE:
+        return None
     for reason, starts in _OUT_OF_SCOPE.items():
         if name.startswith(starts):
             return reason
@@ -52,6 +60,8 @@ def function_of(op: Any) -> Any:
     f = op.op
     if isinstance(f, types.FunctionType) and f.__module__.startswith("torch.testing._internal"):
         return rebind(f)
+    if isinstance(f, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return getattr(adjoint.ops.aten, str(f).split(".")[1])
     if op.name.startswith("__") or isinstance(f, types.MethodDescriptorType):
         return tensor_method(op.name)
     try:
