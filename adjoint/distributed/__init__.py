@@ -16,7 +16,10 @@ from .works import DistBackendError, DistError, DistNetworkError, DistStoreError
 
 # Loaded when a program first says them.
 _ROOMS_LATER = frozenset({"algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim"})
-_NAMES_LATER = {"GradBucket": "reducer"}
+_NAMES_LATER = {
+    "GradBucket": "reducer",
+    **dict.fromkeys(("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"), "store"),
+}
 
 
 def __getattr__(name: str) -> _Any:

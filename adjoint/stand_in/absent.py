@@ -20,8 +20,10 @@ class Absent:
         self.__module__ = name.rpartition(".")[0]
         self._name = name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise: there is nothing to call."""
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: there is nothing to call; but who asks whether something is here is told that it is not."""
+        if self.__name__.startswith(("has_", "is_")) and not args:
+            return False
         raise NotImplementedError(
             f"{self._name} is not offered by adjoint, which runs this program in torch's place; "
             "the program can import the name, but not use it"

@@ -183,6 +183,7 @@ _PROFILER_UTIL = {
     "EventList": events.EventList, "FunctionEvent": events.FunctionEvent, "Interval": events.Interval,
     "FunctionEventAvg": events.FunctionEventAvg, "_format_time": events.time_text, "_format_memory": events.bytes_text,
 }  # fmt: skip
+_REGIONS = {"mark_compile_region": decorator}
 _HIGHER_ORDER = {"cond": _cond, "invoke_subgraph": types.SimpleNamespace(mark_compile_region=decorator)}
 
 _ABBREVIATIONS = {
@@ -192,6 +193,13 @@ _ABBREVIATIONS = {
         dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64", dtypes.bfloat16: "bf16",
         dtypes.complex64: "c64", dtypes.complex128: "c128", dtypes.bool_: "b8",
     }
+}  # fmt: skip
+_OPTIONS = {
+    f"{word}Options": type(f"{word}Options", (), {"__doc__": "Settings of a collective; those here have none."})
+    for word in (
+        "AllToAll", "Allreduce", "AllreduceCoalesced", "Allgather", "Barrier", "Broadcast", "Gather", "Reduce",
+        "ReduceScatter", "Scatter",
+    )
 }  # fmt: skip
 _TRACEBACKS: dict[str, Any] = {
     "gather_traceback": answer(None), "symbolize_tracebacks": lambda given: [[] for _ in given],
@@ -210,9 +218,11 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     # Indices that are batches are indices here anyway.
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
-    "_C._functorch": {}, "_C._distributed_c10d": {}, "_C._autograd": {}, "_C._profiler": _TRACEBACKS, "_tensor_str": {},
+    "_C._functorch": {}, "_C._distributed_c10d": _OPTIONS, "_C._autograd": {}, "_C._profiler": _TRACEBACKS,
+    "_tensor_str": {},
     "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
-    **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER, "_inductor": {"config": _Config()}, "_export": {},
+    **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER,
+    "_higher_order_ops.invoke_subgraph": _REGIONS, "_inductor": {"config": _Config()}, "_export": {},
     "_export.wrappers": {"mark_subclass_constructor_exportable_experimental": same},
     "_library": {}, "_utils_internal": {"get_writable_path": same, "log_export_usage": nothing},
     "_prims": {}, "_prims_common": PRIMS, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
@@ -232,7 +242,8 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     "distributed": {},
     "export": {"register_dataclass": nothing}, "fx.experimental": {},
-    "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.frontend": {},
+    "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.quantized": {},
+    "jit.frontend": {},
     "distributed.autograd": {"is_available": no},
     "distributed.rpc": {"is_available": no, "api": types.SimpleNamespace(_require_initialized=decorator)},
     "monitor": {}, "mps": {
