@@ -43,25 +43,29 @@ def _rows(x: Any, width: int) -> tuple[Any, int]:
     return np.full(width, x[(0,) * x.ndim], x.dtype), 0
 
 
+def _filled(shape: tuple[int, ...], value: Any) -> Any:
+    """Return one number, repeated."""
+    out = np.empty(shape, f32)
+    flat = out.reshape(-1)
+    run_rows(provider.choice.loops.fill, "vf", flat, value, count=pieces(flat, _SHARE))
+    return out
+
+
 def _repeated(x: Any) -> Any:
     """Return a dense copy of an array that repeats numbers or rows, as gradients of sums do; None if it does not."""
+    if not any(x.strides):
+        return _filled(x.shape, x[(0,) * x.ndim])
     steps = [s for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
-    zeros, once = steps.count(0), tuple(slice(None) if s else 0 for s in x.strides)
-    first = x[once]
+    zeros, first = steps.count(0), x[tuple([slice(None) if s else 0 for s in x.strides])]
     down, along = not any(steps[:zeros]), not any(steps[len(steps) - zeros :])
     if not zeros or not (down or along) or not first.flags.c_contiguous:
         return None
-    loops, out = provider.choice.loops, np.empty(x.shape, f32)
-    if first.size == 1:
-        flat = out.reshape(-1)
-        run_rows(loops.fill, "vf", flat, first.reshape(-1)[0], count=pieces(flat, _SHARE))
-        return out
-    numbers = first.reshape(-1)
+    numbers, out = first.reshape(-1), np.empty(x.shape, f32)
     rows = out.reshape((numbers.size, -1) if along else (-1, numbers.size))
     if along:
-        run_rows(loops.spread_rows, "vr", numbers, rows, count=pieces(rows, _SHARE))
+        run_rows(provider.choice.loops.spread_rows, "vr", numbers, rows, count=pieces(rows, _SHARE))
     else:
-        run_rows(loops.repeat_rows, "rw", rows, numbers, count=pieces(rows, _SHARE))
+        run_rows(provider.choice.loops.repeat_rows, "rw", rows, numbers, count=pieces(rows, _SHARE))
     return out
 
 
