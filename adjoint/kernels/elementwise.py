@@ -21,9 +21,6 @@ MANY = 1 << 18  # elements from which they do where each is worth one pass or a 
 # Elements of a piece: a few float32 temporaries lie in the cache. With smaller ones threads meet at the interpreter's
 # lock, and whoever has to wait for it sleeps and is woken, which takes as long as a pass over a piece.
 _PIECE = 1 << 18
-_VERY_LARGE = (
-    1 << 21
-)  # elements that a core's share of the last cache does not hold: from here on a few passes are shared
 
 ndarray = np.ndarray
 
@@ -41,11 +38,11 @@ class _Plan:
         return [p[start:stop] if c else p for p, c in zip(self.parts, self.cut, strict=True)]
 
 
-def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None, light: bool = False) -> Any:
+def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None, alone: int = 0) -> Any:
     """Return ``function(*operands)``, computed in pieces where the operands' layout allows.
 
     With `writes` the function takes one more argument, the array that its result goes to (None: a new one), and this
-    is the result's dtype. A `light` function, of few passes, is shared by threads only where arrays are very large.
+    is the result's dtype. Up to `alone` elements no other thread is woken, for a function of few passes.
     """
     whole = function if writes is None else lambda *operands: function(*operands, None)
     if max([a.size for a in operands if type(a) is ndarray], default=0) <= _PIECE:  # in the cache as it is
@@ -54,7 +51,7 @@ def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None
     if plan is None:
         return whole(*operands)
     if writes is not None and any(plan.cut):
-        return _filled(function, plan, writes, True, light)
+        return _filled(function, plan, writes, True, alone)
     with np.errstate(all="ignore"):  # a NaN is a value like any other, and workers must not warn either
         first = plan.pieces(0, 1)
         head = whole(*first)
@@ -68,7 +65,7 @@ def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None
     return _filled(function, plan, head.dtype, isinstance(function, np.ufunc))
 
 
-def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool, light: bool = False) -> Any:
+def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool, alone: int = 0) -> Any:
     """Return the result, made piece by piece."""
     out = np.empty(plan.shape, dtype)
     n = len(out)
@@ -84,7 +81,7 @@ def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool, light: bool = 
                 else:
                     out[i:j] = function(*plan.pieces(i, j))
 
-    share(work, n, n if light and out.size < _VERY_LARGE else max(_PIECE // 2 // width, 1))
+    share(work, n, n if out.size <= alone else max(_PIECE // 2 // width, 1))
     return plan.restore(out)
 
 

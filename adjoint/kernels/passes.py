@@ -30,7 +30,7 @@ WIDE_VECTORS = bool(_features.get("AVX512_SKX") or _features.get("X86_V4"))
 
 FORMULAS: dict[str, Callable[..., Any]] = {}
 _SINGLE: set[str] = set()  # those of float32 only
-_LIGHT: set[str] = set()  # those that take as long as it takes to wake a thread, and less
+_ALONE: dict[str, int] = {}  # elements up to which those of few passes take no longer than waking a thread
 _OF_GRADIENTS: set[str] = set()
 
 
@@ -43,7 +43,12 @@ def _formula(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _light(function: Callable[..., Any]) -> Callable[..., Any]:
-    _LIGHT.add(function.__name__)
+    _ALONE[function.__name__] = 1 << 21
+    return _formula(function)
+
+
+def _of_few_passes(function: Callable[..., Any]) -> Callable[..., Any]:
+    _ALONE[function.__name__] = 3 << 18
     return _formula(function)
 
 
@@ -64,7 +69,7 @@ def apply(name: str, operands: tuple[Any, ...]) -> Any:
         return None
     if name in _OF_GRADIENTS and not any(first.strides) and operands[1].shape == first.shape:
         operands = (first[(0,) * first.ndim], *operands[1:])
-    return elementwise(formula, *operands, writes=dtype, light=name in _LIGHT)
+    return elementwise(formula, *operands, writes=dtype, alone=_ALONE.get(name, 0))
 
 
 def _times(c: Any, g: Any) -> Any:
@@ -174,7 +179,7 @@ def sigmoid(x: Any, out: Any) -> Any:
     return np.divide(1, c, out=c)  # twice as fast as `reciprocal`
 
 
-@_light
+@_of_few_passes
 def sigmoid_back(g: Any, y: Any, out: Any) -> Any:
     """Return the gradient of what goes into `sigmoid`, whose result is `y`."""
     c = np.subtract(1, y, out=out)
@@ -232,6 +237,15 @@ def softplus_back(g: Any, x: Any, beta: Any, threshold: Any, out: Any) -> Any:
     return _times(c, g)
 
 
+@_formula
+def erf_back(g: Any, x: Any, out: Any) -> Any:
+    """Return the gradient of what goes into the error function."""
+    c = np.multiply(x, x, out=out)
+    np.negative(c, out=c)
+    np.exp(c, out=c)
+    return _times(np.multiply(c, 2 / math.sqrt(math.pi), out=c), g)
+
+
 # --- Of two and three arrays --------------------------------------------------------------------------
 
 
@@ -248,7 +262,7 @@ def hypot(x: Any, y: Any, out: Any) -> Any:
     return c if not np.isnan(c).any() else np.hypot(x, y, out=c)
 
 
-@_light
+@_of_few_passes
 def hypot_back(g: Any, leg: Any, y: Any, out: Any) -> Any:
     """Return the gradient of one leg."""
     return _times(np.divide(leg, y, out=out), g)
@@ -265,19 +279,19 @@ def lerp(x: Any, end: Any, weight: Any, out: Any) -> Any:
     return c
 
 
-@_light
+@_of_few_passes
 def times_rest(g: Any, weight: Any, out: Any) -> Any:
     """Return a gradient times what a weight lacks to 1."""
     return _times(np.subtract(1, weight, out=out), g)
 
 
-@_light
+@_of_few_passes
 def times_difference(g: Any, x: Any, y: Any, out: Any) -> Any:
     """Return a gradient times a difference."""
     return _times(np.subtract(x, y, out=out), g)
 
 
-@_light
+@_of_few_passes
 def bent_back(g: Any, x: Any, y: Any, bend: Any, out: Any) -> Any:
     """Return the difference, cut off at the bend, times a gradient."""
     c = np.subtract(x, y, out=out)

@@ -15,6 +15,7 @@ import numpy as np
 
 from . import fused, passes, provider
 from .constants import constants_of
+from .elementwise import elementwise
 from .gpu.host import through_host
 
 
@@ -110,6 +111,10 @@ def erf(x: Any) -> Any:
     found = fused.apply("erf", x) if x.size >= fused.LARGE else None
     if found is not None:
         return found
+    return elementwise(_erf_single, x, writes=x.dtype) if x.size >= fused.LARGE else _erf_single(x, None)
+
+
+def _erf_single(x: Any, out: Any) -> Any:
     near = np.clip(x, np.float32(-4.3), np.float32(4.3))
     square = near * near
     c = square * np.float32(_ERF_SINGLE[-1])
@@ -118,7 +123,7 @@ def erf(x: Any) -> Any:
         c *= square
     c += np.float32(_ERF_SINGLE[0])
     c *= near
-    return np.tanh(c, out=c)
+    return np.tanh(c, out=c if out is None else out)
 
 
 # The derivative of psi is a sum of terms 1 / (x + k)^2, of which the first eight are added up; the rest is a continued
