@@ -134,10 +134,6 @@ def _leaky_relu(x: Any, negative_slope: Any) -> Any:
 def _leaky_relu_x(g: Any, x: Any, negative_slope: Any) -> Any:
     if type(g) is ndarray and g.size >= LARGE and g.dtype is x.dtype:
         found = fused.apply("leaky_relu_back", g, x, negative_slope)
-        if found is None and 0 <= negative_slope <= 1:
-            found = (x > 0).astype(x.dtype)
-            np.maximum(found, negative_slope, out=found)
-            found *= g
         if found is not None:
             return found
     number = constants_of(x)
