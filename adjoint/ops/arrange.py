@@ -372,7 +372,8 @@ def _pad(x: Any, widths: Any, value: Any) -> Any:
         found = copying.padded(x, shape, widths) if value == 0 else None
     if found is not None:
         return found
-    out = module_of(x).full(shape, value, x.dtype)
+    xp = module_of(x)
+    out = xp.zeros(shape, x.dtype) if value == 0 else xp.full(shape, value, x.dtype)
     inner, outer = [], []
     for n, m, (before, _) in zip(x.shape, shape, widths, strict=True):
         inner.append(slice(max(before, 0), max(min(before + n, m), 0)))

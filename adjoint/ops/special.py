@@ -31,6 +31,7 @@ from .power import exponential_p
 Number = Any
 
 ndarray = np.ndarray
+_MANY = 4096  # elements from which on a pass costs more than to ask whether it is needed
 _SQRT_PI = math.sqrt(math.pi)
 _SQRT_2 = math.sqrt(2)
 
@@ -520,6 +521,10 @@ def entr(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _times_log(log: Any, x: Any, y: Any) -> Any:
+    if type(x) is type(y) is ndarray and x.shape == y.shape and x.size > _MANY:
+        found, none = log(y), x == 0
+        np.multiply(x, found, out=found)  # which is NaN wherever y is
+        return np.where(none & ~np.isnan(y), x.dtype.type(0), found) if none.any() else found
     return np.where(np.isnan(y), y, np.where(x == 0, x.dtype.type(0), x * log(y)))
 
 
