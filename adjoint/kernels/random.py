@@ -216,6 +216,14 @@ class Stream:
                 values = self._block_normals(size, dtype, mean, std)
         return _cast(values, dtype).reshape(shape)
 
+    def normal_singly(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 0.0, std: float = 1.0) -> Values:
+        """Draw from a normal distribution, as torch does for a tensor that does not lie in one piece: not by blocks."""
+        dtype = np.dtype(dtype)
+        if dtype in _REAL_OF_COMPLEX:
+            parts = self.normal_singly((*shape, 2), _REAL_OF_COMPLEX[dtype], mean, std / math.sqrt(2.0))
+            return parts.view(dtype).reshape(shape)
+        return self._draw(shape, dtype, lambda size: _affine(self._many_normals(size), std, mean))
+
     def log_normal(self, shape: Sequence[int], dtype: DTypeLike, mean: float = 1.0, std: float = 2.0) -> Values:
         """Draw numbers whose logarithm is normal, as `Tensor.log_normal_` does."""
         dtype = np.dtype(dtype)

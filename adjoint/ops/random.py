@@ -330,7 +330,7 @@ def _laid_out(array: Any, input: Tensor, memory_format: Any) -> Any:
     if order is None:
         return array
     laid = empty_ordered(devices.module_of(array), array.shape, array.dtype, order)
-    laid[...] = array
+    laid[...] = _as_memory_lies(array, laid)
     return laid
 
 
@@ -352,7 +352,9 @@ def randn_like(
     """Draw normal numbers in the shape of `input`."""
     require_tensor(input, "input", "randn_like")
     wanted, place = like(input, dtype, device)
-    values = _drawn("normal", tuple(input.array.shape), wanted, place, generator)
+    shape, order = tuple(input.array.shape), order_like(input, memory_format)
+    plain = order is None or place.type != "cpu" or empty_ordered(np, shape, np.bool_, order).flags.c_contiguous
+    values = _drawn("normal" if plain else "normal_singly", shape, wanted, place, generator)
     return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
 
 
@@ -552,6 +554,7 @@ for _number, _name in enumerate(("random_between", "random_below", "random")):
 
 def _fill(x: Any, kind: str, sample: Any) -> Tensor:
     """Overwrite a tensor with fresh numbers; what it was computed from no longer matters."""
+    sample = _as_memory_lies(sample, x.array)
     if isinstance(sample, Payload):  # a batch of numbers is an operand like any other, not a parameter
         written: Tensor = x.copy_(finish(sample))
         return written
@@ -559,6 +562,18 @@ def _fill(x: Any, kind: str, sample: Any) -> Tensor:
     there = sample if place is devices.CPU else opaque("place", devices.place_array, sample, place)
     written = write(_WRITES[kind].op, x, (), (there,))
     return written
+
+
+def _as_memory_lies(sample: Any, array: Any) -> Any:
+    """Return drawn numbers in the order in which an array's elements lie in memory, as torch draws them."""
+    if type(sample) is not np.ndarray or type(array) is not np.ndarray or array.flags.c_contiguous:
+        return sample
+    axes = _axes_in_memory(array)
+    return sample.reshape([array.shape[i] for i in axes]).transpose(np.argsort(axes))
+
+
+def _axes_in_memory(array: Any) -> list[int]:
+    return sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
 
 
 def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
@@ -582,6 +597,9 @@ def uniform_(
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
     _check_std(std)
+    array = input.array
+    if type(array) is np.ndarray and not array.flags.c_contiguous and array.size > 15 and array.dtype.kind in "fcV":
+        return _fill(input, "normal", stream_of(generator).normal_singly(array.shape, array.dtype, mean, std))
     return _filled(input, "normal", generator, mean, std)
 
 
@@ -632,4 +650,7 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     """Fill with ones drawn with probability `p`, zeros otherwise."""
     chance = _host(p) if isinstance(p, TensorBase) else p
     _check_probability(chance)
+    if type(chance) is np.ndarray and type(input.array) is np.ndarray and not input.array.flags.c_contiguous:
+        shape = input.array.shape
+        chance = np.broadcast_to(chance, shape).transpose(_axes_in_memory(input.array)).reshape(shape)
     return _fill(input, "bernoulli", stream_of(generator).bernoulli(chance, input.array.shape, input.array.dtype))
