@@ -253,8 +253,10 @@ def repeat_rows(out: Any, row: Any) -> None:
 
 
 @_compiled(_FREE)
-def norm_rows(x: Any, scale: Any, shift: Any, eps: Any, centered: bool, out: Any, mean: Any, var: Any) -> None:
-    """Write rows brought to mean 0 (if `centered`) and variance 1, scaled and shifted; and their moments."""
+def norm_rows(
+    x: Any, scale: Any, shift: Any, eps: Any, centered: bool, out: Any, mean: Any, var: Any, rstd: Any
+) -> None:
+    """Write rows brought to mean 0 (if `centered`) and variance 1, scaled and shifted; their moments and factors."""
     width = x.shape[1]
     for i in range(x.shape[0]):
         m = np.float32(0)
@@ -268,6 +270,7 @@ def norm_rows(x: Any, scale: Any, shift: Any, eps: Any, centered: bool, out: Any
         v /= np.float32(width)
         mean[i], var[i] = m, v
         r = _ONE / np.sqrt(v + eps)
+        rstd[i] = r
         for j in range(width):
             out[i, j] = (x[i, j] - m) * r * scale[j] + shift[j]
 

@@ -56,16 +56,16 @@ def _flat(x: Any, width: int) -> Any:
 # --- Rows -------------------------------------------------------------------------------------------
 
 
-def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -> tuple[Any, Any, Any]:
-    """Return the normalized array, and means (None if not `centered`) and variances of rows of `width`."""
+def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -> tuple[Any, Any, Any, Any]:
+    """Return the normalized array; of rows of `width` means (None if not `centered`), variances, factors or None."""
     flat, loops = _flat(x, width), provider.loops("norm", x)
-    out, mean, var = np.empty(x.shape, x.dtype), np.empty(len(flat), x.dtype), np.empty(len(flat), x.dtype)
+    out, (mean, var, rstd) = np.empty(x.shape, x.dtype), np.empty((3, len(flat)), x.dtype)
     if loops is not None:
         factor = np.ones(width, x.dtype) if scale is None else np.ascontiguousarray(scale).reshape(width)
         term = np.zeros(width, x.dtype) if shift is None else np.ascontiguousarray(shift).reshape(width)
-        given = flat, factor, term, x.dtype.type(eps), centered, out.reshape(flat.shape), mean, var
-        run_rows(loops.norm_rows, "rwwfbrvv", *given, count=pieces(flat, _SHARE))
-        return out, mean if centered else None, var
+        given = flat, factor, term, x.dtype.type(eps), centered, out.reshape(flat.shape), mean, var, rstd
+        run_rows(loops.norm_rows, "rwwfbrvvv", *given, count=pieces(flat, _SHARE))
+        return out, mean if centered else None, var, rstd
     eps, ones = x.dtype.type(eps), np.ones(width, x.dtype)
     scale, shift = (None if a is None else np.ascontiguousarray(a).reshape(width) for a in (scale, shift))
 
@@ -88,7 +88,12 @@ def rows(x: Any, scale: Any, shift: Any, width: int, eps: Any, centered: bool) -
     shifts: Any
     scales, shifts = (None if a is None else np.tile(a, (_rows_of_block(flat), 1)) for a in (scale, shift))
     _blocks(plain, None, (out.reshape(flat.shape), mean, var), flat)
-    return out, mean if centered else None, var
+    return out, mean if centered else None, var, None
+
+
+def _added(sums: Any) -> Any:
+    """Return the sum of rows, of which there are few, in memory of its own."""
+    return sums[0] + sums[1] if len(sums) == 2 else np.add.reduce(sums, 0)
 
 
 def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, needs: Any) -> tuple[Any, Any, Any]:
@@ -104,8 +109,8 @@ def rows_back(g: Any, x: Any, scale: Any, mean: Any, rstd: Any, width: int, need
         sums = np.zeros((2, count := pieces(flat, _SHARE, _COMPILED_BLOCK), width + 32), x.dtype)
         given = gs, flat, weight, np.ascontiguousarray(mean), np.ascontiguousarray(rstd), centered
         run_rows(loops.norm_back_rows, "rrwvvbrpp", *given, out.reshape(flat.shape), *sums, count=count)
-        gw, gb = (sums[:, 0] if count == 1 else np.add.reduce(sums, 1))[:, :width]
-        return out if needs[0] else None, gw if needs[1] else None, gb if needs[2] else None
+        gw, gb = (_added(part[:, :width]) if need else None for part, need in zip(sums, needs[1:], strict=True))
+        return out if needs[0] else None, gw, gb
     gw, gb, lock = np.zeros(width, x.dtype), np.zeros(width, x.dtype), threading.Lock()
     tiled: Any = np.tile(weight, (_rows_of_block(flat), 1)) if scale is not None else None
 

@@ -118,16 +118,19 @@ def _norm_on_gpu(
 def _norm_large(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
     """Normalize a large array by rows or by planes; None if it is neither."""
     by_rows, width, same, kept = _plan(x.shape, axes, shape)
+    rstd: Any = None
     if by_rows and (same or (weight is None and bias is None)):
-        out, mean, var = norms.rows(x, weight, bias, width, eps, centered)
+        out, mean, var, rstd = norms.rows(x, weight, bias, width, eps, centered)
     elif centered and (k := norms.plane(x.shape, axes, shape)):
         out, mean, var = norms.planes(x, weight, bias, axes, k, eps)
     else:
         return None
     if moments is not None:
         moments.mean, moments.var = None if mean is None else mean.reshape(kept), var.reshape(kept)
-        moments.rstd = rstd = moments.var + x.dtype.type(eps)
-        np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
+        if rstd is None:
+            rstd = moments.var + x.dtype.type(eps)
+            np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
+        moments.rstd = rstd.reshape(kept)
     return out
 
 
