@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import adjoint
 from adjoint.kernels.random import Stream
 
 try:
@@ -551,6 +552,20 @@ REFUSED: dict[str, Callable[[Stream], Any]] = {
     "element < 0": lambda s: s.multinomial(np.array([-1.0, 2.0]), 1),
     "sum of probabilities": lambda s: s.multinomial(np.zeros(2), 1),
 }
+
+
+@needs_torch
+@pytest.mark.parametrize("fill", ["normal_", "uniform_", "exponential_"])
+def test_fills_follow_the_memory(fill: str) -> None:
+    """A tensor that lies otherwise than its shape says is filled in the order of its memory."""
+    made = []
+    for library in (torch, adjoint):
+        library.manual_seed(3)
+        x = library.zeros(3, 4, 5).permute(2, 0, 1)
+        y = library.zeros(5, 14)[:, ::2]
+        made.append([np.asarray(getattr(t, fill)().tolist()) for t in (x, y)] + [library.randn_like(x).tolist()])
+    for ours, theirs in zip(made[1], made[0], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
 @pytest.mark.parametrize("message", REFUSED)
