@@ -110,9 +110,9 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset({
-    "accelerator", "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "func", "functional",
-    "futures", "fx", "hub", "jit", "library", "masked", "multiprocessing", "nested", "nn", "optim", "profiler",
-    "quasirandom", "serialization", "sparse", "stand_in", "storage", "tree", "viz",
+    "accelerator", "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "export", "func",
+    "functional", "futures", "fx", "hub", "jit", "library", "masked", "multiprocessing", "nested", "nn", "optim",
+    "profiler", "quasirandom", "serialization", "sparse", "stand_in", "storage", "tree", "viz",
 })  # fmt: skip
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from ..utils._python_dispatch import Called
 from .node import Argument as Argument
 from .node import Node, map_arg, qualified_name, torch
 from .node import Target as Target
@@ -368,7 +369,7 @@ def _call(node: Node, args: list[str], given: str, names: dict[str, Any]) -> str
 def _function(target: Any, names: dict[str, Any]) -> str:
     """Return the text that names a function, which the function's text will find there."""
     path = qualified_name(target)
-    if path.startswith("torch."):
+    if path.startswith("torch.") and type(target) is not Called:  # which is one overload, with arguments of its own
         return path
     word = re.sub(r"[^0-9a-zA-Z_]+", "_", path)
     while names.get(word, target) is not target:

@@ -9,6 +9,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .._ops import OpOverload
+
 __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
@@ -239,6 +241,8 @@ def qualified_name(function: Any) -> str:
     name = getattr(function, "__name__", None)
     if name is None:
         return repr(function)
+    if isinstance(function, OpOverload):
+        return f"torch.ops.{function}"
     if getattr(builtins, name, None) is function:
         return str(name)
     if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):

@@ -241,7 +241,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "current_device": answer("cpu"), "set_device": nothing,
     },
     "distributed": {},
-    "export": {"register_dataclass": nothing}, "fx.experimental": {},
+    "fx.experimental": {},
     "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.quantized": {},
     "jit.frontend": {},
     "distributed.autograd": {"is_available": no},

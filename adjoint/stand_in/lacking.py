@@ -107,6 +107,7 @@ _TYPES = {
     "FlattenWithKeysFn MapOnlyFn PyTreeSpec",
 }  # fmt: skip
 _ANSWERS: dict[str, dict[str, Any]] = {
+    "export": {"register_dataclass": _nothing},
     "utils._python_dispatch": {
         "is_in_torch_dispatch_mode": _no, "BaseTorchDispatchMode": _dispatch_mode(),
         "return_and_correct_aliasing": lambda func, args, kwargs, out: out,
@@ -167,6 +168,10 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 _ABSENT = {
+    "export": (
+        "save load unflatten draft_export dims ShapesCollection AdditionalInputs CustomDecompTable Constraint "
+        "default_decompositions FlatArgsAdapter UnflattenedModule ModuleCallSignature ModuleCallEntry"
+    ),
     "utils": (
         "generate_methods_for_privateuse1_backend rename_privateuse1_backend get_cpp_backtrace "
         "ThroughputBenchmark set_module cmake_prefix_path"

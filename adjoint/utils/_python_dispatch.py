@@ -46,7 +46,7 @@ def aten_name(op: Any) -> str:
     return _NAMES.get(op.name, op.name.removesuffix("_all"))
 
 
-class _Called(_ops.OpOverload):
+class Called(_ops.OpOverload):
     """An operator as a handler gets it: calling it goes on with the primitive."""
 
     def __init__(self, name: str, overload: str, run: Callable[..., Any]) -> None:
@@ -58,10 +58,10 @@ class _Called(_ops.OpOverload):
         return self._run(*args, **kwargs)
 
 
-def operator_of(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], writes: bool) -> _Called:
+def operator_of(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], writes: bool) -> Called:
     """Return the operator that a class's handler gets for a primitive, or for a function of a name."""
     if isinstance(op, str):
-        return _Called(op, "default", getattr(_ops.namespace("aten"), op))
+        return Called(op, "default", getattr(_ops.namespace("aten"), op))
     name = aten_name(op) + ("_" if writes else "")
     if writes and op.name == "copy":
         name = "copy_"
@@ -69,7 +69,7 @@ def operator_of(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], write
     def go_on(*args: Any, **kwargs: Any) -> Any:
         return write(op, args[0], args[1 : len(inputs)], args[len(inputs) :]) if writes else op.call(*args)
 
-    return _Called(name, _overload_of(name, inputs, params), go_on)
+    return Called(name, _overload_of(name, inputs, params), go_on)
 
 
 def _overload_of(name: str, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> str:
@@ -127,7 +127,7 @@ class TorchDispatchMode(Observer):
         return cls(*args, **kwargs)
 
     def _handle(self, name: str, args: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        func = _Called(name, _overload_of(name, args, params), run)
+        func = Called(name, _overload_of(name, args, params), run)
         with self._outside():
             return self.__torch_dispatch__(func, _classes(args), (*args, *params), {})
 
@@ -185,7 +185,7 @@ class _Maker(Asking):
         if mode is None:
             return super().__call__(*args, **kwargs)
         name = self._function.__name__
-        func = _Called(name, _MADE_BY.get(name, "default"), self)
+        func = Called(name, _MADE_BY.get(name, "default"), self)
         with mode._outside():
             return mode.__torch_dispatch__(func, (), args, kwargs)
 

@@ -94,7 +94,7 @@ assert named(1) == 1 and torch.cuda.nvtx.range_push("a") == torch.cuda.nvtx.rang
 assert dist.ReduceOp.RedOpType.SUM is dist.ReduceOp.SUM
 assert f(1) == g(1) == h(1) == 1
 assert not isinstance(1, torch.fx.Node) and not hasattr(torch, "no_such_name")
-for use in (lambda: torch.onnx.export(f, 1), Writer, lambda: torch.export.export(f, 1)):
+for use in (lambda: torch.onnx.export(f, 1), Writer, lambda: torch.export.save(f, 1)):
     try:
         use()
     except NotImplementedError as error:
