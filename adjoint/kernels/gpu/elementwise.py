@@ -252,35 +252,52 @@ def kernel(name: str, arguments: tuple[str, ...], arity: int, before: Any) -> An
 
 def _of_one(formula: Formula, before: Any) -> Any:
     launches: dict[Any, Any] = {}
+    packs: dict[Any, Any] = {}
     out_dtype = np.dtype(formula.result) if formula.result else None
 
     def kernel(x: Any) -> Any:
         if type(x) is not Array:
             if type(x) is not cupy.ndarray:
                 return before(x)
-        elif x._c_contiguous and 0 < (n := x.size) < PACKED_FROM:
+        elif x._c_contiguous and (n := x.size):
             dtype = x.dtype
-            launch = launches.get(dtype)
-            if launch is not None:
+            if n < PACKED_FROM:
+                launch = launches.get(dtype)
+                if launch is not None:
+                    out = new(x.shape, out_dtype or dtype)
+                    launch(n, (x, out, n))
+                    return out
+                _open(launches, formula.small, dtype, "v")
+            elif not x.data.ptr & 15 and (way := _way(packs, formula, dtype, "v")) is not None:
                 out = new(x.shape, out_dtype or dtype)
-                launch(n, (x, out, n))
+                way[0](-(-n // way[1]), (x, out, n))
                 return out
-            _open(launches, formula, dtype, dtype, "v")
         found = formula(x)
         return before(x) if found is None else found[0]
 
     return kernel
 
 
-def _open(launches: dict[Any, Any], formula: Formula, key: Any, dtype: Any, forms: str) -> None:
+def _open(launches: dict[Any, Any], made: Any, dtype: Any, forms: str) -> None:
     """Put a launch where the short way finds it, unless there are several GPUs, to which launches belong."""
-    if not several and (launch := formula.small(dtype, forms)) is not None:
-        launches[key] = launch
+    if not several and (launch := made(dtype, forms)) is not None:
+        launches[dtype] = launch
+
+
+def _way(packs: dict[Any, Any], formula: Formula, dtype: Any, forms: str) -> Any:
+    """Return the launch on large arrays, and how many elements a thread takes; None where there is none."""
+    found = packs.get(dtype)
+    if found is None:
+        _open(packs, formula.large, dtype, forms)
+        found = packs.get(dtype)
+    return found
 
 
 def _of_two(formula: Formula, before: Any) -> Any:
     both: dict[Any, Any] = {}
     first: dict[Any, Any] = {}
+    both_packs: dict[Any, Any] = {}
+    first_packs: dict[Any, Any] = {}
     out_dtype = np.dtype(formula.result) if formula.result else None
 
     def kernel(x: Any, y: Any) -> Any:
@@ -288,20 +305,33 @@ def _of_two(formula: Formula, before: Any) -> Any:
             dtype = x.dtype
             if type(y) is Array:
                 if dtype is y.dtype and x._c_contiguous and y._c_contiguous and (shape := x.shape) == y.shape:
-                    if 0 < (n := x.size) < PACKED_FROM:
+                    n = x.size
+                    if 0 < n < PACKED_FROM:
                         launch = both.get(dtype)
                         if launch is not None:
                             out = new(shape, out_dtype or dtype)
                             launch(n, (x, y, out, n))
                             return out
-                        _open(both, formula, dtype, dtype, "vv")
-            elif (type(y) is float or type(y) is int) and x._c_contiguous and 0 < (n := x.size) < PACKED_FROM:
-                launch = first.get(dtype)
-                if launch is not None:
+                        _open(both, formula.small, dtype, "vv")
+                    elif (
+                        n and not (x.data.ptr | y.data.ptr) & 15
+                        and (way := _way(both_packs, formula, dtype, "vv")) is not None
+                    ):  # fmt: skip
+                        out = new(shape, out_dtype or dtype)
+                        way[0](-(-n // way[1]), (x, y, out, n))
+                        return out
+            elif (type(y) is float or type(y) is int) and x._c_contiguous and (n := x.size):
+                if n < PACKED_FROM:
+                    launch = first.get(dtype)
+                    if launch is not None:
+                        out = new(x.shape, out_dtype or dtype)
+                        launch(n, (x, float(y), out, n))
+                        return out
+                    _open(first, formula.small, dtype, "vs")
+                elif not x.data.ptr & 15 and (way := _way(first_packs, formula, dtype, "vs")) is not None:
                     out = new(x.shape, out_dtype or dtype)
-                    launch(n, (x, float(y), out, n))
+                    way[0](-(-n // way[1]), (x, float(y), out, n))
                     return out
-                _open(first, formula, dtype, dtype, "vs")
         elif type(y) is not Array and type(x) is not cupy.ndarray and type(y) is not cupy.ndarray:
             return before(x, y)
         found = formula(x, y)

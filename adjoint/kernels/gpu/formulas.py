@@ -84,27 +84,33 @@ class _Plan:
 class Formula:
     """Expressions of the same operands, computed in one launch; a call returns a list of results, or None."""
 
-    __slots__ = ("expressions", "launches", "masks", "names", "plans", "quick", "result")
+    __slots__ = ("expressions", "launches", "masks", "names", "plans", "quick", "result", "wide")
 
     def __init__(self, names: str, *expressions: str, masks: str = "", result: str = "") -> None:
         self.names, self.expressions = tuple(names.split()), expressions
         self.masks, self.result = frozenset(masks.split()), result
         self.plans: dict[Any, _Plan | None] = {}
         self.launches: dict[Any, Any] = {}
-        self.quick: dict[Any, Any] = {}  # by dtype: the launch on small arrays of one shape, once it has been needed
+        # By dtype, once it was needed: the launch on arrays of one shape that lie as usual; on large ones by packs,
+        # and how many elements these have.
+        self.quick: dict[Any, Any] = {}
+        self.wide: dict[Any, Any] = {}
 
     def __call__(self, *operands: Any) -> list[Any] | None:
         """Return the results as arrays, or None where operands are not what kernels are made for."""
         first = operands[0]
-        if type(first) is Array and (launch := self.quick.get(first.dtype)) is not None and first._c_contiguous:
-            dtype, shape, n = first.dtype, first.shape, first.size
-            for v in operands:  # as in most programs: small arrays of one shape, laid out as usual
-                if type(v) is not Array or v.dtype is not dtype or not v._c_contiguous or v.shape != shape:
-                    break
-            else:
-                if 0 < n < PACKED_FROM:
+        if type(first) is Array and first._c_contiguous and (n := first.size):
+            dtype, shape = first.dtype, first.shape
+            launch, width = (self.quick.get(dtype), 1) if n < PACKED_FROM else self.wide.get(dtype, (None, 1))
+            if launch is not None:
+                for v in operands:  # as in most programs: arrays of one shape, laid out as usual
+                    if type(v) is not Array or v.dtype is not dtype or not v._c_contiguous or v.shape != shape:
+                        break
+                    if width > 1 and v.data.ptr & 15:
+                        break
+                else:
                     outs = [new(shape, dtype) for _ in self.expressions]
-                    launch(n, (*operands, *outs, n))
+                    launch(-(-n // width), (*operands, *outs, n))
                     return outs
         plan, values = self._find(operands)
         if plan is None:
@@ -251,6 +257,8 @@ class Formula:
             plan.aligned = tuple((i, width * operands[i].itemsize) for i in near)
             plan.count = -(-plan.size // width)
             plan.packed = self._launch(kind, plan.dtype, "".join(forms), rank, width)
+            if set(forms) == {"v"} and not self.masks and not self.result and not several and plan.back is None:
+                self.wide[kind] = plan.packed, width
         elif set(forms) == {"v"} and not self.masks and not self.result and not several and plan.back is None:
             plan.one = self.quick[kind] = self._launch(*plan.single)
         return True
@@ -271,6 +279,14 @@ class Formula:
         if kind.name not in FLOATS:
             return None
         return self._launch(kind, kind if self.result == "" else np.dtype(self.result), forms, 0, 1)
+
+    def large(self, kind: Any, forms: str) -> Any:
+        """Return the same for packs of 16 bytes, and how many elements these have; None where there is none."""
+        if kind.name not in FLOATS:
+            return None
+        result = kind if self.result == "" else np.dtype(self.result)
+        width = 16 // max(kind.itemsize, result.itemsize)
+        return self._launch(kind, result, forms, 0, width), width
 
     def source(self, kind: Any, result: Any, forms: str, rank: int, width: int) -> str:
         """Return the kernel in C: `forms` says of each operand how it is read.
