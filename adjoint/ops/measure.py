@@ -14,6 +14,7 @@ from ..core.dtypes import as_dtype, of
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, either, missing, require_tensor
+from .compare import zeros_p
 from .create import finish, into
 from .elementwise import sub_p
 from .piecewise import abs_p, sgn_p, sign_of, where_p
@@ -69,7 +70,7 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
             return found
     g, out = kept(g, x.ndim, axes, keepdims), kept(out, x.ndim, axes, keepdims)
     if p == 0:
-        return x * 0
+        return zeros_p(x)
     if p == 1:
         return g * sign_of(x)
     if p == 2:
@@ -88,7 +89,7 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
 
 def _vector_norm_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     (t,), (x,), (p, axes, keepdims) = tangents, inputs, params
-    return sum_p(real_product(_direction(out * 0 + 1, x, out, p, axes, keepdims), t), axes, keepdims)
+    return sum_p(real_product(_direction(zeros_p(out) + 1, x, out, p, axes, keepdims), t), axes, keepdims)
 
 
 def real_part(x: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 import adjoint
+from adjoint.core.nodes import wrap
 
 place = "cpu"  # where adjoint computes; torch always computes on the host
 reversed = False  # whether adjoint's arrays run backwards through memory that may not be written
@@ -65,10 +66,10 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
         global placed
         placed = True
         array = to_numpy(value)
-        if reversed:
-            array = np.flip(np.flip(array).copy())
+        if reversed:  # as a kernel's result may lie; `from_numpy` refuses it, as torch does
+            array = np.asarray(np.flip(np.flip(array).copy()))
             array.setflags(write=False)
-        out = adjoint.from_numpy(array).to(place)
+        out = wrap(array) if reversed else adjoint.from_numpy(array).to(place)
         if place == "cpu" and not reversed and value.numel() and array.base.size > value.numel():
             # What a view does not show lies in its memory all the same.
             out = adjoint.from_numpy(array.base).as_strided(out.shape, value.stride(), value.storage_offset()).detach()

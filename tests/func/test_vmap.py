@@ -139,6 +139,13 @@ def test_writes_reach_arguments_and_views() -> None:
     assert first.tolist() == [2, 5] and second.tolist() == [10, 10]
     assert whole.tolist() == [[2, 10, 10], [5, 10, 10]]
 
+    def stepped(x: Any) -> Any:
+        y = x.clone()
+        y.as_strided((2,), (2,)).fill_(9)
+        return y
+
+    assert vmap(stepped)(adjoint.zeros(2, 3)).tolist() == [[9, 0, 9]] * 2
+
     def spread(x: Any) -> Any:
         y = adjoint.zeros(3)
         y[0] = x[1]
