@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..kernels.constants import float32_constants, float64_constants
+from ..kernels.constants import float32_constants, float32_integers, float64_constants, float64_integers
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
@@ -42,11 +42,15 @@ _OVERLAPPING = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
     "clone() the tensor before performing the operation."
 )
+ndarray = np.ndarray
 _f32, _f64 = np.dtype("float32"), np.dtype("float64")
 
 
-def inplace(primitive: Primitive) -> Callable[..., Tensor]:
-    """Return the in-place form of a primitive: writes into its first input and returns it."""
+def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Callable[..., Tensor]:
+    """Return the in-place form of a primitive: writes into its first input and returns it.
+
+    `host` is called as `Op.into` is, of arrays of NumPy's only, where it is quicker than the kernel.
+    """
     op = primitive.op
     arity, name, ufunc = len(op.inputs), f"{op.name}_", isinstance(op.kernel, np.ufunc)
     alone = arity == 1 and not op.params
@@ -77,7 +81,122 @@ def inplace(primitive: Primitive) -> Callable[..., Tensor]:
         note_write(x, name)
         return x
 
+    if simple and arity < 3:
+        call = (_of_one if arity == 1 else _of_two)(op, name, host, call)
+    elif host is not None or (op.into is not None and op.promotes is not True and not op.view and not op.outputs):
+        call = _of_more(op, name, host or op.into, call)
     call.__name__ = call.__qualname__ = f"{op.name}_"
+    return call
+
+
+def _of_more(op: Op, name: str, run: Any, other_cases: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the in-place form of an op of several operands that do not promote, where nothing is recorded."""
+    arity, total = len(op.inputs), len(op.inputs) + len(op.params) - 1
+
+    def call(input: Any, *args: Any) -> Any:
+        a = input.array if not (modes.unusual or modes.inferred) and type(input) in plain else None
+        if type(a) is not ndarray or not a.flags.carray or len(args) != total:
+            return other_cases(input, *args)
+        n, values = input.node, list(args)
+        silent = modes.off and not modes.local.grad
+        if (n is not None or input.lineage is not None) and (n is STALE or not silent):
+            return other_cases(input, *args)
+        for i in range(arity - 1):
+            v = args[i]
+            if type(v) in plain:
+                values[i] = b = v.array
+                if (v.node is not None and not silent) or (v.memory is not None and v.memory is input.memory):
+                    return other_cases(input, *args)
+                if type(b) is not ndarray:
+                    return other_cases(input, *args)
+            elif isinstance(v, TensorBase):
+                return other_cases(input, *args)
+        try:
+            run(a, *values)
+        except Exception:
+            return other_cases(input, *args)
+        note_write(input, name)
+        return input
+
+    return call
+
+
+def _writer(op: Op, host: Callable[..., None] | None) -> tuple[Any, bool]:
+    """Return how an op writes into its first array, and whether that is a ufunc's way."""
+    kernel = op.kernel
+    if isinstance(kernel, np.ufunc):
+        return kernel, True
+
+    def assign(a: Any, *rest: Any) -> None:
+        a[...] = kernel(a, *rest)
+
+    return host or op.into or assign, False
+
+
+def _of_one(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the in-place form of an op of one operand: `inplace` for what optimizers write, in one frame."""
+    (run, ufunc), count = _writer(op, host), len(op.params)
+
+    def call(input: Any, *args: Any) -> Any:
+        a = input.array if not (modes.unusual or modes.inferred) and type(input) in plain else None
+        if type(a) is ndarray and (a.dtype is _f32 or a.dtype is _f64) and a.flags.carray:
+            n = input.node
+            if (n is None and input.lineage is None) or (n is not STALE and modes.off and not modes.local.grad):
+                if len(args) != count:
+                    return other_cases(input, *args)
+                try:
+                    if ufunc:
+                        run(a, a)
+                    else:
+                        run(a, *args)
+                except Exception as error:
+                    if not (ufunc and isinstance(error, RuntimeWarning)):
+                        return other_cases(input, *args)
+                    if modes.local.anomaly_forward:
+                        refuse_new_nan(name, (), a)
+                note_write(input, name)
+                return input
+        return other_cases(input, *args)
+
+    return call
+
+
+def _of_two(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the in-place form of an op of two operands: `inplace` for what optimizers write, in one frame."""
+    (run, ufunc), count = _writer(op, host), len(op.params)
+
+    def call(input: Any, other: Any = None, *args: Any) -> Any:
+        a = input.array if not (modes.unusual or modes.inferred) and type(input) in plain else None
+        if type(a) is ndarray and (a.dtype is _f32 or a.dtype is _f64) and a.flags.carray:
+            n = input.node
+            silent = modes.off and not modes.local.grad
+            if (n is None and input.lineage is None) or (n is not STALE and silent):
+                t = type(other)
+                b: Any = None
+                if t is float:
+                    b = (float32_constants if a.dtype is _f32 else float64_constants)[other]
+                elif t is int:
+                    b = (float32_integers if a.dtype is _f32 else float64_integers)[other]
+                elif t in plain and (other.node is None or silent):
+                    apart = other.memory is None or other.memory is not input.memory
+                    b = other.array
+                    if not apart or b.dtype is not a.dtype or b.shape != a.shape or type(b) is not ndarray:
+                        b = None
+                if b is not None and len(args) == count:
+                    try:
+                        if ufunc:
+                            run(a, b, a)
+                        else:
+                            run(a, b, *args)
+                    except Exception as error:
+                        if not (ufunc and isinstance(error, RuntimeWarning)):
+                            return other_cases(input, other, *args)
+                        if modes.local.anomaly_forward:
+                            refuse_new_nan(name, (b,), a)
+                    note_write(input, name)
+                    return input
+        return other_cases(input, other, *args) if other is not None else other_cases(input, *args)
+
     return call
 
 

@@ -125,6 +125,7 @@ def storage_of(x: TensorBase) -> Storage:
     return storage
 
 
+getframe = sys._getframe
 _package = os.path.dirname(os.path.dirname(__file__))
 # The source files of adjoint itself: a frame of any other file is the program's.
 ours = frozenset(
@@ -221,13 +222,20 @@ def retain_later(view: TensorBase) -> None:
 
 def note_write(x: TensorBase, operation: str = "") -> None:
     """Record that the tensor's memory was written: when, how often, by which op and on which line."""
-    storage = storage_of(x)
-    ledger = ledger_of(storage)
+    storage = x.memory
+    if storage is None or storage.ledger is None:
+        storage = storage_of(x)
+        ledger_of(storage)
+    ledger: Any = storage.ledger
     ledger.version += 1
     ledger.time = clock.latest = tick()
-    ledger.code, ledger.lasti = caller()
+    frame: Any = getframe(1)
+    while frame.f_code.co_filename in ours and frame.f_back is not None:
+        frame = frame.f_back
+    ledger.code, ledger.lasti = frame.f_code, frame.f_lasti
     ledger.operation = operation
-    if type(storage) is not PrivateStorage:
+    known = _written.get(id(x.array))  # which is there if the array owns its memory
+    if (known is None or known[1] is not ledger) and type(storage) is not PrivateStorage:
         _register(x.array, ledger)
     if ledger.fresh:
         mark_stale(x, ledger)

@@ -51,3 +51,14 @@ def constants_of(x: Any) -> dict[Any, Any]:
     if dtype is _f64:
         return float64_integers
     return _others.get(dtype) or _others.setdefault(dtype, Constants(dtype, int))
+
+
+def constant(number: Any, x: Any) -> Any:
+    """Return a program's number, which may be -0.0, as one of the dtype of `x`, where that is float32 or float64."""
+    if type(x) is ndarray:
+        kind = type(number)
+        if x.dtype is _f32:
+            return float32_constants[number] if kind is float else float32_integers[number] if kind is int else number
+        if x.dtype is _f64:
+            return float64_constants[number] if kind is float else float64_integers[number] if kind is int else number
+    return number

@@ -24,6 +24,7 @@ Different from torch
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from .constants import constants_of
 
 Values: TypeAlias = NDArray[Any]
 Words: TypeAlias = NDArray[np.uint64]
@@ -55,7 +58,9 @@ _HALVES = (_FLOAT16, _BFLOAT16)
 
 # Large draws go piece by piece, so that the intermediate arrays stay in cache. A multiple of `_BLOCK`.
 _CHUNK = 1 << 14
+_FEW = 128  # numbers so few that calls, not numbers, take time
 _BLOCK = 16
+_MASKS, _STEP = [np.array(0xFFFFFF, kind) for kind in (np.uint64, np.int32)], np.array(2.0**-24, np.float32)
 
 # From this width on torch takes the remainder of 64 bits instead of 32, to keep its bias small.
 _WIDE_SPAN = 1 << 28
@@ -177,6 +182,9 @@ class Stream:
 
     def uniform(self, shape: Sequence[int], dtype: DTypeLike, low: float = 0.0, high: float = 1.0) -> Values:
         """Draw uniformly from [low, high), as `torch.rand` and `Tensor.uniform_` do."""
+        if dtype is _FLOAT32 and low == 0.0 and high == 1.0 and (size := math.prod(shape)) <= _CHUNK:
+            with self._lock:
+                return self._floats(size).reshape(shape)
         dtype = np.dtype(dtype)
         if dtype in _REAL_OF_COMPLEX:
             parts = self.uniform((*shape, 2), _REAL_OF_COMPLEX[dtype], low, high)
@@ -201,6 +209,10 @@ class Stream:
         For complex types `std` is that of the modulus: each part has ``std / sqrt(2)``. As in torch,
         `mean` is then the mean of both parts.
         """
+        if dtype is _FLOAT32 and std >= 0.0 and _BLOCK <= (size := math.prod(shape)) <= _CHUNK and not size % _BLOCK:
+            with self._lock:
+                uniform = self._floats(size)
+            return _affine(_box_muller_blocks(uniform), std, mean).reshape(shape)
         dtype = np.dtype(dtype)
         if dtype in _REAL_OF_COMPLEX:
             parts = self.normal((*shape, 2), _REAL_OF_COMPLEX[dtype], mean, std / math.sqrt(2.0))
@@ -290,7 +302,7 @@ class Stream:
         A number `p` is compared with draws in double precision, an array `p` (broadcast to `shape`)
         with draws in its own, as in torch.
         """
-        if not np.all((np.asarray(p) >= 0) & (np.asarray(p) <= 1)):
+        if not probable(p):
             raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={p}")
         if not isinstance(p, np.ndarray):
             return self._draw(shape, dtype, lambda size: self._doubles(size) < p)
@@ -376,6 +388,12 @@ class Stream:
             return np.zeros(n, dtype)
         with self._lock:
             words = self._words(n - 1)
+        if n <= _FEW:
+            order = list(range(n))
+            for i, word in enumerate(words.tolist()):
+                other = i + word % (n - i)
+                order[i], order[other] = order[other], order[i]
+            return _cast(np.array(order), dtype)
         choices = np.arange(n)
         choices[:-1] += (words % np.arange(n, 1, -1, dtype=np.uint64)).astype(np.int64)
         return _cast(_shuffled(choices), dtype)
@@ -409,8 +427,13 @@ class Stream:
 
     def _floats(self, size: int) -> NDArray[np.float32]:
         """Draw from [0, 1) in steps of 2**-24."""
-        bits = self._words(size).astype(np.int32) & np.int32(0xFFFFFF)
-        return bits.astype(np.float32) * np.float32(2.0**-24)
+        bits: Values = self._bits.random_raw(size)
+        if size > _FEW:  # the conversion of a shorter type is faster
+            bits = bits.astype(np.int32)
+        bits &= _MASKS[size > _FEW]
+        values = bits.astype(_FLOAT32)
+        values *= _STEP
+        return values
 
     def _doubles(self, size: int) -> NDArray[np.float64]:
         """Draw from [0, 1) in steps of 2**-53."""
@@ -429,6 +452,11 @@ class Stream:
         """Draw integers from [low, low + span), by the remainder of 64 bits if `wide`, else of 32."""
         if span == 2**64:
             return self._longs(size).view(np.int64)
+        if size <= _FEW and not wide:
+            few = (self._words(size) % np.uint64(span)).view(np.int64)
+            if low:
+                few += low
+            return few
         words: Values = self._longs(size) if wide else self._words(size).astype(np.uint32)
         # NumPy divides by a constant several times faster than it takes the remainder.
         divisor = words.dtype.type(span)
@@ -639,13 +667,27 @@ def _product_error(x: Values, y: float, product: Values) -> Values:
 
 def _box_muller_blocks(uniform: Values) -> Values:
     """Turn blocks of 16 uniform numbers into normal ones: 8 give the radius, 8 the angle."""
-    blocks, out = uniform.reshape(-1, _BLOCK), np.empty_like(uniform)
-    target, half = out.reshape(-1, _BLOCK), _BLOCK // 2
-    radius = np.sqrt(-2.0 * np.log(1.0 - blocks[:, :half]))
-    angle = 2.0 * math.pi * blocks[:, half:]
-    np.multiply(radius, np.cos(angle), out=target[:, :half])
-    np.multiply(radius, np.sin(angle), out=target[:, half:])
-    return out
+    number = constants_of(uniform)
+    # Side by side, the halves of all blocks are worked on in one go each.
+    halves = uniform.reshape(-1, 2, _BLOCK // 2).swapaxes(0, 1).copy()
+    radius, angle = halves
+    np.subtract(number[1], radius, radius)
+    np.log(radius, radius)
+    radius *= number[-2]
+    np.sqrt(radius, radius)
+    angle *= number[2 * math.pi]
+    cosine = np.cos(angle)
+    np.sin(angle, angle)
+    angle *= radius
+    radius *= cosine
+    return halves.swapaxes(0, 1).reshape(uniform.shape)
+
+
+def probable(p: Any) -> bool:
+    """Return whether a number, or each of an array's, is a probability. To search is quicker than to compare."""
+    if isinstance(p, np.ndarray):
+        return not p.size or bool(p.item(p.argmax()) <= 1 and p.item(p.argmin()) >= 0)
+    return bool(0 <= p <= 1)
 
 
 def _shuffled(choices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -672,6 +714,7 @@ def _shuffled(choices: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
+@functools.lru_cache
 def _integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Return the least and greatest integer that may be asked of `dtype`."""
     if dtype.kind == "b":

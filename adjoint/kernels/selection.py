@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .constants import constants_of
+from .constants import constant, constants_of
 from .provider import note_large
 
 # Below this many elements the calls cost more than the wrong guesses.
@@ -63,12 +63,12 @@ def _into(ufunc: Any, a: Any, b: Any) -> Any:
     return ufunc(a, b, out=a) if b.ndim <= a.ndim and np.broadcast_shapes(a.shape, b.shape) == a.shape else ufunc(a, b)
 
 
-def clip(x: Any, low: Any, high: Any) -> Any:
+def clip(x: Any, low: Any, high: Any, out: Any = None) -> Any:
     """Return `x` kept between two numbers (None: no bound); NaN stays."""
     if x.size >= _FEW and type(x) is np.ndarray and x.dtype.kind == "f":
         # NumPy compares with two bounds at once four times as fast as with one.
-        return np.clip(x, -math.inf if low is None else low, math.inf if high is None else high)
+        return np.clip(x, -math.inf if low is None else low, math.inf if high is None else high, out=out)
     if low is None:
-        return np.minimum(x, high)
-    c = np.maximum(x, low)
-    return c if high is None else np.minimum(c, high, out=c if c.ndim else None)
+        return np.minimum(x, constant(high, x), out=out)
+    c = np.maximum(x, constant(low, x), out=out)
+    return c if high is None else np.minimum(c, constant(high, x), out=c if c.ndim else None)

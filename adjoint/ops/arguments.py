@@ -67,6 +67,12 @@ def _none_of_scalar(dim: Any) -> tuple[int, ...]:
 
 def shape_from(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """Return a shape given as ints or as one sequence: ``view(2, 3)``, ``view((2, 3))``."""
+    given = sizes[0] if len(sizes) == 1 and type(sizes[0]) is tuple else sizes
+    for n in given:
+        if type(n) is not int:
+            break
+    else:
+        return given
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
     elif len(sizes) == 1 and isinstance(sizes[0], np.ndarray):

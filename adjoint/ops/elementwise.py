@@ -134,9 +134,10 @@ def add_(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 
 def _scaled(input: Any, other: Any, alpha: Number) -> Any:
     if isinstance(alpha, str):
         raise TypeError(f"argument 'alpha' must be Number, not {type(alpha).__name__}")
-    whole = all(x.array.dtype.kind in "iub" if isinstance(x, TensorBase) else type(x) is int for x in (input, other))
-    if whole and isinstance(alpha, float):
-        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(alpha, float) and not (isinstance(input, TensorBase) and input.array.dtype.kind == "f"):
+        pair = (input, other)
+        if all(x.array.dtype.kind in "iub" if isinstance(x, TensorBase) else type(x) is int for x in pair):
+            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return mul_p(other, alpha) if isinstance(other, TensorBase) else other * alpha
 
 

@@ -18,6 +18,7 @@ from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import fused, selection
+from ..kernels.constants import constant
 from .arguments import dtype_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
@@ -105,7 +106,13 @@ masked_fill_p = nary(
     jvp=lambda tangents, inputs, out, params: where_p(inputs[1], *_filled_tangents(tangents, out)),
     batch="elementwise",
 )
-_masked_fill_ = inplace(masked_fill_p)
+
+
+def _fill_array(x: Any, mask: Any, value: Any) -> None:
+    np.copyto(x, constant(value, x), where=mask)
+
+
+_masked_fill_ = inplace(masked_fill_p, _fill_array)
 
 
 def _filled_tangents(tangents: Any, out: Any) -> Any:
@@ -239,6 +246,13 @@ def _clamp(x: Any, min: Any, max: Any) -> Any:
     return selection.clip(x, min, max)
 
 
+def _clamp_array(x: Any, min: Any, max: Any) -> None:
+    if x.ndim:
+        selection.clip(x, min, max, x)
+    else:
+        x[...] = _clamp(x, min, max)
+
+
 def _bound(value: Any, x: Any) -> Any:
     return None if value is None else number_like(value, x)
 
@@ -286,7 +300,7 @@ clamp_max_p = binary(
     saved={"y": "max"},
 )
 by_ufunc.update({np.maximum: maximum_p, np.minimum: minimum_p, np.fmax: fmax_p, np.fmin: fmin_p})
-_clamp_, _clamp_tensors_ = inplace(clamp_p), inplace(clamp_tensors_p)
+_clamp_, _clamp_tensors_ = inplace(clamp_p, _clamp_array), inplace(clamp_tensors_p)
 _clamp_min_, _clamp_max_ = inplace(clamp_min_p), inplace(clamp_max_p)
 
 

@@ -15,13 +15,13 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
-from ..core.inplace import write
+from ..core.inplace import unrecorded, write
 from ..core.layout import check_layout, empty_ordered
 from ..core.observation import note_read, opaque
 from ..core.payload import Payload, inside, top_payload
 from ..core.recorders import Primitive, nary
-from ..core.tensor import TensorBase
-from ..kernels.random import Stream
+from ..core.tensor import TensorBase, note_write
+from ..kernels.random import Stream, probable
 from .arguments import require_tensor, shape_from
 from .compare import zeros_p
 from .create import finish, into, like, order_like
@@ -33,6 +33,9 @@ __all__ = [
     "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
     "set_rng_state",
 ]  # fmt: skip
+
+
+ndarray = np.ndarray
 
 
 class Generator:
@@ -302,7 +305,7 @@ def _index(value: Any) -> int:
 def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype, generator: Any) -> Any:
     if begin >= end:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={begin} >= to={end}")
-    if dtype.category == 1:
+    if dtype.category == 1 and (dtype is not dtypes.int64 or not -(1 << 62) < begin < end < 1 << 62):
         info = np.iinfo(dtype.np)
         for name, value in (("from", begin), ("to - 1", end - 1)):
             if not info.min <= value <= info.max:
@@ -429,7 +432,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
 
 
 def _check_probability(p: Any) -> None:
-    if not bool(np.all((p >= 0) & (p <= 1))):
+    if not probable(p):
         raise RuntimeError(
             "Expected p_in >= 0 && p_in <= 1 to be true, but got false: a probability lies outside [0, 1]"
         )
@@ -558,6 +561,10 @@ def _fill(x: Any, kind: str, sample: Any) -> Tensor:
     if isinstance(sample, Payload):  # a batch of numbers is an operand like any other, not a parameter
         written: Tensor = x.copy_(finish(sample))
         return written
+    if type(sample) is ndarray and not modes.unusual and unrecorded(x, ()) is not None:
+        x.array[...] = sample
+        note_write(x, f"{kind}_")
+        return x  # type: ignore[no-any-return]
     place = devices.of(x.array)
     there = sample if place is devices.CPU else opaque("place", devices.place_array, sample, place)
     written = write(_WRITES[kind].op, x, (), (there,))
