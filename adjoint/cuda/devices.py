@@ -228,7 +228,7 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes that tensors used, to a thousandth or a megabyte."""
+    """Return the most bytes that tensors used, to a thousandth or a megabyte; small ones that wait for use count."""
     return _peak(device)[0]
 
 

@@ -60,9 +60,9 @@ def adopt(value: Any) -> Any:
 # CuPy's as_strided does. Kernels run in the order of their launches, so whoever read the old values has read them. That
 # holds on one stream only: on others than the usual one (where graphs are captured, too) every array is a new one.
 
-_SMALL = 1 << 14  # bytes up to which arrays are kept
+_SMALL = 1 << 20  # bytes up to which arrays are kept
 _LENGTH = 512  # arrays in a ring
-_TOTAL = 1 << 26  # bytes in all rings
+_TOTAL = 1 << 27  # bytes in all rings
 _UNSHARED = 3  # references to an array that only its ring has: the ring's, the local name's, the question's own
 _rings: dict[Any, Any] = {}
 _kept = 0
