@@ -139,14 +139,6 @@ class _Config:
         return None
 
 
-def _summary_writer() -> dict[str, Any]:
-    """TensorBoard's writer, where a package has one that does without torch."""
-    try:
-        return {"SummaryWriter": importlib.import_module("tensorboardX").SummaryWriter}
-    except ImportError:
-        return {}
-
-
 def _is_installed(name: str) -> bool:
     """Return whether a package is there."""
     try:
@@ -291,7 +283,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "utils.deterministic": {"fill_uninitialized_memory": True}, "utils.file_baton": {}, "utils.flop_counter": {},
     "utils.hipify": {}, "utils.jit": {}, "utils.mobile_optimizer": {}, "utils.model_zoo": {},
     "utils.module_tracker": {},
-    "utils.show_pickle": {}, "utils.tensorboard": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
+    "utils.show_pickle": {}, "utils.throughput_benchmark": {}, "utils.viz": {},
     "utils.data.datapipes": {}, "utils.data.graph": {}, "utils.data.graph_settings": {}, "testing._internal": {},
     **TABLES,
     "windows": {}, "_numpy": {}, "_strobelight": {}, "_vendor": {}, "_streambase": {}, "distributed.tensor": {},
@@ -372,8 +364,6 @@ for _module, _names in LACKING.items():
 
 def offered(name: str) -> dict[str, Any] | None:
     """Return what a module offers that does no harm; None for one that torch does not have either."""
-    if name == "utils.tensorboard":
-        return _summary_writer()
     if name in MODULES:
         return MODULES[name]
     parents = name.split(".")

@@ -1,0 +1,57 @@
+"""What a run measures, in TensorBoard's files: read back by hand, and by TensorBoard where it is installed."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+import adjoint
+from adjoint.utils.tensorboard import SummaryWriter, _checksum
+
+
+def records(folder: Path) -> list[bytes]:
+    data = next(folder.glob("events.out.tfevents.*")).read_bytes()
+    found, at = [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        event = data[at + 12 : at + 12 + length]
+        assert data[at + 8 : at + 12] == _checksum(data[at : at + 8])
+        assert data[at + 12 + length : at + 16 + length] == _checksum(event)
+        found.append(event)
+        at += 16 + length
+    return found
+
+
+def written(folder: Path) -> None:
+    with SummaryWriter(folder) as writer:
+        writer.add_scalar("loss", adjoint.tensor(0.5, requires_grad=True), 7)
+        writer.add_histogram("weights", adjoint.linspace(-1, 1, 11), 3)
+        writer.add_image("picture", adjoint.ones(3, 2, 4), 1)
+        writer.add_text("note", "hello", 2)
+
+
+def test_records(tmp_path: Path) -> None:
+    assert _checksum(b"123456789") == struct.pack(
+        "<I", ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    )
+    written(tmp_path)
+    head, scalar, histogram, picture, text = records(tmp_path)
+    assert head.endswith(b"brain.Event:2") and b"note/text_summary" in text and b"hello" in text
+    assert b"\x10\x07" in scalar and scalar.endswith(b"\n\x04loss\x15" + struct.pack("<f", 0.5))
+    assert struct.pack("<d", 11.0) in histogram
+    pixels = picture.partition(b"IDAT")[2]
+    assert zlib.decompressobj().decompress(pixels) == (b"\0" + b"\xff" * 12) * 2
+    with SummaryWriter(tmp_path / "other") as writer, pytest.raises(AssertionError, match="scalar should be 0D"):
+        writer.add_scalar("x", adjoint.ones(2))
+
+
+def test_tensorboard_reads_them(tmp_path: Path) -> None:
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="TensorBoard itself")
+    written(tmp_path)
+    found = reader.EventAccumulator(str(tmp_path))
+    found.Reload()
+    assert [(s.step, s.value) for s in found.Scalars("loss")] == [(7, 0.5)]
+    assert found.Histograms("weights")[0].histogram_value.num == 11 and found.Images("picture")[0].width == 4
