@@ -117,8 +117,7 @@ def _expm1_32(x: Any) -> Any:
 @inline
 def _expm1_below32(x: Any) -> Any:
     # Of numbers not above 0 all powers of two are float32s.
-    n, p = _exp_parts(F(-30.0) if x < F(-30.0) else x)
-    power = _power_of_two(n)
+    power, p = _rounded_parts(F(-30.0) if x < F(-30.0) else x)
     out = p * power + (power - F(1.0))
     return x if x > F(-1e-7) else out
 
