@@ -19,6 +19,7 @@ from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
 from ..kernels.gpu.host import through_host
+from ..kernels.threads import share
 from .arguments import dim_in, either, require_tensor
 from .arrange import flip_p
 from .create import finish, into
@@ -38,6 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 _int64 = np.dtype("int64")
+_BLOCK = 1 << 17  # elements of a block of rows, which stays in the cache
 
 # --- Running sums and products ------------------------------------------------------------------------------
 
@@ -77,17 +79,30 @@ def _recur(a: Any, b: Any, axis: Any) -> Any:
 
     Stretches of length 1, 2, 4, ... are put together, so it takes few steps however long the axis is.
     """
-    xp = module_of(b)
-    n = b.shape[axis]
-    lead = (slice(None),) * axis
-    a, s = xp.array(a), xp.array(b)
-    step = 1
-    while step < n:
-        here, there = (*lead, slice(None, n - step)), (*lead, slice(step, None))
-        s[here] += a[here] * s[there]
-        a[here] *= a[there]
-        step *= 2
+    s = module_of(b).array(b, order="C")
+    shape = (math.prod(s.shape[:axis]), s.shape[axis], math.prod(s.shape[axis + 1 :]))
+    rows, sums = a.reshape(shape), s.reshape(shape)
+    if type(s) is not ndarray or s.size <= _BLOCK:
+        _double(rows, sums)
+        return s
+    step = max(_BLOCK // max(shape[1] * shape[2], 1), 1)
+
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop, step):
+            _double(rows[i : min(i + step, stop)], sums[i : min(i + step, stop)])
+
+    share(work, shape[0])
     return s
+
+
+def _double(a: Any, s: Any) -> None:
+    """Put stretches of length 1, 2, 4, ... along axis 1 together."""
+    n, step = s.shape[1], 1
+    while step < n:
+        s[:, : n - step] += a[:, : n - step] * s[:, step:]
+        left = max(n - 2 * step, 0)  # where there is something after the next stretch
+        a = a[:, :left] * a[:, step : step + left]
+        step *= 2
 
 
 def _after(x: Any, axis: int) -> Any:
