@@ -180,6 +180,13 @@ def _smooth_relu64(x: Any) -> Any:
 
 
 @inline
+def _add_logs32(x: Any, y: Any) -> Any:
+    high = x if x > y else y
+    out = high + _log1p_normal(exp_below(-abs(x - y)))
+    return x + F(0.6931471805599453) if x == y else out  # also of two infinities
+
+
+@inline
 def _tanh32(x: Any) -> Any:
     z = x * x
     p = F(-5.70498872745e-3) * z + F(2.06390887954e-2)
@@ -268,6 +275,7 @@ class Family:
         self.log1p, self.expm1, self.smooth_relu = log1p, expm1, smooth_relu
         self.expm1_below, self.bounded_exp = expm1_below, bounded_exp
         self.remainder: Any = None
+        self.add_logs: Any = None
         self.exp_below: Any = exp
         one, half = kind(1), kind(0.5)
         root_half, density = kind(0.7071067811865476), kind(0.3989422804014327)
@@ -330,7 +338,7 @@ double = Family(
     np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _smooth_relu64, np.expm1,
     math.exp,
 )  # fmt: skip
-single.remainder, single.exp_below = _remainder32, exp_below
+single.remainder, single.exp_below, single.add_logs = _remainder32, exp_below, _add_logs32
 NAMES: dict[str, Any] = {
     **{f"{name}32": function for name, function in vars(single).items()},
     **{f"{name}64": function for name, function in vars(double).items()},

@@ -566,7 +566,13 @@ def _logaddexp(x: Any, y: Any) -> Any:
         first = x.real >= y.real
         high, low = np.where(first, x, y), np.where(first, y, x)
         return high + np.log1p(np.exp(low - high))
-    return pairs.logaddexp(x, y)
+    found = fused.apply("add_logs", x, y) if x.size >= fused.LARGE else None
+    return pairs.logaddexp(x, y) if found is None else found
+
+
+def _logaddexp_x(g: Any, x: Any, y: Any) -> Any:
+    found = fused.apply("add_logs_back", g, x, y) if type(g) is np.ndarray and g.size >= fused.LARGE else None
+    return g / (1 + np.exp(y - x)) if found is None else found
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:
@@ -579,7 +585,7 @@ def _require_floats(x: Any, name: str) -> None:
         raise not_implemented(name, x)
 
 
-logaddexp_p = binary(_logaddexp, x=lambda g, x, y: g / (1 + np.exp(y - x)), y=lambda g, x, y: g / (1 + np.exp(x - y)))
+logaddexp_p = binary(_logaddexp, x=_logaddexp_x, y=lambda g, x, y: _logaddexp_x(g, y, x))
 logaddexp2_p = binary(
     _logaddexp2, x=lambda g, x, y: g / (1 + np.exp2(y - x)), y=lambda g, x, y: g / (1 + np.exp2(x - y))
 )

@@ -43,6 +43,7 @@ CASES: dict[str, tuple[Any, int, bool]] = {
     "cos": (adjoint.cos, 1, False),
     "acos": (lambda x: adjoint.acos(adjoint.tanh(x)), 1, False),
     "atan2": (adjoint.atan2, 2, False),
+    "logaddexp": (adjoint.logaddexp, 2, False),
     "lerp by a number": (lambda x, y: adjoint.lerp(x, y, 0.3), 2, False),
     "lerp by more than half": (lambda x, y: adjoint.lerp(x, y, 0.8), 2, False),
     "addcmul": (adjoint.addcmul, 3, False),
