@@ -245,12 +245,31 @@ def _running_columns(x: Any, lead: int, trail: int, reverse: bool, out: Any) -> 
 def extremes(x: Any, axis: int, largest: bool) -> Any:
     """Return the extremes along an axis other than the last, and their places; None where NumPy does as well."""
     lead, trail = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    if trail < _NARROW or not x.flags.c_contiguous or provider.loops("extreme", x) is None:
+    if trail < _NARROW or not x.flags.c_contiguous:
         return None
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if provider.loops("extreme", x) is None:
+        found = _extremes_of_columns(x.reshape(-1, trail), largest) if lead == 1 else None
+        return None if found is None else [f.reshape(shape) for f in found]
     from . import moves
 
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
     given = (lead, x.shape[axis], trail, np.float32(-1 if largest else 1), values.reshape(-1), places.reshape(-1))
     run_cuts(moves.extreme, "wsssfwl", trail, x.size, x.reshape(-1), *given)
     return values, places
+
+
+def _extremes_of_columns(x: Any, largest: bool) -> Any:
+    """Return the extremes of a matrix's columns, and their places, found where a column equals its extreme.
+
+    NumPy looks for places column by column, which takes ten times as long as to look for the extremes.
+    None where there are many equals, or NaNs, which equal nothing.
+    """
+    values = (np.maximum if largest else np.minimum).reduce(x, 0)
+    found = np.flatnonzero(x == values)
+    if not values.size <= found.size <= 2 * values.size:
+        return None
+    rows, columns = np.divmod(found[::-1], values.size)  # the first of equals is written last
+    places = np.full(values.size, -1)
+    places[columns] = rows
+    return None if places.min() < 0 else (values, places)

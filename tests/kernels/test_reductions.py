@@ -105,3 +105,24 @@ def test_pairs(name: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-7)
             if name == "remainder":
                 np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_extremes_of_columns_with_numpy_alone(largest: bool) -> None:
+    x = random.normal(size=(300, 20, 30)).astype(np.float32)
+    tied, equal, strange = x.copy(), np.round(x), x.copy()
+    tied[7] = tied[9] = x.max(0) + 1 if largest else x.min(0) - 1
+    tied[9, 3:] = 0
+    strange[5, 2, 4] = np.nan
+    find = np.argmax if largest else np.argmin
+    before = provider.allow(False)
+    try:
+        for given in (x, tied):
+            values, places = reductions.extremes(given, 0, largest)
+            np.testing.assert_array_equal(places, find(given, 0))
+            np.testing.assert_array_equal(values, np.take_along_axis(given, places[None], 0)[0])
+            assert [f.shape for f in reductions.extremes(given[None], 1, largest)] == [(1, 20, 30)] * 2
+        assert reductions.extremes(equal, 0, largest) is None  # left to NumPy
+        assert reductions.extremes(strange, 0, largest) is None
+    finally:
+        provider.allow(before)
