@@ -68,12 +68,39 @@ def _keys(rows: Any) -> Any:
 
 
 def best(x: Any, axis: int, count: int, largest: bool) -> Any:
-    """Return the places of a few largest or smallest elements along the last axis; None without compiled loops."""
-    if axis != x.ndim - 1 or count > _FEW or not x.flags.c_contiguous or provider.loops("best", x) is None:
+    """Return the places of a few largest or smallest elements along the last axis; None where NumPy must look at all.
+
+    Best first, and of equal ones the first first.
+    """
+    n = x.shape[axis]
+    if axis != x.ndim - 1 or not 0 < count <= _FEW or count * 8 > n or not x.flags.c_contiguous or x.dtype.kind != "f":
         return None
+    if provider.loops("best", x) is None:
+        places = _above(x.reshape(-1, n), count, largest) if x.size > _LEAST else None
+        return None if places is None else places.reshape(*x.shape[:-1], count)
     from . import moves
 
     found = np.empty((*x.shape[:-1], count), np.int64)
-    n = x.shape[axis]
     run_cuts(moves.best, "wsssl", x.size // n, x.size, x.reshape(-1), n, count, int(largest), found.reshape(-1))
     return found
+
+
+def _above(rows: Any, count: int, largest: bool) -> Any:
+    """Return the places of the best elements of rows; None where there are NaNs, or many equals.
+
+    Of as many groups as elements are wanted, the best are at least as good as the worst of these: few elements are.
+    """
+    (n, width), sign = rows.shape, -1 if largest else 1
+    groups = max(width // 32, 4 * count)
+    even = width // groups * groups
+    tops = (np.maximum if largest else np.minimum).reduce(rows[:, :even].reshape(n, -1, groups), 1)
+    if np.isnan(tops).any() or np.isnan(rows[:, even:]).any():
+        return None
+    bound = np.partition(tops, groups - count if largest else count - 1, 1)[:, -count if largest else count - 1, None]
+    found = np.flatnonzero(rows >= bound if largest else rows <= bound)
+    if found.size > 4 * n * count:
+        return None
+    row = found // width
+    order = np.lexsort((sign * rows.reshape(-1)[found], row))
+    starts = np.searchsorted(row, np.arange(n))
+    return (found % width)[order[starts[:, None] + np.arange(count)]]
