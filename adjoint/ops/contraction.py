@@ -765,6 +765,7 @@ cross_p: Primitive = nary(
     jvp=_cross_jvp,
     batch=broadcasting(lambda x, y, axis: cross_p(x, y, axis + 1)),
     promotes=True,
+    holomorphic=True,
     node_name="LinalgCrossBackward0",
     saved={"x": "self", "y": "other", "axis": "dim"},
 )

@@ -49,7 +49,7 @@ transpose_copy = _copying("transpose_copy", shape.transpose)
 unbind_copy = _copying("unbind_copy", join.unbind)
 unfold_copy = _copying("unfold_copy", parts.unfold)
 unsqueeze_copy = _copying("unsqueeze_copy", shape.unsqueeze)
-view_copy = _copying("view_copy", shape.view)
+view_copy = _copying("view_copy", shape.reshape)
 view_as_complex_copy = _copying("view_as_complex_copy", kinds.view_as_complex)
 view_as_real_copy = _copying("view_as_real_copy", kinds.view_as_real)
 

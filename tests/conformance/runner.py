@@ -137,7 +137,8 @@ def run_op(
             if "missing" in record:
                 return record
         for dtype in entries.taken_of(op, more):
-            _run_dtype(record, op, function, dtype, ["forward"], samples, reference, layout, extra=True)
+            further = ["forward", "grad"] if dtype.is_complex else ["forward"]
+            _run_dtype(record, op, function, dtype, further, samples, reference, layout, extra=True)
         if "errors" in wanted and op.error_inputs_func is not None and not name.startswith("__"):
             told = checking.errors(op, function)
             bad = [text for fine, text in told if not fine]
@@ -187,11 +188,12 @@ def _run_dtype(
         if story and story in told:
             found["why"] = "as above"
         told.add(story)
-        record["checks"][f"{_in(label) if extra else check}:{label}"] = found
+        record["checks"][f"{check} in {label}:{label}" if extra else f"{check}:{label}"] = found
 
 
-def _in(dtype: str) -> str:
-    return f"forward in {dtype}"
+def _further(more: tuple[str, ...]) -> list[str]:
+    """Return what the checks in further dtypes are called: values, and gradients of complex numbers."""
+    return [f"{c} in {d}" for d in more for c in (("forward", "grad") if d.startswith("complex") else ("forward",))]
 
 
 # --- The pool ---------------------------------------------------------------------------------------
@@ -352,7 +354,7 @@ def markdown(
         f"Every entry of torch {version}'s operator table, run through adjoint and "
         f"compared with torch on torch's own sample inputs ({', '.join(dtypes)}). Written by "
         "`python -m tests.conformance.runner --more all --markdown docs/coverage.md`.", "",
-        *(f"- {' '.join(line.split())}" for line in totals(records, [*checks, *map(_in, more)])), "",
+        *(f"- {' '.join(line.split())}" for line in totals(records, [*checks, *_further(more)])), "",
         "| operator | " + " | ".join(checks) + " |",
         "|---|" + "---|" * len(checks),
     ]  # fmt: skip
@@ -442,7 +444,7 @@ def main(argv: list[str] | None = None) -> int:
     if missing and not args.quiet:
         print("\nmissing:", ", ".join(missing))
     print(f"\n{len(records)} entries, {len(skipped)} not driven, {time.monotonic() - started:.0f} s")
-    print("\n".join(totals(records, [*wanted, *map(_in, more)])))
+    print("\n".join(totals(records, [*wanted, *_further(more)])))
     if args.markdown:
         page = markdown(records, skipped, wanted, dtypes, more)
         written = args.markdown.read_text() if args.markdown.exists() else ""
