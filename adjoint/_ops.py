@@ -150,6 +150,11 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "alias": lambda x: x.view_as(x),
     "lift_fresh": lambda x: x,
     "_local_scalar_dense": lambda x: x.item(),
+    "index": lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)],
+    "threshold_backward": lambda g, x, threshold: g * (x > threshold),
+    "sigmoid_backward": lambda g, out: g * (1 - out) * out,
+    "tanh_backward": lambda g, out: g * (1 - out * out),
+    "_log_softmax_backward_data": lambda g, out, dim, dtype: g - out.exp() * g.sum(dim, keepdim=True),
     "convert_element_type": lambda x, dtype: x.to(dtype),
     "scalar_tensor": lambda s, **options: sys.modules["adjoint"].tensor(s, **options),
 }

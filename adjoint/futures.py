@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+
+from .cuda import is_available
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -26,6 +29,8 @@ class Future:
         return cls
 
     def __init__(self, *, devices: Any = None, fetch: Callable[[], Any] | None = None) -> None:
+        if devices and not is_available():
+            raise RuntimeError("PyTorch is not linked with support for cuda devices: no GPU is here")
         self._fetch = fetch
         self._arrived = threading.Event()
         self._value: Any = None
@@ -55,17 +60,29 @@ class Future:
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
         """Return the future of ``callback(self)``, which is called once the value is there."""
+        _require_function(callback, "then")
         following = Future(fetch=self._followed(callback))
 
         def settle(_: Future) -> None:
             if not following.done():
-                following._settle(lambda: callback(self))
+                following._settle(lambda: _called(callback, self))
 
-        self.add_done_callback(settle)
+        self._when_done(settle)
         return following
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Call ``callback(self)`` once the value is there, or now if it is."""
+        """Call ``callback(self)`` once the value is there, or now if it is; an error in it is logged."""
+        _require_function(callback, "add_done_callback")
+
+        def quietly(future: Future) -> None:
+            try:
+                _called(callback, future)
+            except RuntimeError as error:
+                logging.getLogger(__name__).error("%s", error)
+
+        self._when_done(quietly)
+
+    def _when_done(self, callback: Callable[[Future], Any]) -> None:
         if self._arrived.is_set():
             callback(self)
         else:
@@ -87,9 +104,12 @@ class Future:
 
         def fetch() -> Any:
             self.wait()
-            return callback(self)
+            return _called(callback, self)
 
         return fetch
+
+    def __reduce__(self) -> NoReturn:
+        raise RuntimeError("Can not pickle torch.futures.Future: what it waits for is in this process")
 
     def _settle(self, work: Callable[[], Any]) -> None:
         try:
@@ -103,7 +123,10 @@ class Future:
 
     def _arrive(self, value: Any, error: BaseException | None) -> None:
         if self._arrived.is_set():
-            raise RuntimeError("the value of this Future has arrived already: it is set once")
+            raise RuntimeError(
+                "Attempting to mark a completed Future as complete again. Note that a Future can only be marked "
+                "completed once."
+            )
         self._value, self._error = value, error
         self._arrived.set()
         callbacks, self._callbacks = self._callbacks, []
@@ -124,4 +147,31 @@ def collect_all(futures: list[Future]) -> Future:
             future.wait()
         return futures
 
-    return Future(fetch=fetch)
+    whole = Future(fetch=fetch)
+    missing = [len(futures)]
+
+    def count(_: Future | None) -> None:
+        missing[0] -= 1
+        if missing[0] <= 0 and not whole.done():
+            whole._settle(fetch)
+
+    for future in futures:
+        future._when_done(count)
+    if not futures:
+        count(None)
+    return whole
+
+
+def _require_function(callback: Any, name: str) -> None:
+    if not callable(callback):
+        raise TypeError(f"{name}(): incompatible function arguments: {callback!r} cannot be called")
+
+
+def _called(callback: Callable[[Future], Any], future: Future) -> Any:
+    """Call a function that waits for a future; its error says that it is from there."""
+    try:
+        return callback(future)
+    except Exception as error:
+        raise RuntimeError(
+            f"Got the following error when running the callback: {type(error).__name__}: {error}"
+        ) from error

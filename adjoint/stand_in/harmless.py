@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import dtypes
+from ..futures import Future
 from ..nn.modules.conversion import parse_to
 from ..profiler import events
 from ..tree import MappingKey, SequenceKey
@@ -303,7 +304,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
-        **TABLES_OF_FUNCTIONS, "Graph": _Config, "_TensorMeta": type, "Value": _Config,
+        **TABLES_OF_FUNCTIONS, "Future": Future, "Graph": _Config, "_TensorMeta": type, "Value": _Config,
         "ScriptModule": _Config, "ScriptFunction": _Config, "Node": _Config,
         "_get_privateuse1_backend_name": answer("privateuseone"), "_get_cpu_capability": answer("DEFAULT"),
         "_get_graph_executor_optimize": no, "_jit_set_num_profiled_runs": answer(0), "has_lapack": True,

@@ -9,7 +9,7 @@ from . import hooks
 
 __all__ = ["benchmark", "checkpoint", "data", "dlpack", "hooks"]
 
-_ROOMS_LATER = frozenset({"benchmark", "checkpoint", "data", "dlpack"})
+_ROOMS_LATER = frozenset({"benchmark", "checkpoint", "data", "dlpack", "tensorboard", "weak"})
 
 
 def __getattr__(name: str) -> _Any:
