@@ -349,7 +349,10 @@ SAMPLES: dict[str, list[Any]] = {
     "project": [via(lambda x, w: F.linear(x, w), floats(2, 3, 4), floats(2, 4, k=1))],
     "linear": [(_X, floats(2, 4, k=1), floats(2, k=2))],
     "contract": [via(lambda x, y: torch.einsum("iaj,ajk->ik", x, y), floats(2, 3, 2), floats(3, 2, 2, k=1))],
-    "cross": [via(lambda x, y: torch.cross(x, y, dim=1), floats(2, 3), floats(2, 3, k=1))],
+    "cross": [
+        via(lambda x, y: torch.cross(x, y, dim=1), floats(2, 3), floats(2, 3, k=1)),
+        via(lambda x, y: torch.cross(x, y, dim=1), complexes(2, 3), complexes(2, 3, k=1)),
+    ],
     "inv": [via(torch.linalg.inv, square(3))],
     "singular": [via(lambda a: torch.linalg.solve_ex(a, _like(a, np.ones(3)))[1], square(3))],
     "linalg_solve": [via(torch.linalg.solve, square(3), floats(3, 2, k=1))],
