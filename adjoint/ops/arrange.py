@@ -31,6 +31,7 @@ __all__ = [
     "tril", "tril_indices", "triu", "triu_indices",
 ]  # fmt: skip
 ndarray = np.ndarray
+_MANY = 1 << 15  # elements from which on compiled loops may pay
 
 # --- Repeating --------------------------------------------------------------------------------------
 
@@ -140,8 +141,10 @@ def repeat_interleave(
 
 def _flip(x: Any, axes: Any) -> Any:
     # Negative strides are unknown to torch, so the reversed view is copied.
-    if type(x) is ndarray and len(axes) == 1 and (found := copying.turned(x, axes[0], 0, True)) is not None:
-        return found
+    if x.size > _MANY and type(x) is ndarray and len(axes) == 1:
+        found = copying.turned(x, axes[0], 0, True)
+        if found is not None:
+            return found
     return module_of(x).flip(x, axes).copy(order="C")
 
 
@@ -185,8 +188,10 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def _roll(x: Any, shifts: Any, axes: Any) -> Any:
-    if type(x) is ndarray and len(axes) == 1 and (found := copying.turned(x, axes[0], shifts[0], False)) is not None:
-        return found
+    if x.size > _MANY and type(x) is ndarray and len(axes) == 1:
+        found = copying.turned(x, axes[0], shifts[0], False)
+        if found is not None:
+            return found
     gpu = provider.gpu(x) if len(axes) == 1 else None
     return module_of(x).roll(x, shifts, axes) if gpu is None else gpu.copies.roll(x, shifts[0], axes[0])
 
@@ -255,7 +260,7 @@ def _zero_of(x: Any) -> Any:
 
 def _tril(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
-        found = copying.triangle(x, diagonal, True)
+        found = copying.triangle(x, diagonal, True) if x.size > _MANY else None
         if found is not None:
             return found
         return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal, np.bool_), x, _zero_of(x))
@@ -266,7 +271,7 @@ def _tril(x: Any, diagonal: Any) -> Any:
 
 def _triu(x: Any, diagonal: Any) -> Any:
     if type(x) is ndarray:
-        found = copying.triangle(x, diagonal, False)
+        found = copying.triangle(x, diagonal, False) if x.size > _MANY else None
         if found is not None:
             return found
         return selection.where(np.tri(x.shape[-2], x.shape[-1], diagonal - 1, np.bool_), _zero_of(x), x)
@@ -369,7 +374,7 @@ def _pad(x: Any, widths: Any, value: Any) -> Any:
     elif all(before <= 0 and after <= 0 for before, after in widths):
         return _within(x, widths).copy()
     else:
-        found = copying.padded(x, shape, widths) if value == 0 else None
+        found = copying.padded(x, shape, widths) if value == 0 and x.size > _MANY else None
     if found is not None:
         return found
     xp = module_of(x)
