@@ -13,7 +13,13 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..kernels.constants import float32_constants, float32_integers, float64_constants, float64_integers
+from ..kernels.constants import (
+    float32_constants,
+    float32_integers,
+    float64_constants,
+    float64_integers,
+    int64_integers,
+)
 from . import modes, primitive
 from .device import held
 from .modes import local, off
@@ -58,6 +64,7 @@ pass_place: Callable[[], tuple[Any, int] | None] = lambda: None
 ndarray, generic, asarray = np.ndarray, np.generic, np.asarray
 f32 = np.dtype("float32")
 f64 = np.dtype("float64")
+i64, _WORD = np.dtype("int64"), 1 << 63
 _RAW = frozenset((ndarray, float, int, np.float32, np.float64))  # what rules hand each other, but for an op's first
 
 Rule = Callable[..., Any]
@@ -206,6 +213,10 @@ def binary(
             ey = None
             sized = False
             b = (float64_constants if t is float else float64_integers)[other] if type(a) is ndarray else other
+        elif d is i64 and t is int and type(a) is ndarray and -_WORD <= other < _WORD:
+            ey = None
+            sized = False
+            b = int64_integers[other]
         elif isinstance(other, TensorBase):  # of a subclass that must be asked
             return general(op, (input, other), ())
         else:
@@ -287,6 +298,8 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
                 b = (float32_constants if t is float else float32_integers)[other] if type(a) is ndarray else other
             elif d is f64 and (t is float or t is int):
                 b = (float64_constants if t is float else float64_integers)[other] if type(a) is ndarray else other
+            elif d is i64 and t is int and type(a) is ndarray and -_WORD <= other < _WORD:
+                b = int64_integers[other]
             elif isinstance(other, TensorBase):  # of a subclass that must be asked
                 return general(op, (input, other), ())
             else:

@@ -38,6 +38,7 @@ class _Numbers(dict[Any, Any]):
 
 float32_constants, float64_constants = Constants(_f32, float), Constants(_f64, float)
 float32_integers, float64_integers = Constants(_f32, int), Constants(_f64, int)
+int64_integers = Constants(np.int64, int)  # of numbers that an int64 holds
 _numbers, _others = _Numbers(), dict[Any, Constants]()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
@@ -19,6 +19,8 @@ from ..core.tensor import TensorBase
 from ..kernels.copying import copied
 from .arguments import require_any, require_pair, require_tensor
 from .create import into
+
+ndarray = np.ndarray
 
 Number = Any
 
@@ -356,6 +358,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     require_tensor(input, "input", "equal")
     require_tensor(other, "other", "equal")
+    a, b = input.array, other.array
+    if not modes.unusual and type(a) is ndarray is type(b) and a.dtype is b.dtype:
+        return a.shape == b.shape and int(np.count_nonzero(a == b)) == a.size
     if tuple(input.array.shape) != tuple(other.array.shape):
         return False
     return (input.array is other.array and not _may_hold_nan(input)) or _truth(eq_p(input, other), "equal()")

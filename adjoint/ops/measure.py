@@ -304,8 +304,11 @@ def _euclid(x: Any, y: Any, direct: Any) -> Any:
 
 
 def _euclid_back(g: Any, x: Any, y: Any, out: Any, needs: tuple[bool, bool]) -> Any:
-    none = out == 0
-    pull = where_p(none, 0, g / where_p(none, 1, out))
+    if type(out) is ndarray and np.count_nonzero(out) == out.size:
+        pull = g / out
+    else:
+        none = out == 0
+        pull = where_p(none, 0, g / where_p(none, 1, out))
     gx = gy = None
     if needs[0]:
         gx = x * pull.sum(axis=-1, keepdims=True) - pull @ y

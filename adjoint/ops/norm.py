@@ -22,7 +22,8 @@ from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import nary
 from ..core.tensor import TensorBase, note_write
-from ..kernels import norms, provider
+from ..kernels import few, norms, provider
+from ..kernels.constants import constants_of
 from ..kernels.softmax import LARGE
 from .arguments import dtype_of, either
 from .create import into
@@ -36,18 +37,23 @@ ndarray = np.ndarray
 f32 = np.dtype("float32")
 _BLOCK = 65536  # elements of a block of rows
 _FEW = 4096  # elements up to which calls cost more than passes
+_NARROW = 64  # elements of a row that a product with a matrix centers faster than NumPy subtracts its mean
 _add: Any = np.add.reduce
 
 
 class Moments:
-    """Where a kernel leaves the means and inverse deviations that it found, for the rule to use again."""
+    """Where a kernel leaves the means and inverse deviations that it found, for the rule to use again.
 
-    __slots__ = ("mean", "rstd", "var")
+    `standard` is the normalized input, where that is small.
+    """
+
+    __slots__ = ("mean", "rstd", "standard", "var")
 
     def __init__(self) -> None:
         self.mean: Any = None
         self.var: Any = None
         self.rstd: Any = None
+        self.standard: Any = None
 
 
 # --- Kernels ----------------------------------------------------------------------------------------
@@ -176,18 +182,22 @@ def _dot(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
 
 def _norm_few(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: bool, moments: Any) -> Any:
     """Normalize the last axis of a small array, in as few calls as can be."""
-    width = x.shape[-1]
-    if centered:
+    width, number = x.shape[-1], constants_of(x)
+    if centered and width <= _NARROW and (weight is None is bias or _plan(x.shape, axes, shape)[2]):
+        out = np.dot(x, few.centering(width, x.dtype))
+    elif centered:
         moments.mean = mean = _add(x, -1, None, None, True)
-        mean /= width
+        mean /= number[width]
         out = x - mean
     else:
         out = x.copy()
     moments.var = var = np.vecdot(out, out)[..., None]
-    var /= width
-    moments.rstd = rstd = np.sqrt(var + x.dtype.type(eps))
+    var /= number[width]
+    moments.rstd = rstd = np.sqrt(var + number[eps])
     np.reciprocal(rstd, out=rstd)
     out *= rstd
+    if moments.mean is None and centered:
+        moments.standard = out.copy()  # not `out` itself, which programs may write to
     if weight is not None:
         out *= weight
     if bias is not None:
@@ -197,22 +207,27 @@ def _norm_few(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, c
 
 def _back_few(g: Any, x: Any, weight: Any, shape: Any, centered: bool, moments: Moments, needs: Any) -> Any:
     """Return the gradients of a small array and of a scale and shift along its last axis."""
-    width = x.shape[-1]
-    standard = x - moments.mean if centered else x.copy()
-    standard *= moments.rstd
+    width, number, standard = x.shape[-1], constants_of(x), moments.standard
+    if standard is None:
+        standard = x - moments.mean if centered else x.copy()
+        standard *= moments.rstd
     gw = _add((g * standard).reshape(-1, width)).reshape(shape) if needs[1] else None
     gb = _add(g.reshape(-1, width)).reshape(shape) if needs[2] else None
     if not needs[0]:
         return None, gw, gb
     part = g if weight is None else g * weight
     along = np.vecdot(part, standard)[..., None]
-    along /= width
-    standard *= along
-    out = part - standard
-    if centered:
-        level = _add(part, -1, None, None, True)
-        level /= width
-        out -= level
+    along /= number[width]
+    away = standard * along
+    if centered and width <= _NARROW:
+        out = np.dot(part, few.centering(width, x.dtype))
+        out -= away
+    else:
+        out = part - away
+        if centered:
+            level = _add(part, -1, None, None, True)
+            level /= number[width]
+            out -= level
     out *= moments.rstd
     return out, gw, gb
 

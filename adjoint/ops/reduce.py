@@ -347,6 +347,9 @@ def _prod(x: Any, axes: Any, keepdims: Any) -> Any:
         return x.astype(f32).prod(axis=axes, keepdims=keepdims).astype(d)
     if type(x) is ndarray:
         if x.size > 4096 and axes == (x.ndim - 1,) and x.shape[-1] > 16 and d.kind == "f":
+            found = reductions.row_products(x)
+            if found is not None:
+                return found.reshape(kept_shape(x.shape, axes)) if keepdims else found
             x = _folded(x)
         return _multiply(x, axes, None, None, keepdims)
     return x.prod(axis=axes, keepdims=keepdims)
@@ -364,6 +367,10 @@ def _folded(x: Any) -> Any:
 
 
 def _prod_x(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
+    if type(g) is ndarray is type(x) and x.size >= LARGE and axes == (x.ndim - 1,) and x.shape[-1] > 16:
+        found = reductions.row_products_back(g * out, x)
+        if found is not None:
+            return found
     if type(x) is ndarray and x.all():  # no zeros: quicker, and nobody differentiates arrays again
         return kept(g * out, x.ndim, axes, keepdims) / x
     if (
@@ -855,17 +862,30 @@ def log_softmax(
 # --- Truth of many ----------------------------------------------------------------------------------------
 
 
+def _counted(x: Any, axes: Any, keepdims: Any) -> int | None:
+    """Return how many elements of a whole array are not zero, which NumPy knows quickest; None of parts and others."""
+    if type(x) is not ndarray or keepdims or len(axes) != x.ndim or x.dtype.kind not in "bfic":
+        return None
+    return int(np.count_nonzero(x))
+
+
 def _all(x: Any, axes: Any, keepdims: Any) -> Any:
+    if (count := _counted(x, axes, keepdims)) is not None:
+        return np.array(count == x.size)
     found = x.astype(bool).all(axis=axes, keepdims=keepdims)
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
 def _any(x: Any, axes: Any, keepdims: Any) -> Any:
+    if (count := _counted(x, axes, keepdims)) is not None:
+        return np.array(count > 0)
     found = x.astype(bool).any(axis=axes, keepdims=keepdims)
     return found.astype(x.dtype) if x.dtype == np.uint8 else found
 
 
 def _count(x: Any, axes: Any, keepdims: Any) -> Any:
+    if (count := _counted(x, axes, keepdims)) is not None:
+        return np.array(count)
     return (x != 0).sum(axis=axes, keepdims=keepdims)
 
 
