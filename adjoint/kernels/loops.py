@@ -202,6 +202,27 @@ def sum_bent(start: int, stop: int, x: Any, y: Any, bend: Any, width: int, out: 
         out[i] = _sum_bent(x[i * width : (i + 1) * width], y[i * width : (i + 1) * width], bend)
 
 
+@_compiled(_FREE)
+def product_rows(x: Any, out: Any) -> None:
+    """Write the product of each row."""
+    for i in range(x.shape[0]):
+        total = _ONE
+        for j in range(x.shape[1]):
+            total *= x[i, j]
+        out[i] = total
+
+
+@_compiled(_FREE)
+def product_back_rows(x: Any, numbers: Any, out: Any, zeros: Any) -> None:
+    """Write each row's number divided by its elements, and how many of these are zero."""
+    for i in range(x.shape[0]):
+        number, count = numbers[i], np.float32(0)
+        for j in range(x.shape[1]):
+            out[i, j] = number / x[i, j]
+            count += _ONE if x[i, j] == np.float32(0) else np.float32(0)
+        zeros[i] = count
+
+
 @_compiled(_EXACT)
 def sum_columns(start: int, stop: int, x: Any, rows: int, width: int, out: Any) -> None:
     """Write the sums of the columns of a matrix, from one column to another; eight rows are added before the rest."""

@@ -114,6 +114,27 @@ def sums(x: Any, axes: tuple[int, ...]) -> Any:
     return None
 
 
+def row_products(x: Any) -> Any:
+    """Return the products along the last axis; None where NumPy must do."""
+    loops = provider.loops("sum", x) if x.flags.c_contiguous else None
+    if loops is None:
+        return None
+    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape[:-1], x.dtype)
+    run_rows(loops.product_rows, "rv", rows, out.reshape(-1), count=pieces(rows, _SHARE_COMPILED))
+    return out
+
+
+def row_products_back(numbers: Any, x: Any) -> Any:
+    """Return a number for each row, divided by the row's elements; None where one is zero, or NumPy must do."""
+    loops = provider.loops("sum", x) if x.flags.c_contiguous and numbers.dtype is x.dtype else None
+    if loops is None:
+        return None
+    rows, out = x.reshape(-1, x.shape[-1]), np.empty(x.shape, x.dtype)
+    given = np.ascontiguousarray(numbers).reshape(-1), out.reshape(rows.shape), np.empty(len(rows), x.dtype)
+    run_rows(loops.product_back_rows, "rvrv", rows, *given, count=pieces(rows, _SHARE_COMPILED))
+    return None if given[2].any() else out
+
+
 def _column_sums(x: Any) -> Any:
     """Return the sums of columns."""
     rows, width = x.shape
