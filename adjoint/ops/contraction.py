@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -33,6 +34,7 @@ __all__ = [
 
 ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
+_FEW = 1024  # elements whose places are kept for the next call
 _MANY = 1 << 13  # elements from which on a batch may be worth sharing
 
 # --- Products of two ----------------------------------------------------------------------------------
@@ -738,7 +740,19 @@ def multiply_chain(matrices: list[Tensor]) -> Tensor:
     return build(0, n - 1)
 
 
+@functools.lru_cache(64)
+def _around(shape: tuple[int, ...], axis: int) -> tuple[Any, Any]:
+    """Return where the factors of a cross product lie in flattened arrays: of what is added, of what is taken away."""
+    places = np.arange(math.prod(shape)).reshape(shape)
+    following, last = (np.roll(places, -n, axis) for n in (1, 2))
+    return np.stack((following, last)), np.stack((last, following))
+
+
 def _cross(x: Any, y: Any, axis: Any) -> Any:
+    if type(x) is ndarray is type(y) and x.shape == y.shape and x.size <= _FEW:
+        left, right = _around(x.shape, axis)
+        products = x.ravel()[left] * y.ravel()[right]
+        return products[0] - products[1]
     before = (slice(None),) * axis
     left, right = ([a[(*before, i)] for i in range(3)] for a in (x, y))
     shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
