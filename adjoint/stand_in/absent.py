@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import types
 import unittest
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any
 
 __all__ = ["Absent", "AbsentModule", "absent"]
 
@@ -46,7 +46,9 @@ class Absent:
     def __getitem__(self, item: Any) -> Absent:
         return self
 
-    def __iter__(self) -> NoReturn:
+    def __iter__(self) -> Iterator[Any]:
+        if ".testing._internal." in self._name:  # a table of cases, which has none here
+            return iter(())
         raise NotImplementedError(f"{self._name} is not offered by adjoint: there is nothing in it to go over")
 
     def __or__(self, other: Any) -> Any:

@@ -10,7 +10,9 @@ from typing import Any
 from .. import multiprocessing, overrides
 from ..autograd.function import Function
 from ..autograd.variable import Variable
+from ..core import dtypes
 from ..futures import Future
+from ..testing.comparison import TOLERANCES
 from .absent import Absent
 
 __all__ = ["LACKING"]
@@ -73,6 +75,20 @@ def _dispatch_mode() -> Any:
     return importlib.import_module("adjoint.utils._python_dispatch").TorchDispatchMode
 
 
+def _default_tolerances(*inputs: Any, dtype_precisions: Any = None) -> tuple[float, float]:
+    """Return by how much values of some dtypes may differ: the relative and the absolute part of the loosest."""
+    names = [getattr(value, "dtype", value).name for value in inputs]
+    pairs = [TOLERANCES.get(name, (0.0, 0.0)) for name in names]
+    return max(p[0] for p in pairs), max(p[1] for p in pairs)
+
+
+def _get_tolerances(*inputs: Any, rtol: Any, atol: Any, id: Any = ()) -> tuple[float, float]:
+    """Return the tolerances that are given, or the default ones."""
+    if (rtol is None) != (atol is None):
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or unspecified, but got {rtol=}, {atol=}")
+    return (rtol, atol) if rtol is not None else _default_tolerances(*inputs)
+
+
 _ASKING = {
     "has_torch_function": overrides.has_torch_function,
     "has_torch_function_unary": overrides.has_torch_function_unary,
@@ -108,6 +124,13 @@ _TYPES = {
 }  # fmt: skip
 _ANSWERS: dict[str, dict[str, Any]] = {
     "export": {"register_dataclass": _nothing},
+    "testing._comparison": {"default_tolerances": _default_tolerances, "get_tolerances": _get_tolerances},
+    "testing._internal.common_device_type": {
+        "e4m3_type": dtypes.float8_e4m3fn, "e5m2_type": dtypes.float8_e5m2, "E4M3_MAX_POS": 448.0,
+        "E5M2_MAX_POS": 57344.0, "GPU_TYPES": ["cuda", "mps", "xpu", "mtia"],
+        "NATIVE_DEVICES": ("cpu", "cuda", "xpu", "meta", "mps", "mtia", "privateuseone"),
+    },
+    "testing._internal.common_utils": {"DEVICE_LIST_SUPPORT_PROFILING_TEST": ("cpu", "cuda", "xpu")},
     "utils._python_dispatch": {
         "is_in_torch_dispatch_mode": _no, "BaseTorchDispatchMode": _dispatch_mode(),
         "return_and_correct_aliasing": lambda func, args, kwargs, out: out,

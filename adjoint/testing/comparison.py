@@ -14,7 +14,7 @@ from ..core.tensor import TensorBase
 from ..ops import create
 
 # Relative and absolute tolerance; every other dtype must be equal.
-_TOLERANCES = {
+TOLERANCES = {
     "float16": (1e-3, 1e-5),
     "bfloat16": (1.6e-2, 1e-5),
     "float32": (1.3e-6, 1e-5),
@@ -213,7 +213,7 @@ def _as_tensors(actual: Any, expected: Any, options: Options) -> tuple[Any, Any]
 def _tolerances(names: tuple[str, str], options: Options) -> tuple[float, float]:
     if options.rtol is not None and options.atol is not None:
         return options.rtol, options.atol
-    pairs = [_TOLERANCES.get(name, (0.0, 0.0)) for name in names]
+    pairs = [TOLERANCES.get(name, (0.0, 0.0)) for name in names]
     return max(options.least_rtol, *(p[0] for p in pairs)), max(options.least_atol, *(p[1] for p in pairs))
 
 
