@@ -9,6 +9,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core.dtypes import of
+from ..core.payload import Payload
 from ..core.tensor import TensorBase
 from .arguments import beside, dim_in, either, on_host, shape_from
 from .gather import scatter_add_p, scatter_reduce
@@ -38,6 +39,9 @@ def segment_reduce(
     if (lengths is None) == (offsets is None):
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     axis = dim_in(axis, data.array.ndim)
+    given = lengths if offsets is None else offsets
+    if given is not None and isinstance(given.array, Payload):
+        raise RuntimeError("segment_reduce(): lengths and offsets are read on the host, and cannot be batched by vmap")
     counts = np.diff(on_host(offsets), axis=-1) if lengths is None else on_host(lengths)
     if not unsafe and (counts < 0).any():
         raise RuntimeError("segment_reduce(): Expected all rows of lengths to be at least 0")

@@ -124,8 +124,9 @@ def sort(
 
 
 def argsort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, axis: int | None = None
-) -> Tensor:
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None,
+    axis: int | None = None,
+) -> Tensor:  # fmt: skip
     """Return the indices that sort along `dim`.
 
     Examples
@@ -134,7 +135,7 @@ def argsort(
     tensor([1, 2, 0])
     """
     dim = dim if axis is None else either(dim, axis, -1)
-    return argsort_p(input, dim_in(dim, input.array.ndim), bool(descending))
+    return into(out, argsort_p(input, dim_in(dim, input.array.ndim), bool(descending)))
 
 
 def msort(input: Tensor, *, out: Any = None) -> Tensor:
