@@ -41,10 +41,11 @@ class _Plan:
 def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None, alone: int = 0) -> Any:
     """Return ``function(*operands)``, computed in pieces where the operands' layout allows.
 
-    With `writes` the function takes one more argument, the array that its result goes to (None: a new one), and this
-    is the result's dtype. Up to `alone` elements no other thread is woken, for a function of few passes.
+    With `writes` the function takes one more argument, the array that its result goes to (None: a new one, if operands
+    have one shape), and this is the result's dtype. Up to `alone` elements no other thread is woken, for a function of
+    few passes.
     """
-    whole = function if writes is None else lambda *operands: function(*operands, None)
+    whole = function if writes is None else lambda *operands: function(*operands, _room(operands, writes))
     if max([a.size for a in operands if type(a) is ndarray], default=0) <= _PIECE:  # in the cache as it is
         return whole(*operands)
     plan = _plan(operands)
@@ -63,6 +64,12 @@ def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None
     if not any(plan.cut):  # one number, repeated
         return plan.restore(np.broadcast_to(head, plan.shape))
     return _filled(function, plan, head.dtype, isinstance(function, np.ufunc))
+
+
+def _room(operands: tuple[Any, ...], dtype: Any) -> Any:
+    """Return an array for a result that is larger than an operand; None where all have one shape."""
+    shapes = {a.shape for a in operands if type(a) is ndarray}
+    return np.empty(np.broadcast_shapes(*shapes), dtype) if len(shapes) > 1 else None
 
 
 def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool, alone: int = 0) -> Any:

@@ -1,8 +1,8 @@
 """The formulas of `fused.py` in NumPy's passes, as few of them as possible: for programs without Numba.
 
-A formula takes its operands, and the array that it writes its result to (None: a new one), so that `elementwise` can
-run it on pieces of large arrays that threads share, without a copy of what it found. Gradients that are one number
-repeated, as those of sums are, come as that number. What is faster than it looks, and slower, in NumPy:
+A formula takes its operands, and the array that it writes its result to (None: a new one of their shape), so that
+`elementwise` can run it on pieces of large arrays that threads share, without a copy of what it found. Gradients that
+are one number repeated, as those of sums are, come as that number. What is faster than it looks, and slower, in NumPy:
 
 - ``clip`` with two bounds is vectorized; ``maximum`` and ``minimum`` with one number are not;
 - ``where`` guesses wrong half the time on random masks: a mask times a number, or the bits of a mask, do not guess;

@@ -119,6 +119,20 @@ def test_large_arrays_by_numpy_are_what_their_rows_are(name: str) -> None:
         np.testing.assert_allclose(large[:300], np.concatenate(small), 2e-6, 2e-6)
 
 
+@pytest.mark.parametrize("part", [np.s_[:, :1], np.s_[:1], np.s_[0], np.s_[0, 0]], ids=str)
+@pytest.mark.parametrize("rows", [130, 1100])
+def test_operands_that_broadcast_by_numpy(rows: int, part: Any) -> None:
+    x, y, z = (rng.standard_normal((rows, 257)).astype(np.float32) for _ in "xyz")
+    for function, others in ((lambda x, w, y: adjoint.lerp(x, y, w), [z]), (lambda x, w: adjoint.hypot(x, w), [])):
+        full = np.broadcast_to(y[part], x.shape).copy()
+        expected = value_and_gradients(function, [x, full, *others], False, False)
+        out, gx, gw, *rest = value_and_gradients(function, [x, np.array(y[part]), *others], False, False)
+        for a, b in zip([out, gx, *rest], [*expected[:2], *expected[3:]], strict=True):
+            np.testing.assert_allclose(a, b, 1e-6, 1e-6)
+        axes = tuple(i for i, n in enumerate((1,) * (2 - gw.ndim) + gw.shape) if n == 1)
+        np.testing.assert_allclose(gw, expected[2].sum(axes).reshape(gw.shape), 1e-3, 1e-3)
+
+
 def test_layouts() -> None:
     x = leaves(1, np.float32)[0]
     find = fused.find("sigmoid", x)
