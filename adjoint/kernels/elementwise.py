@@ -61,8 +61,8 @@ def elementwise(function: Callable[..., Any], *operands: Any, writes: Any = None
             return given
     if type(head) is not ndarray or head.shape != (1, *plan.shape[1:]):
         return whole(*operands)
-    if not any(plan.cut):  # one number, repeated
-        return plan.restore(np.broadcast_to(head, plan.shape))
+    if not any(plan.cut):  # one number, repeated; the result is not, for programs may write to it
+        return plan.restore(np.full(plan.shape, head))
     return _filled(function, plan, head.dtype, isinstance(function, np.ufunc))
 
 

@@ -79,7 +79,7 @@ def _times(c: Any, g: Any) -> Any:
 
 def _cast(c: Any, like: Any, out: Any) -> Any:
     """Return truths or small integers as numbers of an array's dtype."""
-    return _into(np.empty(like.shape, like.dtype) if out is None else out, c)
+    return _into(np.empty_like(like) if out is None else out, c)
 
 
 def one_and_exp(c: Any) -> Any:
@@ -324,4 +324,4 @@ def remainder_by(x: Any, divisor: Any, out: Any) -> Any:
     wide -= down
     if divisor < 0 or wide.min() < 0:  # zeros have the divisor's sign; or a quotient was rounded up to a whole number
         return _into(out, np.remainder(x, np.float32(divisor)))
-    return _into(np.empty(x.shape, _f32) if out is None else out, wide)
+    return _into(np.empty_like(x) if out is None else out, wide)
