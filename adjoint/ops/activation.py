@@ -27,12 +27,13 @@ from ..kernels.fused import LARGE
 from .arguments import dim_in, dtype_of
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
-from .piecewise import abs_p, clamp_max_p, passed, stopped, where_p
+from .piecewise import abs_p, chosen, clamp_max_p, passed, stopped, where_p
 from .shape import reshape_p
 
 Number = Any
 
 ndarray = np.ndarray
+_FEW = 3000  # elements below which calls cost more than passes
 
 
 def of_floats(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,7 +62,7 @@ def _relu(x: Any) -> Any:
     found = fused.apply("relu", x) if x.size >= LARGE else None
     if found is not None:
         return found
-    return np.maximum(x, constants_of(x)[0]) if x.size < 3000 else selection.clip(x, x.dtype.type(0), None)
+    return np.maximum(x, constants_of(x)[0]) if x.size < _FEW else selection.clip(x, x.dtype.type(0), None)
 
 
 def _relu_x(g: Any, out: Any) -> Any:
@@ -137,7 +138,7 @@ def _leaky_relu_x(g: Any, x: Any, negative_slope: Any) -> Any:
         if found is not None:
             return found
     number = constants_of(x)
-    return where_p(x > number[0], g, g * number[negative_slope])
+    return chosen(x > number[0], g, g * number[negative_slope])
 
 
 leaky_relu_p = parametric(
@@ -294,16 +295,23 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     return into(out, softshrink_p(input, lambd))
 
 
+def _three_lines(x: Any, number: Any) -> Any:
+    """Return six times the sigmoid made of three straight lines."""
+    if type(x) is ndarray and x.size < _FEW:
+        return np.minimum(np.maximum(x + number[3], number[0]), number[6])
+    return selection.clip(x + number[3], number[0], number[6])
+
+
 @of_floats
 def _hardsigmoid(x: Any) -> Any:
     number = constants_of(x)
-    return selection.clip(x + number[3], number[0], number[6]) / number[6]
+    return _three_lines(x, number) / number[6]
 
 
 @of_floats
 def _hardswish(x: Any) -> Any:
     number = constants_of(x)
-    return x * selection.clip(x + number[3], number[0], number[6]) / number[6]
+    return x * _three_lines(x, number) / number[6]
 
 
 def _hardsigmoid_x(g: Any, x: Any) -> Any:
@@ -313,7 +321,7 @@ def _hardsigmoid_x(g: Any, x: Any) -> Any:
 
 def _hardswish_x(g: Any, x: Any) -> Any:
     number = constants_of(x)
-    inside = where_p(x < number[3], g * (x / number[3] + number[0.5]), g)
+    inside = chosen(x < number[3], g * (x / number[3] + number[0.5]), g)
     return stopped(x <= number[-3], inside)
 
 
@@ -362,13 +370,13 @@ def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
             return found
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     number = constants_of(x)
-    negative = clamp_max_p(x, number[0])
+    negative = (np.minimum if type(x) is ndarray else clamp_max_p)(x, number[0])
     slope = np.exp(negative if input_scale == 1 else negative * number[input_scale])
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
         return g * slope if scale == 1 else g * (slope * number[scale])
     if alpha * scale * input_scale != 1:
         slope = slope * number[alpha * scale * input_scale]
-    return where_p(x > number[0], g if scale == 1 else g * number[scale], g * slope)
+    return chosen(x > number[0], g if scale == 1 else g * number[scale], g * slope)
 
 
 elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")

@@ -46,6 +46,11 @@ def stopped(condition: Any, g: Any) -> Any:
     return selection.where(condition, 0, g) if type(g) is ndarray else where_p(condition, 0, g)
 
 
+def chosen(condition: Any, x: Any, y: Any) -> Any:
+    """Return one of two gradients where a condition holds, and the other elsewhere."""
+    return (selection.where if type(x) is ndarray is type(y) else where_p)(condition, x, y)
+
+
 where_p: Primitive = nary(
     selection.where,
     inputs=3,

@@ -147,13 +147,25 @@ def _digamma(x: Any) -> Any:
     return np.where(x == 0, np.copysign(x.dtype.type(np.inf), -x), c)
 
 
+def _few_trigamma(x: Any) -> Any:
+    """Return the derivative of `digamma` of a few numbers in single precision, None of others."""
+    if type(x) is not ndarray or x.dtype.char != "f" or x.size > 256:
+        return None
+    return None if np.count_nonzero(x < constants_of(x)[-2]) else few_trigamma(x)
+
+
+def _digamma_x(g: Any, x: Any) -> Any:
+    slope = _few_trigamma(x)
+    return g * (polygamma_p(x, 1) if slope is None else slope)
+
+
 @in_single
 def _polygamma(x: Any, n: Any) -> Any:
     if n == 0:
         return _digamma(x)
-    if n == 1 and type(x) is ndarray and x.dtype.char == "f" and x.size <= 256:
-        if not np.count_nonzero(x < constants_of(x)[-2]):
-            return few_trigamma(x)
+    found = _few_trigamma(x) if n == 1 else None
+    if found is not None:
+        return found
     sign = (-1.0) ** (n + 1) * math.factorial(n)
     return x.dtype.type(sign) * _zeta(x.dtype.type(n + 1), x)
 
@@ -169,9 +181,7 @@ def _lgamma(x: Any) -> Any:
 
 
 lgamma_p = unary(_lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False)
-digamma_p: Primitive = unary(
-    _digamma, x=lambda g, x: g * polygamma_p(x, 1), floating=True, name="digamma", holomorphic=False
-)
+digamma_p: Primitive = unary(_digamma, x=_digamma_x, floating=True, name="digamma", holomorphic=False)
 polygamma_p: Primitive = parametric(
     _polygamma, x=lambda g, x, n: g * polygamma_p(x, n + 1), floating=True, jvp="elementwise", batch="same"
 )
