@@ -276,6 +276,10 @@ def interpolate(
         _resizing(kind, n, m, f, bool(align_corners), double)
         for n, m, f in zip(shape[2:], wanted, factors, strict=True)
     )
+    if input.array.dtype == np.uint8 and mode in ("bilinear", "bicubic"):
+        # Images of bytes get their new width first, and are rounded before they get their new height.
+        still = [_resizing(kind, n, n, None, bool(align_corners), double) for n in (shape[2], wanted[1])]
+        return _RESIZERS[kind, rank](_RESIZERS[kind, rank](input, (still[0], plans[1])), (plans[0], still[1]))
     return _RESIZERS[kind, rank](input, plans)
 
 

@@ -35,6 +35,20 @@ def test_padding(shape: Any, pad: Any, mode: str) -> None:
     batches("pad", numbers(*shape), pad=pad, mode=mode)
 
 
+@needs_torch
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes(mode: str, antialias: bool) -> None:
+    """Width first, rounded, then height: at most one off, where torch's weights are fixed-point numbers."""
+    import torch
+
+    image = np.random.default_rng(0).integers(0, 256, (1, 3, 37, 41), dtype=np.uint8)
+    options: dict[str, Any] = {"size": (60, 20), "mode": mode, "antialias": antialias}
+    theirs = torch.nn.functional.interpolate(torch.from_numpy(image), **options).numpy().astype(int)
+    off = np.abs(F.interpolate(adjoint.from_numpy(image), **options).numpy() - theirs)
+    assert off.max() <= 1 and (off > 0).mean() < 0.05
+
+
 INTERPOLATIONS: list[tuple[Any, dict[str, Any]]] = []
 for mode, rank in [
     *[(m, r) for m in ("nearest", "nearest-exact", "area") for r in (1, 2, 3)],
