@@ -531,6 +531,11 @@ class Tensor(TensorBase):
     def __bool__(self) -> Any:
         return questions.truth_of(self)
 
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError("Tensor does not support deleting items")
+
+    __nonzero__ = __bool__
+
     def __int__(self) -> int:
         return int(questions.real_number_of(self, "int()"))
 
@@ -599,6 +604,37 @@ class Tensor(TensorBase):
         """Return this tensor as an instance of a subclass, sharing memory and history."""
         with overrides.SubclassesOff():
             return _of_kind(shapes.alias(self), cls)
+
+    # --- Names that torch's own code and suites ask for ----------------------------------------------
+
+    def _is_zerotensor(self) -> bool:
+        return False
+
+    def _is_all_true(self) -> Any:
+        return self.all()
+
+    def _is_any_true(self) -> Any:
+        return self.any()
+
+    def _conj(self) -> Any:
+        return self.conj()
+
+    @property
+    def _grad_fn(self) -> Any:
+        return self.grad_fn
+
+    @property
+    def _backward_hooks(self) -> Any:
+        extra = getattr(self.node, "extra", None)
+        return getattr(extra, "tensor_hooks", None) or None
+
+    @property
+    def _cdata(self) -> int:
+        return id(self)
+
+    def xpu(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: there is no such device here."""
+        raise AssertionError("Torch not compiled with XPU enabled")
 
     @staticmethod
     def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
