@@ -10,6 +10,7 @@ from . import provider
 from .copying import uniform
 from .rows import run_cuts
 
+_SHARE = 1 << 17  # elements of whole rows that are worth a thread
 _int64, f32 = np.dtype("int64"), np.dtype("float32")
 
 
@@ -78,7 +79,7 @@ def taken_rows(x: Any, numbers: Any) -> Any:
         return None
     out = np.empty((*numbers.shape, *x.shape[1:]), x.dtype)
     given = (x.reshape(-1), width, numbers.reshape(-1), out.reshape(-1))
-    run_cuts(moves.take_rows, "wslw", numbers.size, out.size, *given)
+    run_cuts(moves.take_rows, "wslw", numbers.size, out.size, *given, least=_SHARE)
     return out
 
 
@@ -93,5 +94,5 @@ def added_rows(rows: Any, numbers: Any, values: Any) -> bool:
         return False
     width = rows.shape[1]
     given = (rows.reshape(-1), width, np.ascontiguousarray(numbers), *_rows(values, width))
-    run_cuts(moves.add_rows, "wslws", width, values.size, *given)
+    run_cuts(moves.add_rows, "wslws", width, values.size, *given, least=_SHARE)
     return True

@@ -17,6 +17,7 @@ from .rows import pieces, run_cuts, run_rows
 from .threads import share
 
 _NARROW = 32  # columns that are worth a vector
+_SHARE_COLUMNS = 1 << 17  # elements of columns that are worth a thread
 _WIDTH = 512  # numbers that are added in one dot product
 _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
 _SHARE_COMPILED = 1 << 18  # one of OpenMP's for compiled ones,
@@ -260,7 +261,7 @@ def _running_columns(x: Any, lead: int, trail: int, reverse: bool, out: Any) -> 
     step = 0 if uniform(x) else trail
     rows = np.ascontiguousarray(x).reshape(-1) if step else np.full(trail, x[(0,) * x.ndim], x.dtype)
     given = (rows, step, lead, x.size // (lead * trail), trail, int(reverse), out.reshape(-1))
-    run_cuts(moves.running_sums, "wsssssw", trail, x.size, *given)
+    run_cuts(moves.running_sums, "wsssssw", trail, x.size, *given, least=_SHARE_COLUMNS)
 
 
 def extremes(x: Any, axis: int, largest: bool) -> Any:
@@ -276,7 +277,7 @@ def extremes(x: Any, axis: int, largest: bool) -> Any:
 
     values, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
     given = (lead, x.shape[axis], trail, np.float32(-1 if largest else 1), values.reshape(-1), places.reshape(-1))
-    run_cuts(moves.extreme, "wsssfwl", trail, x.size, x.reshape(-1), *given)
+    run_cuts(moves.extreme, "wsssfwl", trail, x.size, x.reshape(-1), *given, least=_SHARE_COLUMNS)
     return values, places
 
 
