@@ -20,7 +20,7 @@ from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.promotion import number_like
 from ..core.recorders import binary, parametric, unary
-from ..kernels import activations, fused, selection, special
+from ..kernels import activations, few, fused, selection, special
 from ..kernels.constants import constants_of
 from ..kernels.elementwise import elementwise
 from ..kernels.fused import LARGE
@@ -295,6 +295,9 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     return into(out, softshrink_p(input, lambd))
 
 
+_INSIDE = 2.999  # a bound between the two kinks
+
+
 def _three_lines(x: Any, number: Any) -> Any:
     """Return six times the sigmoid made of three straight lines."""
     if type(x) is ndarray and x.size < _FEW:
@@ -316,13 +319,17 @@ def _hardswish(x: Any) -> Any:
 
 def _hardsigmoid_x(g: Any, x: Any) -> Any:
     number = constants_of(x)
+    if few.within(x, _INSIDE):
+        return g / number[6]
     return passed((x > number[-3]) & (x < number[3]), g / number[6])
 
 
 def _hardswish_x(g: Any, x: Any) -> Any:
     number = constants_of(x)
-    inside = chosen(x < number[3], g * (x / number[3] + number[0.5]), g)
-    return stopped(x <= number[-3], inside)
+    middle = g * (x / number[3] + number[0.5])
+    if few.within(x, _INSIDE):
+        return middle
+    return stopped(x <= number[-3], chosen(x < number[3], middle, g))
 
 
 hardsigmoid_p = unary(
