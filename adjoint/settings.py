@@ -7,7 +7,7 @@ from typing import Any
 
 from .core import device as devices
 from .core import dtypes
-from .kernels import products, threads
+from .kernels import products, provider, threads
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_default_dtype", "get_deterministic_debug_mode",
@@ -71,10 +71,9 @@ def set_default_tensor_type(t: Any, /) -> None:
 
 
 class _Threads:
-    """How many threads run ops side by side, and the controller of NumPy's linear algebra."""
+    """How many threads run ops side by side."""
 
     interop = 1
-    controller: Any = None
 
 
 def _positive(count: Any, name: str) -> int:
@@ -86,14 +85,8 @@ def _positive(count: Any, name: str) -> int:
 
 
 def set_num_threads(num: int, /) -> None:
-    """Set how many threads share a large array; NumPy's linear algebra follows where threadpoolctl is installed."""
-    threads.set_count(_positive(num, "set_num_threads"))
-    try:
-        # Only programs that ask pay for this import.
-        from threadpoolctl import threadpool_limits  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return
-    _Threads.controller = threadpool_limits(num)
+    """Set how many threads share the work on large arrays: Python's, OpenMP's and those of NumPy's BLAS."""
+    provider.limit(_positive(num, "set_num_threads"))
 
 
 def get_num_threads() -> int:

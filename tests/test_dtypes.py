@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 import adjoint
 from adjoint.core import device as devices
 from adjoint.core import dtypes
+from adjoint.kernels import blas
 
 from .expressions import agree, lines
 from .oracle import needs_torch, torch
@@ -347,9 +351,13 @@ def test_settings_equal_torch(expression: str) -> None:
 
 def test_settings_are_remembered() -> None:
     threads = adjoint.get_num_threads()
-    adjoint.set_num_threads(1)
-    assert adjoint.get_num_threads() == 1
+    for number in (1, 2):
+        adjoint.set_num_threads(number)
+        assert adjoint.get_num_threads() == number
+        if (functions := blas._functions()) is not None:
+            assert functions[0]() == number
     adjoint.set_num_threads(threads)
+
     adjoint.use_deterministic_algorithms(True, warn_only=True)
     assert adjoint.are_deterministic_algorithms_enabled() and adjoint.get_deterministic_debug_mode() == 1
     adjoint.set_deterministic_debug_mode("default")
@@ -357,3 +365,11 @@ def test_settings_are_remembered() -> None:
     adjoint.set_float32_matmul_precision("high")
     assert adjoint.get_float32_matmul_precision() == "high"
     adjoint.set_float32_matmul_precision("highest")
+
+
+def test_openmp_s_variable_says_how_many_threads_there_are() -> None:
+    command = [sys.executable, "-c", "import adjoint; print(adjoint.get_num_threads())"]
+    told = subprocess.run(
+        command, env=os.environ | {"OMP_NUM_THREADS": "3"}, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "3\n"

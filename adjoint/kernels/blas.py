@@ -57,6 +57,15 @@ def is_known() -> bool:
     return _functions() is not None
 
 
+def limit(count: int) -> None:
+    """Let a product of matrices use so many threads."""
+    functions = _functions()
+    with alone.lock:
+        alone.before = count
+        if not alone.inside and functions is not None:
+            functions[1](count)
+
+
 class _Alone:
     """A context in which every product of matrices is computed by the thread that asks for it."""
 

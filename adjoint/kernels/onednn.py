@@ -10,6 +10,7 @@ Names and numbers are those of oneDNN's C interface, which version 3 keeps.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -299,6 +300,17 @@ def _packed(arguments: list[tuple[int, c_void_p]]) -> Any:
 # --- Plans ------------------------------------------------------------------------------------------
 
 
+_makers: list[Any] = []
+
+
+def limit(count: int) -> None:
+    """Let primitives use so many threads; those that are kept were made for another number."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libgomp.so.1").omp_set_num_threads(count)
+    for maker in _makers:
+        maker.cache_clear()
+
+
 def _planned(make: Callable[..., Plan | None]) -> Callable[..., Plan | None]:
     """Return a maker of plans that remembers the last ones it made, and None for what oneDNN has not."""
 
@@ -310,6 +322,7 @@ def _planned(make: Callable[..., Plan | None]) -> Callable[..., Plan | None]:
         except Unsupported:
             return None
 
+    _makers.append(plan)
     return plan
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import threads
+from . import blas, threads
 from .memory import keep_freed
 
 ndarray, f32 = np.ndarray, np.dtype("float32")
@@ -106,8 +106,17 @@ def note_large(size: int) -> bool:
             from . import crew
 
             threads.crew = threads.crew or crew.hire()
-            threads.set_count(threads.count)
+            if threads.crew is not None:
+                threads.crew.limit(threads.count - 1)
     return choice.seen > HIRING
+
+
+def limit(count: int) -> None:
+    """Let all that computes side by side use so many threads."""
+    threads.set_count(count)
+    blas.limit(count)
+    if choice.onednn:
+        choice.onednn.limit(count)
 
 
 def onednn(op: str, x: Any, size: int | None = None) -> Any:
@@ -123,6 +132,8 @@ def onednn_is_there() -> bool:
         from . import onednn
 
         choice.onednn = onednn if onednn.library() is not None else False
+        if choice.onednn and threads.asked:
+            onednn.limit(threads.asked)
     return bool(choice.onednn)
 
 

@@ -20,7 +20,18 @@ from queue import SimpleQueue
 from typing import Any
 
 _affinity = getattr(os, "sched_getaffinity", None)
-count: int = len(_affinity(0)) if _affinity else os.cpu_count() or 1  # how many threads there may be
+
+
+def _first_count() -> int:
+    """Return how many threads there may be: OpenMP's variable says so to all libraries alike, else the processors."""
+    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    return len(_affinity(0)) if _affinity else os.cpu_count() or 1
+
+
+count: int = _first_count()
+asked = 0  # the number that the program set
 
 
 class _Local(threading.local):
@@ -40,8 +51,8 @@ crew: Any = None  # native threads that share NumPy's loops, where there are som
 
 def set_count(number: int) -> None:
     """Set how many threads share the work, the calling one among them."""
-    global count
-    count = number
+    global count, asked
+    count = asked = number
     if crew is not None:
         crew.limit(number - 1)
 
