@@ -335,3 +335,28 @@ def test_any_shape(values: np.ndarray, data: Any) -> None:
         return [*parts, x.argmax(dim, keep), x.grad]
 
     same(program)
+
+
+SMALL_AND_SPECIAL = {
+    "logcumsumexp far apart": lambda m, x: (x * 90).logcumsumexp(1),
+    "logcumsumexp close": lambda m, x: x.logcumsumexp(0),
+    "cummax with nan": lambda m, x: m.where(x > 1.2, x * math.nan, x).cummax(1)[1].to(x.dtype) * x,
+    "median of ties": lambda m, x: x.round().median(1)[0],
+    "softmax far": lambda m, x: (x * 40).softmax(0),
+    "log_softmax far": lambda m, x: (x * 40).log_softmax(1),
+    "cross_entropy far": lambda m, x: m.nn.functional.cross_entropy(x * 40, m.tensor([0, 2, 1])),
+    "layer_norm off zero": lambda m, x: m.nn.functional.layer_norm(x * 0.5 + 2, (4,)),
+    "max of a column": lambda m, x: x.max(0)[0],
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", SMALL_AND_SPECIAL)
+def test_short_ways_of_small_arrays(name: str) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([[0.3, -1.2, 1.5, 0.1], [2.0, 0.4, 0.4, -0.9], [-0.6, -0.6, 0.8, 1.1]], requires_grad=True)
+        out = SMALL_AND_SPECIAL[name](m, x)
+        out.backward(m.arange(1, out.numel() + 1, dtype=m.float32).reshape(out.shape))
+        return [out, x.grad]
+
+    same(program, 2e-5)

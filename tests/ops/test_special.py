@@ -201,3 +201,14 @@ def test_namespace_is_whole() -> None:
         pytest.skip("torch, the oracle, is not installed")
     elsewhere = {"Tensor", "torch", "common_args", "multi_dim_common", "log_softmax", "softmax", "logsumexp"}
     assert {n for n in dir(torch.special) if not n.startswith("_")} - elsewhere <= set(adjoint.special.__all__)
+
+
+def test_slope_of_digamma_in_single_precision() -> None:
+    from scipy.special import polygamma
+
+    values = np.concatenate([np.linspace(-1.9, 30.0, 57), [1e-3, 1e4, -7.3, np.inf]]).astype(np.float32)
+    for chosen in (values[values > -2], values):  # few numbers by a sum, others by SciPy's zeta
+        x = adjoint.tensor(chosen, requires_grad=True)
+        x.digamma().sum().backward()
+        assert x.grad is not None
+        np.testing.assert_allclose(x.grad.numpy(), polygamma(1, chosen.astype(np.float64)), rtol=2e-6)
