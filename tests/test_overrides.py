@@ -217,3 +217,14 @@ def test_writes_ask_the_class_of_what_is_written(torch: Any, name: str) -> None:
     getattr(x, name)(torch.full((2,), 2.0).as_subclass(Logged))
     plain = getattr(torch.full((2,), 3.0), name)(torch.full((2,), 2.0))
     assert log == [name] and x.tolist() == plain.tolist()
+
+
+def test_a_parameter_is_made_without_asking_its_class(torch: Any) -> None:
+    class Refusing(torch.nn.Parameter):  # type: ignore[misc, name-defined]
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise TypeError("not asked")
+
+    made = Refusing(torch.ones(2))
+    with pytest.raises(TypeError, match="not asked"):
+        made.sum()

@@ -69,7 +69,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) in plain and type(data) not in dispatching:
             out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
             if requires_grad:
-                out.requires_grad_() if out.is_inference() else create.require_grad(out)
+                # `data` is asked: a class of parameters may refuse to be.
+                out.requires_grad_() if data.is_inference() else create.require_grad(out)
             return out
         out = data.detach().requires_grad_(requires_grad)
         if type(out) is not type(data):

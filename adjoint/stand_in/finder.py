@@ -18,6 +18,7 @@ from .. import _C, _ops, printing, return_types, serialization, storage, subclas
 from ..core import dtypes
 from ..core.layout import layout, memory_format
 from ..core.size import Size
+from ..nn.modules.state import Members
 from . import files
 from .absent import AbsentModule, absent
 from .compiled import REFERENCES, VARIABLE_FUNCTIONS
@@ -54,6 +55,8 @@ class Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """Return how to load ``torch`` or a module in it."""
         root, _, rest = fullname.partition(".")
+        if fullname == "optree":
+            return _told(importlib.machinery.PathFinder.find_spec(fullname, path))
         if root not in ("torch", "functorch"):
             return None
         module = _module_of(rest) if root == "torch" else _functorch(fullname)
@@ -67,6 +70,27 @@ class Finder(importlib.abc.MetaPathFinder):
         name = getattr(context, "name", None)
         if name is None or name.lower() == "torch":
             yield _Distribution()
+
+
+def _told(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.ModuleSpec | None:
+    """Let optree know ``module._parameters`` for a dict once it is imported: it takes subclasses for leaves."""
+    loader: Any = spec.loader if spec is not None else None
+    if loader is None:
+        return spec
+    run = loader.exec_module
+
+    def run_and_tell(module: Any) -> None:
+        run(module)
+        everywhere = getattr(module.registry, "__GLOBAL_NAMESPACE")  # a class would mangle the name
+        module.register_pytree_node(
+            Members,
+            lambda members: ([members[k] for k in sorted(members)], tuple(sorted(members))),
+            lambda names, values: Members(dict(zip(names, values, strict=True))),
+            namespace=everywhere,
+        )
+
+    loader.exec_module = run_and_tell
+    return spec
 
 
 class _LastFinder(importlib.abc.MetaPathFinder):

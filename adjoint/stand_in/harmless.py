@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .. import printing
 from ..core import dtypes
 from ..futures import Future
 from ..nn.modules.conversion import parse_to
@@ -166,6 +167,26 @@ def _jitted(*args: Any, **kwargs: Any) -> Any:
     )
 
 
+class _Formatter:
+    """Writes numbers as those of a tensor are written."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._format = printing._format_for(tensor.detach().cpu().numpy().ravel())
+
+    def width(self) -> int:
+        """Return the width of the widest number."""
+        return self._format.width
+
+    def format(self, value: Any) -> str:
+        """Return a number as text."""
+        return self._format(value)
+
+
+def _may_swap(input: Any, from_: Any) -> bool:
+    """Return whether ``input.data = from_`` is possible."""
+    return bool(input.device.type == from_.device.type and input.layout == from_.layout)
+
+
 _NVTX = {
     "range": context, "mark": nothing, "range_end": nothing,
     **dict.fromkeys(("range_push", "range_pop", "range_start"), answer(0)),
@@ -212,7 +233,7 @@ MODULES: dict[str, dict[str, Any]] = {
     # Indices that are batches are indices here anyway.
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
     "_C._functorch": {}, "_C._distributed_c10d": _OPTIONS, "_C._autograd": {}, "_C._profiler": _TRACEBACKS,
-    "_tensor_str": {},
+    "_tensor_str": {"_Formatter": _Formatter},
     "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
     **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER,
     "_higher_order_ops.invoke_subgraph": _REGIONS, "_inductor": {"config": _Config()}, "_export": {},
@@ -323,7 +344,7 @@ ADDED: dict[str, dict[str, Any]] = {
             "_unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce",
         ),
         "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "_disable_dynamo": decorator,
-        "cond": _cond, "is_vulkan_available": no,
+        "_has_compatible_shallow_copy_type": _may_swap, "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
         "DeviceObjType": type, "TensorType": _Symbolic, "SymInt": _Symbolic,
         "SymFloat": _Symbolic, "SymBool": _Symbolic,

@@ -92,6 +92,13 @@ def named(target: torch.fx.node.Target) -> torch.fx.node.Argument:
 
 assert named(1) == 1 and torch.cuda.nvtx.range_push("a") == torch.cuda.nvtx.range_pop()
 assert dist.ReduceOp.RedOpType.SUM is dist.ReduceOp.SUM
+number = torch._tensor_str._Formatter(torch.tensor([12.5, 1.0]))
+assert number.format(1.0) == " 1.0000" and number.width() == 7
+assert torch._has_compatible_shallow_copy_type(torch.ones(2), torch.ones(3))
+if importlib.util.find_spec("optree"):
+    import optree
+    leaves, form = optree.tree_flatten([torch.nn.Linear(2, 1)._parameters])
+    assert len(leaves) == 2 and list(optree.tree_unflatten(form, "ab")[0]) == ["bias", "weight"]
 assert f(1) == g(1) == h(1) == 1
 assert not isinstance(1, torch.fx.Node) and not hasattr(torch, "no_such_name")
 for use in (lambda: torch.onnx.export(f, 1), Writer, lambda: torch.export.save(f, 1)):
