@@ -193,8 +193,14 @@ def stream_of(generator: Generator | None) -> Any:
 
 def _made(array: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
     place = devices.as_device(device)
-    placed = array if place is devices.CPU else opaque("place", devices.place_array, array, place)
-    return into(out, finish(placed, requires_grad))
+    return into(out, finish(_placed(array, place), requires_grad))
+
+
+def _placed(array: Any, place: Any) -> Any:
+    """Return numbers where they are wanted, if they were not drawn there."""
+    if place is devices.CPU or not isinstance(array, np.ndarray):
+        return array
+    return opaque("place", devices.place_array, array, place)
 
 
 _BY_GPU = ("uniform", "normal")
@@ -565,9 +571,7 @@ def _fill(x: Any, kind: str, sample: Any) -> Tensor:
         x.array[...] = sample
         note_write(x, f"{kind}_")
         return x  # type: ignore[no-any-return]
-    place = devices.of(x.array)
-    there = sample if place is devices.CPU else opaque("place", devices.place_array, sample, place)
-    written = write(_WRITES[kind].op, x, (), (there,))
+    written = write(_WRITES[kind].op, x, (), (_placed(sample, devices.of(x.array)),))
     return written
 
 

@@ -67,13 +67,13 @@ class Host:
         self.program = Program(part, self.kernels)
         self.program.bind()
 
-    def run(self, arrays: list[Any]) -> tuple[Any, ...]:
-        """Run the host's part on the arguments that lie there; return what it leaves to the caller."""
+    def run(self, arrays: list[Any]) -> dict[Value, Any]:
+        """Run the host's part on the arguments that lie there; return the values that it leaves to the caller."""
         if self.idle:
-            return ()
+            return {}
         if not self.program.is_bound():
             self.program.bind()
-        return tuple(self.program.run(*arrays))
+        return dict(zip(self.program.left, self.program.run(*arrays), strict=True))
 
 
 class Mail:

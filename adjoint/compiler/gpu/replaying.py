@@ -110,10 +110,9 @@ class Player:
     def _run(self, arrays: Any) -> Any:
         program = self.program
         self.arena.follow(self.cupy.cuda.get_current_stream())
-        from_host = program.host.run([arrays[i] for i in self.on_host])
+        hosted = program.host.run([arrays[i] for i in self.on_host])
         self.mail.send(program.host.staged)
         given = {v: self._laid(arrays[i], v) for i, v in self.on_device}
-        hosted = dict(zip(program.host.results, from_host)) if from_host else {}
         if program.looked:
             hosted.update(self._looked(arrays))
         self.runs += 1
