@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import device as places
 from ..core import engine, modes
 from ..core.nodes import Node, wrap
 from ..core.observation import Observer, run_opaque
@@ -124,6 +125,14 @@ class Tracer(Observer):
         self.given = set(map(id, leaves))
         for leaf in leaves:
             self.graph.given.append(self._argument(leaf) if isinstance(leaf, TensorBase) else leaf)
+
+    def __enter__(self) -> Any:
+        places.captures.append(None)
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        places.captures.pop()
 
     def _argument(self, tensor: Any) -> Value:
         known = self.memories.find(tensor.array)

@@ -14,8 +14,6 @@ from ..core.tensor import owner_of
 from ..kernels.memory import place_of
 from .graph import Step, Value
 
-_RECYCLED = 1 << 14  # bytes
-
 
 class Layout(NamedTuple):
     """Where the elements of an array lie."""
@@ -62,9 +60,7 @@ class Memory:
 
     def __init__(self, array: Any, value: Value, origin: Value | None) -> None:
         self.first, self.home = weakref.ref(array), layout_of(array)
-        # Small arrays of a GPU do not die when they are let go: they are handed out again (`kernels/gpu/arrays.py`).
-        recycled = not isinstance(array, np.ndarray) and array.nbytes <= _RECYCLED
-        self.held = array if origin is not None or recycled else None
+        self.held = array if origin is not None else None
         self.current, self.origin = value, origin
         self.constant = value.kind == "constant"
         self.version, self.written = 0, False

@@ -190,6 +190,8 @@ def module_of(array: Any) -> Any:
 
 
 held: set[type] = {np.ndarray}  # the classes of arrays that tensors hold as they are
+# An entry for each program that is being captured: arrays are known by who lives, so none of a GPU is used again then.
+captures: list[None] = []
 sharers: Any = None  # tells how many others look at the memory of a GPU's array
 spare: set[int] = set()  # identities of arrays to which one reference more leads than programs know of
 
@@ -232,6 +234,7 @@ def _cupy() -> Any:
         from . import primitive
 
         provider.gpus[arrays.Array] = provider.gpus[cupy.ndarray] = gpu
+        arrays.captures = captures
         global adopt, ones_like, sharers, spare
         adopt, sharers, spare = arrays.adopt, arrays.sharers, arrays.spare
         ones_like = elementwise.ones_like

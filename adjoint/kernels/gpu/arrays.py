@@ -13,7 +13,7 @@ from typing import Any
 
 import cupy
 
-__all__ = ["Array", "adopt", "forget", "new", "operators", "several", "sharers", "spare", "writers"]
+__all__ = ["Array", "adopt", "captures", "forget", "new", "operators", "several", "sharers", "spare", "writers"]
 
 
 def _several() -> bool:
@@ -58,7 +58,8 @@ def adopt(value: Any) -> Any:
 # To make an array takes 4 µs, as long as the rest of an op but the launch. Small ones are kept in a ring for each
 # shape and dtype, and the next to be made is one of these that nobody else refers to any more, nor to its memory, as
 # CuPy's as_strided does. Kernels run in the order of their launches, so whoever read the old values has read them. That
-# holds on one stream only: on others than the usual one (where graphs are captured, too) every array is a new one.
+# holds on one stream only: on others than the usual one (where graphs are captured, too) every array is a new one; and
+# so it is while a program is captured.
 
 _SMALL = 1 << 20  # bytes up to which arrays are kept
 _LENGTH = 512  # arrays in a ring
@@ -67,6 +68,7 @@ _UNSHARED = 3  # references to an array that only its ring has: the ring's, the 
 _rings: dict[Any, Any] = {}
 _kept = 0
 _lone: list[int] = []  # references to the pointer of a new array, and to its memory, as `_references` counts them
+captures: list[None] = []  # not empty while a program is captured
 spare: set[int] = set()  # the identities of all arrays in rings, each of which is referred to once more than it seems
 
 _stream = cupy.cuda.get_current_stream
@@ -77,7 +79,7 @@ def new(shape: tuple[int, ...], dtype: Any) -> Any:
     ring = _rings.get((shape, dtype))
     if ring is None:
         return _first(shape, dtype)
-    if ring is False or _stream().ptr:
+    if ring is False or captures or _stream().ptr:
         return Array(shape, dtype)
     ring.rotate(-1)
     array = ring[-1]
@@ -106,6 +108,8 @@ def _first(shape: tuple[int, ...], dtype: Any) -> Any:
     if len(_rings) > 1024:
         forget()
     array = Array(shape, dtype)
+    if captures:
+        return array
     if several or math.prod(shape) * dtype.itemsize > _SMALL:
         _rings[shape, dtype] = False
     elif not _stream().ptr:
