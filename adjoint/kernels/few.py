@@ -52,11 +52,3 @@ def ones(count: int, dtype: Any) -> Any:
     found = np.ones(count, dtype)
     found.flags.writeable = False
     return found
-
-
-@functools.lru_cache(64)
-def centering(count: int, dtype: Any) -> Any:
-    """Return the matrix by which rows lose their means: one product takes less than a mean, let alone a subtraction."""
-    found = np.eye(count, dtype=dtype) - np.array(1 / count, dtype)
-    found.flags.writeable = False
-    return found

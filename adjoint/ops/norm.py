@@ -22,7 +22,7 @@ from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import nary
 from ..core.tensor import TensorBase, note_write
-from ..kernels import few, norms, provider
+from ..kernels import norms, provider
 from ..kernels.constants import constants_of
 from ..kernels.softmax import LARGE
 from .arguments import dtype_of, either
@@ -37,23 +37,19 @@ ndarray = np.ndarray
 f32 = np.dtype("float32")
 _BLOCK = 65536  # elements of a block of rows
 _FEW = 4096  # elements up to which calls cost more than passes
-_NARROW = 64  # elements of a row that a product with a matrix centers faster than NumPy subtracts its mean
+_LEVEL = {c: (64 * float(np.finfo(c).eps)) ** 2 for c in "fd"}  # variances by squared means: numbers are equal, nearly
 _add: Any = np.add.reduce
 
 
 class Moments:
-    """Where a kernel leaves the means and inverse deviations that it found, for the rule to use again.
+    """Where a kernel leaves the means and inverse deviations that it found, for the rule to use again."""
 
-    `standard` is the normalized input, where that is small.
-    """
-
-    __slots__ = ("mean", "rstd", "standard", "var")
+    __slots__ = ("mean", "rstd", "var")
 
     def __init__(self) -> None:
         self.mean: Any = None
         self.var: Any = None
         self.rstd: Any = None
-        self.standard: Any = None
 
 
 # --- Kernels ----------------------------------------------------------------------------------------
@@ -74,6 +70,21 @@ def _plan(
 
 
 def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
+    if type(x) is not ndarray or not centered or x.dtype.char not in _LEVEL:
+        return _normalized(x, weight, bias, axes, shape, eps, centered, moments)
+    found = Moments() if moments is None else moments
+    out = _normalized(x, weight, bias, axes, shape, eps, True, found)
+    mean = found.mean
+    if (found.var > mean * mean * _LEVEL[x.dtype.char]).all():
+        return out
+    # Numbers as good as equal (or one that is not finite): what their mean lost by rounding would be all there is.
+    first = x[tuple(slice(0, 1) if i in axes else slice(None) for i in range(x.ndim))]
+    out = _normalized(x - first, weight, bias, axes, shape, eps, True, found)
+    found.mean = found.mean + first
+    return out
+
+
+def _normalized(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
     if type(x) is ndarray:
         large = _norm_large(x, weight, bias, axes, shape, eps, centered, moments) if x.size >= LARGE else None
         if large is not None:
@@ -183,9 +194,7 @@ def _dot(a: Any, b: Any, axes: tuple[int, ...]) -> Any:
 def _norm_few(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: bool, moments: Any) -> Any:
     """Normalize the last axis of a small array, in as few calls as can be."""
     width, number = x.shape[-1], constants_of(x)
-    if centered and width <= _NARROW and (weight is None is bias or _plan(x.shape, axes, shape)[2]):
-        out = np.dot(x, few.centering(width, x.dtype))
-    elif centered:
+    if centered:
         moments.mean = mean = _add(x, -1, None, None, True)
         mean /= number[width]
         out = x - mean
@@ -196,8 +205,6 @@ def _norm_few(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, c
     moments.rstd = rstd = np.sqrt(var + number[eps])
     np.reciprocal(rstd, out=rstd)
     out *= rstd
-    if moments.mean is None and centered:
-        moments.standard = out.copy()  # not `out` itself, which programs may write to
     if weight is not None:
         out *= weight
     if bias is not None:
@@ -207,10 +214,9 @@ def _norm_few(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, c
 
 def _back_few(g: Any, x: Any, weight: Any, shape: Any, centered: bool, moments: Moments, needs: Any) -> Any:
     """Return the gradients of a small array and of a scale and shift along its last axis."""
-    width, number, standard = x.shape[-1], constants_of(x), moments.standard
-    if standard is None:
-        standard = x - moments.mean if centered else x.copy()
-        standard *= moments.rstd
+    width, number = x.shape[-1], constants_of(x)
+    standard = x - moments.mean if centered else x.copy()
+    standard *= moments.rstd
     gw = _add((g * standard).reshape(-1, width)).reshape(shape) if needs[1] else None
     gb = _add(g.reshape(-1, width)).reshape(shape) if needs[2] else None
     if not needs[0]:
@@ -219,15 +225,11 @@ def _back_few(g: Any, x: Any, weight: Any, shape: Any, centered: bool, moments: 
     along = np.vecdot(part, standard)[..., None]
     along /= number[width]
     away = standard * along
-    if centered and width <= _NARROW:
-        out = np.dot(part, few.centering(width, x.dtype))
-        out -= away
-    else:
-        out = part - away
-        if centered:
-            level = _add(part, -1, None, None, True)
-            level /= number[width]
-            out -= level
+    out = part - away
+    if centered:
+        level = _add(part, -1, None, None, True)
+        level /= number[width]
+        out -= level
     out *= moments.rstd
     return out, gw, gb
 

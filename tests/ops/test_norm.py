@@ -140,3 +140,11 @@ def test_native() -> None:
 def test_frozen() -> None:
     out = functional.layer_norm(adjoint.tensor([[1.0, 2.0, 4.0]]), (3,))
     np.testing.assert_allclose(out.numpy(), [[-1.0690418, -0.26726046, 1.3363023]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 7), (4, 8), (4, 300), (600, 512)])
+def test_rows_of_equal_numbers_are_normalized_to_zero(rows: int, width: int) -> None:
+    x = adjoint.full((rows, width), 3.3, requires_grad=True)
+    y = adjoint.nn.functional.layer_norm(x, (width,))
+    y.sum().backward()
+    assert y.abs().max() == 0 and x.grad.abs().max() < 1e-4
