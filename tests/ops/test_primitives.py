@@ -63,7 +63,15 @@ EXEMPT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("cofactors", "det", "svdvals"), "is refused by its public function, not by itself"),
     },
     "in place": {**_SLOPES, **_QR},
-    "layouts": {"as_strided": "reads memory, not elements"},
+    "layouts": {
+        "as_strided": "reads memory, not elements",
+        **dict.fromkeys(
+            (
+                "bernoulli cauchy exponential geometric log_normal normal random random_below random_between uniform"
+            ).split(),
+            "fills in the order of memory, as torch does: see test_fills_follow_the_memory",
+        ),
+    },
     "gradients of layouts": {**_SLOPES, **_QR},
 }
 
