@@ -295,14 +295,17 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: A
 
 # --- What functions do with nested operands ----------------------------------------------------------
 
-_COMPOSED = (
-    "relu gelu silu dropout clone detach contiguous to float double half bfloat16 int long bool abs neg sigmoid tanh "
-    "leaky_relu elu softplus logical_not masked_fill clamp clamp_min clamp_max nan_to_num where zeros_like ones_like "
-    "empty_like full_like rand_like randn_like add sub mul div pow true_divide rsub __add__ __radd__ __sub__ __rsub__ "
-    "__mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ rdiv __rdiv__ "
-    "alpha_dropout feature_dropout cpu cuda type square hardtanh relu6 hardswish threshold requires_grad_ fill_ zero_ "
-    "add_ sub_ mul_ div_ relu_ abs_ neg_ copy_"
-).split()
+_COMPOSED = [
+    "relu", "gelu", "silu", "dropout", "clone", "detach", "contiguous", "to", "float", "double", "half",
+    "bfloat16", "int", "long", "bool", "abs", "neg", "sigmoid", "tanh", "leaky_relu", "elu", "softplus",
+    "logical_not", "masked_fill", "clamp", "clamp_min", "clamp_max", "nan_to_num", "where", "zeros_like",
+    "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "add", "sub", "mul", "div", "pow",
+    "true_divide", "rsub", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+    "__rtruediv__", "__pow__", "__neg__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "rdiv",
+    "__rdiv__", "alpha_dropout", "feature_dropout", "cpu", "cuda", "type", "square", "hardtanh", "relu6",
+    "hardswish", "threshold", "requires_grad_", "fill_", "zero_", "add_", "sub_", "mul_", "div_", "relu_",
+    "abs_", "neg_", "copy_",
+]  # fmt: skip
 _names: set[str] = set()
 
 

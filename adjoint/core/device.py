@@ -258,5 +258,7 @@ def place_array(array: Any, place: device) -> Any:
     if place.type == "cpu":
         return array.get() if hasattr(array, "get") else np.asarray(array)
     cupy = array_module(place)
+    if hasattr(array, "moved"):  # a batch, drawn on the host
+        return array.moved(place)
     with cupy.cuda.Device(place.index or 0):
         return cupy.asarray(array)

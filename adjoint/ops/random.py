@@ -198,8 +198,10 @@ def _made(array: Any, device: Any, requires_grad: bool, out: Any) -> Tensor:
 
 def _placed(array: Any, place: Any) -> Any:
     """Return numbers where they are wanted, if they were not drawn there."""
-    if place is devices.CPU or not isinstance(array, np.ndarray):
+    if place is devices.CPU:
         return array
+    if not isinstance(array, np.ndarray):
+        return devices.place_array(array, place) if hasattr(array, "moved") else array
     return opaque("place", devices.place_array, array, place)
 
 

@@ -52,6 +52,12 @@ class Batched(Speaking):
         """Memory flags of the value behind."""
         return (self.value.array if isinstance(self.value, TensorBase) else self.value).flags
 
+    def moved(self, place: Any) -> Batched:
+        """Return the batch on another device."""
+        value = self.value
+        elsewhere = value.to(place) if isinstance(value, TensorBase) else place_array(value, place)  # type: ignore[attr-defined]
+        return Batched(elsewhere, self.level)
+
     def detached(self) -> Batched:
         """Return the batch of what is left of its values."""
         value = self.value

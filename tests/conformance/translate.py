@@ -46,7 +46,7 @@ def to_numpy(t: torch.Tensor) -> np.ndarray:
 def memory_of(t: torch.Tensor) -> torch.Tensor:
     """Return all that lies in a tensor's memory, which may be more than it shows."""
     with torch.no_grad():
-        return torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
+        return torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())
 
 
 def to_adjoint(value: Any, memo: dict[int, Any] | None = None) -> Any:
@@ -75,7 +75,8 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
             out = adjoint.from_numpy(array.base).as_strided(out.shape, value.stride(), value.storage_offset()).detach()
         if place != "cpu" and out.numel() and tuple(out.stride()) != tuple(value.stride()):
             # The way there does not keep strides that leave gaps.
-            out = adjoint.from_numpy(array.base).to(place).as_strided(out.shape, value.stride())
+            memory = adjoint.from_numpy(array.base).to(place)
+            out = memory.as_strided(out.shape, value.stride(), value.storage_offset()).detach()
         if value.requires_grad:
             out.requires_grad_()
         return out

@@ -205,3 +205,14 @@ def test_dlpack_round_trip() -> None:
     t.add_(1)
     assert a.tolist() == [1.0, 2.0, 3.0]
     assert cupy.from_dlpack(t).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_draws_of_a_batch_lie_where_they_are_wanted() -> None:
+    x = adjoint.randn(3, 4, 4, device="cuda")
+    for function in (
+        lambda a: adjoint.nn.functional.dropout(a, 0.5),
+        lambda a: a + adjoint.randn(4, 4, device="cuda"),
+        lambda a: adjoint.svd_lowrank(a, q=2)[1],
+    ):
+        found = adjoint.func.vmap(function, randomness="different")(x)
+        assert found.device.type == "cuda" and len(found) == 3
