@@ -49,7 +49,7 @@ def test_what_only_some_of_torchs_can(dist: Any) -> None:
 def test_waiting(store: Any) -> None:
     threading.Timer(0.05, store.set, ("late", "here")).start()
     assert store.get("late") == b"here"
-    with pytest.raises(RuntimeError, match="(?i)wait timeout"):
+    with pytest.raises(RuntimeError, match=r"(?i)wait timeout"):
         store.wait(["never"], timedelta(milliseconds=20))
 
 
