@@ -68,7 +68,8 @@ def _weights_of(q: Any, k: Any, scale: Any, causal: Any, mask: Any = None) -> An
         scores = where_p(place_array(np.tri(*scores.shape[-2:], dtype=bool), place), scores, -math.inf)
     if mask is None:
         return softmax_p(scores, scores.ndim - 1)
-    scores = where_p(mask, scores, -math.inf) if mask.dtype in (bool, np.bool_) else scores + mask
+    truths = (mask.array if isinstance(mask, TensorBase) else mask).dtype.kind == "b"
+    scores = where_p(mask, scores, -math.inf) if truths else scores + mask
     return where_p(all_p(scores == -math.inf, (scores.ndim - 1,), True), 0, softmax_p(scores, scores.ndim - 1))
 
 

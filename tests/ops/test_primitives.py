@@ -329,6 +329,16 @@ def gradients(function: Any, leaves: list[Any]) -> list[Any]:
     return list(adjoint.autograd.grad(out, leaves, cotangents(out), allow_unused=True))
 
 
+@checked("derivative")
+def test_gradients_that_can_be_differentiated_are_those_that_cannot(name: str) -> None:
+    for function, leaves in differentiable(name):
+        out = [p for p in function(*leaves) if p.requires_grad]
+        found = adjoint.autograd.grad(out, leaves, cotangents(out), allow_unused=True, create_graph=True)
+        for a, b in zip(found, gradients(function, leaves), strict=True):
+            if a is not None and b is not None:
+                equal(numbers(a), numbers(b), "gradient")
+
+
 def refused_or_right(out: Any, leaves: list[Any], expected: list[Any], message: str) -> None:
     out = [p for p in out if p.requires_grad]
     try:

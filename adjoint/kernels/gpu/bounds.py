@@ -85,9 +85,10 @@ def report() -> None:
     if op:
         words[0] = 0
         raise OutOfBoundsError(
-            f"index out of bounds: {_OPS[op]} on a GPU was given index {index} for a dimension of size {size} (the GPU "
-            "works on its own, so this was found by the first line that waits for it: the wrong call is before this "
-            "one; run the program on the CPU, or call cuda.synchronize() after each step, to find it)"
+            f"index {index} is out of bounds for dimension of size {size} (index out of bounds: {_OPS[op]} on a GPU "
+            f"was given index {index} for a dimension of size {size}; the GPU works on its own, so this was found by "
+            "the first line that waits for it: the wrong call is before this one; run the program on the CPU, or call "
+            "cuda.synchronize() after each step, to find it)"
         )
 
 
