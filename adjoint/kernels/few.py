@@ -41,7 +41,7 @@ def within(x: Any, bound: float) -> bool:
 
     To look for the largest element takes NumPy a fifth of the time that to reduce to it does.
     """
-    if type(x) is not np.ndarray or x.size > MOST or x.dtype.char not in "fd":
+    if type(x) is not np.ndarray or not 0 < x.size <= MOST or x.dtype.char not in "fd":
         return False
     return bool(x.item(x.argmax()) <= bound and x.item(x.argmin()) >= -bound)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._typing import Tensor
+from ..core import dtypes
 from ..core.tensor import TensorBase
 from . import create, index, join, kinds, parts, shape
 from .arguments import dim_in, either
@@ -33,6 +34,12 @@ def _slice(
     return index.getitem(input, (*(slice(None),) * axis, slice(start, end, step)))
 
 
+def _viewed(input: Tensor, *sizes: Any, dtype: Any = None, size: Any = None) -> Tensor:
+    if dtype is not None or (len(sizes) == 1 and isinstance(sizes[0], dtypes.dtype)):
+        return shape.view(input, *sizes, dtype=dtype)
+    return shape.reshape(input, *sizes) if size is None else shape.reshape(input, size)
+
+
 alias_copy = _copying("alias_copy", shape.alias)
 as_strided_copy = _copying("as_strided_copy", parts.as_strided)
 detach_copy = _copying("detach_copy", lambda input: input.detach())
@@ -49,7 +56,7 @@ transpose_copy = _copying("transpose_copy", shape.transpose)
 unbind_copy = _copying("unbind_copy", join.unbind)
 unfold_copy = _copying("unfold_copy", parts.unfold)
 unsqueeze_copy = _copying("unsqueeze_copy", shape.unsqueeze)
-view_copy = _copying("view_copy", shape.reshape)
+view_copy = _copying("view_copy", _viewed)
 view_as_complex_copy = _copying("view_as_complex_copy", kinds.view_as_complex)
 view_as_real_copy = _copying("view_as_real_copy", kinds.view_as_real)
 

@@ -262,7 +262,8 @@ def _cross_entropy_x(g: Any, x: Any, target: Any, ignored: Any, reduction: Any, 
     skip = logs.skip
     share = g
     if reduction == MEAN and count > 1:
-        share = np.array(g.item() / _left(count, skip), x.dtype)
+        left = _left(count, skip)
+        share = np.array(g.item() / left if left else math.nan, x.dtype)  # of no row there is no mean
     if skip is not None:
         share, target = np.where(skip, x.dtype.type(0), share), np.where(skip, 0, target)
     out = weighted(x, logs.values, share)

@@ -91,23 +91,25 @@ def sparse_csr_tensor(
     )  # fmt: skip
 
 
-def _compressed_as(kind: Any, doc: str) -> Any:
-    def make(compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, **options: Any) -> Any:
-        return sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=kind, **options)
+def sparse_csc_tensor(
+    ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any
+) -> SparseTensor:
+    """Make a sparse matrix from where its columns begin, the rows and the values."""
+    return sparse_compressed_tensor(ccol_indices, row_indices, values, size, **options | {"layout": layouts.sparse_csc})
 
-    make.__doc__, make.__name__ = doc, f"{kind.name}_tensor"
-    return make
+
+def sparse_bsr_tensor(
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, **options: Any
+) -> SparseTensor:
+    """Make a sparse matrix of blocks from where its rows begin, the columns and the blocks."""
+    return sparse_compressed_tensor(crow_indices, col_indices, values, size, **options | {"layout": layouts.sparse_bsr})
 
 
-sparse_csc_tensor = _compressed_as(
-    layouts.sparse_csc, "Make a sparse matrix from where its columns begin, the rows and the values."
-)
-sparse_bsr_tensor = _compressed_as(
-    layouts.sparse_bsr, "Make a sparse matrix of blocks from where its rows begin, the columns and the blocks."
-)
-sparse_bsc_tensor = _compressed_as(
-    layouts.sparse_bsc, "Make a sparse matrix of blocks from where its columns begin, the rows and the blocks."
-)
+def sparse_bsc_tensor(
+    ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any
+) -> SparseTensor:
+    """Make a sparse matrix of blocks from where its columns begin, the rows and the blocks."""
+    return sparse_compressed_tensor(ccol_indices, row_indices, values, size, **options | {"layout": layouts.sparse_bsc})
 
 
 def sparse_compressed_tensor(
@@ -130,6 +132,11 @@ def sparse_compressed_tensor(
     held = _values_of(values, dtype, device)
     if requires_grad:
         held = held.detach().requires_grad_()
+    if layout in (layouts.sparse_bsr, layouts.sparse_bsc) and held.dim() < 3:
+        raise RuntimeError(
+            "values must have dimensionality > sum of batch and block dimensionalities (=0 + 2) but got "
+            f"{held.dim()}: give blocks, of shape (number of blocks, rows, columns)"
+        )
     at, held, block = places(starts, others, held, layout)
     high, wide = block or (1, 1)
     ends = (len(starts) - 1, int(others.max()) + 1 if others.size else 0)

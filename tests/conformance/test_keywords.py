@@ -7,7 +7,8 @@ import pytest
 # Odd names that torch's own documentation does not have, sparse layouts, and shapes that torch forgets to refuse.
 KNOWN = {
     "Tensor.copy_", "Tensor.heaviside_", "Tensor.ormqr", "Tensor.tensor_split", "embedding_bag", "native_batch_norm",
-    "nn.functional.elu_", "ormqr", "repeat_interleave", "result_type", "sparse_coo_tensor", "sparse_csc_tensor",
+    "nn.functional.elu_", "ormqr", "repeat_interleave", "result_type", "sparse_bsc_tensor", "sparse_bsr_tensor",
+    "sparse_coo_tensor", "sparse_csc_tensor",
     "sparse_csr_tensor", "split_copy", "tensor_split",
 }  # fmt: skip
 
