@@ -74,14 +74,21 @@ def _norm(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, cente
         return _normalized(x, weight, bias, axes, shape, eps, centered, moments)
     found = Moments() if moments is None else moments
     out = _normalized(x, weight, bias, axes, shape, eps, True, found)
-    mean = found.mean
-    if (found.var > mean * mean * _LEVEL[x.dtype.char]).all():
+    if not x.size or _differ(found.mean, found.var, _LEVEL[x.dtype.char]):
         return out
     # Numbers as good as equal (or one that is not finite): what their mean lost by rounding would be all there is.
     first = x[tuple(slice(0, 1) if i in axes else slice(None) for i in range(x.ndim))]
     out = _normalized(x - first, weight, bias, axes, shape, eps, True, found)
     found.mean = found.mean + first
     return out
+
+
+def _differ(mean: Any, var: Any, level: float) -> bool:
+    """Return whether variances are above a share of the squared means; the extremes answer for most, by a search."""
+    top, bottom = mean.item(mean.argmax()), mean.item(mean.argmin())
+    if var.item(var.argmin()) > level * max(top * top, bottom * bottom):
+        return True
+    return bool((var > mean * mean * level).all())
 
 
 def _normalized(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:
