@@ -70,11 +70,9 @@ def _translate(value: Any, memo: dict[int, Any]) -> Any:
             array = np.asarray(np.flip(np.flip(array).copy()))
             array.setflags(write=False)
         out = wrap(array) if reversed else adjoint.from_numpy(array).to(place)
-        if place == "cpu" and not reversed and value.numel() and array.base.size > value.numel():
-            # What a view does not show lies in its memory all the same.
-            out = adjoint.from_numpy(array.base).as_strided(out.shape, value.stride(), value.storage_offset()).detach()
-        if place != "cpu" and out.numel() and tuple(out.stride()) != tuple(value.stride()):
-            # The way there does not keep strides that leave gaps.
+        hides = not reversed and value.numel() and array.base.size > value.numel()
+        if hides or (place != "cpu" and out.numel() and tuple(out.stride()) != tuple(value.stride())):
+            # What a view does not show lies in its memory all the same; the way to a GPU does not keep gaps.
             memory = adjoint.from_numpy(array.base).to(place)
             out = memory.as_strided(out.shape, value.stride(), value.storage_offset()).detach()
         if value.requires_grad:

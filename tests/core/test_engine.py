@@ -229,7 +229,11 @@ def test_wide_graph_is_linear_and_exact() -> None:
         assert x.grad.item() == uses
         return elapsed
 
-    few, many = seconds(5_000), seconds(50_000)
+    gc.disable()  # whose passes over what other tests left are not the engine's
+    try:
+        few, many = (min(seconds(uses) for _ in range(3)) for uses in (5_000, 50_000))
+    finally:
+        gc.enable()
     assert many / few < 40
 
 
