@@ -599,9 +599,12 @@ def _own(g: Any, like: Any, references: int) -> Any:
     if type(g) is ndarray:
         # More references than the calls from `_execute` down to here make mean that a rule, a kept value
         # or another edge holds the same array, which a later in-place add must not change.
-        flags = g.flags
-        alone = getrefcount(g) <= references and g.dtype is like.dtype and flags.writeable
-        if not (flags.c_contiguous and like.flags.c_contiguous) and g.strides != like.strides:
+        flags, dense = g.flags, like.flags.c_contiguous
+        alone = getrefcount(g) <= references and g.dtype is like.dtype
+        if alone and dense and flags.carray and g.base is None and g.size <= _MANY:  # as nearly always
+            return g
+        alone = alone and flags.writeable
+        if not (dense and flags.c_contiguous) and g.strides != like.strides:
             return g if alone and not modes.local.grad_layout else _copied_like(g, like)
         large = g.size > _MANY
         if alone and (g.base is None or _is_whole(g)):
