@@ -83,16 +83,16 @@ def reciprocals(x: Any, used: Any) -> Any:
 
 
 def check_phase(turn: Any, name: str, quantity: str = "quantity, so it is") -> None:
-    """Refuse gradients that would change the free phase of complex vectors, as PyTorch does; `turn` is in their basis."""
+    """Refuse gradients (`turn`, in the basis of the vectors) that would change the free phase of complex vectors."""
     diagonal = diagonal_of(turn)
     while isinstance(diagonal, TensorBase):
         diagonal = diagonal.array
     if isinstance(diagonal, Payload) or diagonal.size == 0 or not (np.abs(diagonal.imag) > 1e-2).any():
         return
     raise RuntimeError(
-        f"{name}_backward: The {'singular ' if name == 'svd' else 'eigen'}vectors in the complex case are specified up to "
-        f"multiplication by e^{{i phi}}. The specified loss function depends on this {quantity} ill-defined. Use what "
-        "does not depend on the phase, such as absolute values or V @ diag(f) @ V.mH."
+        f"{name}_backward: The {'singular ' if name == 'svd' else 'eigen'}vectors in the complex case are specified up "
+        f"to multiplication by e^{{i phi}}. The specified loss function depends on this {quantity} ill-defined. "
+        "Use what does not depend on the phase, such as absolute values or V @ diag(f) @ V.mH."
     )
 
 
