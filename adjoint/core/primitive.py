@@ -660,7 +660,7 @@ def _record_several(
     if recording:
         arrays = tuple([o.array for o in outs])
         node = build_node(op, edges, owned, values, params, arrays)
-        node.metas = (None,) * len(arrays)
+        node.metas = tuple([(a.shape, a.dtype) for a in arrays])
         for i, out in enumerate(outs):
             if differentiable(out.array.dtype):
                 out.node = output_node(node, i)

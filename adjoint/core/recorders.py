@@ -874,7 +874,7 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
         n.edges = tuple(edges)
         n.stamp = tick()
         n.targets = n.extra = None
-        n.metas = (None,) * len(outs)
+        n.metas = tuple([(out.array.shape, out.array.dtype) for out in outs])
         if keeps:
             results = tuple([out.array if kept is None or i in kept else None for i, out in enumerate(outs)])
             if only_shape:

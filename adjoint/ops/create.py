@@ -40,14 +40,13 @@ def finish(array: Any, requires_grad: bool = False) -> Tensor:
     return out
 
 
-def require_grad(x: TensorBase) -> None:
+def require_grad(
+    x: TensorBase, refusal: str = "Only Tensors of floating point and complex dtype can require gradients"
+) -> None:
     """Make a leaf record what is computed from it."""
     dtype = dtypes.of(x.array.dtype)
     if dtype.category < 2:
-        raise RuntimeError(
-            "only Tensors of floating point and complex dtype can require gradients; this one is "
-            f"{dtype.name}: convert it with .float()"
-        )
+        raise RuntimeError(f"{refusal}; this one is {dtype.name}: convert it with .float()")
     x.node = AccumulateGrad(x)
 
 

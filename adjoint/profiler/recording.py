@@ -116,7 +116,7 @@ class Recorder(Observer):
         """Time each node of a backward pass."""
         event = self.begin("backward", "backward")
         handles = []
-        for node in engine._reach([r for r in roots if r is not None]):
+        for node in engine.reach([r for r in roots if r is not None]):
             if type(node) is not Output:
                 handles += self._time_node(node)
         try:
