@@ -77,6 +77,8 @@ class saved_tensors_hooks:
         modes.note_unusual(1)
 
     def __exit__(self, *error: object) -> None:
+        if not modes.local.pack_hooks:
+            raise RuntimeError("saved_tensors_hooks is left in a thread that has not entered it")
         modes.note_unusual(-1)
         modes.local.pack_hooks = modes.local.pack_hooks[:-1]
 

@@ -339,6 +339,21 @@ def _saved_value(node: Node, index: int) -> Any:
     return None
 
 
+def check_hooks(pack_hook: Any, unpack_hook: Any, where: str = "register_hooks") -> None:
+    """Raise unless both hooks can be called."""
+    if not callable(pack_hook) or not callable(unpack_hook):
+        raise TypeError(f"{where}(): incompatible function arguments. Both hooks must be callable")
+
+
+def freed_hooks_error() -> RuntimeError:
+    """Return the error for hooks that come after their tensor was freed."""
+    return RuntimeError(
+        "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+        "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+        "the graph a second time or if you need to access saved variables after calling backward."
+    )
+
+
 class SavedTensor:
     """One kept value of a node, on which pack and unpack hooks can be registered."""
 
@@ -349,13 +364,9 @@ class SavedTensor:
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the value, and let `unpack_hook` restore it."""
+        check_hooks(pack_hook, unpack_hook)
         if type(self.node.saved) is Freed:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the "
-                "graph are freed when you call .backward() or autograd.grad(); register hooks before."
-            )
-        if not callable(pack_hook) or not callable(unpack_hook):
-            raise TypeError("register_hooks(): incompatible function arguments: both hooks must be callable")
+            raise freed_hooks_error()
         if type(self.node.saved) is Packed:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
