@@ -21,8 +21,10 @@ from ..core.nodes import (
     MultipleNode,
     Node,
     Output,
+    Own,
     Special,
     check_hooks,
+    checked_unpacked,
     differentiable,
     extra_of,
     freed_error,
@@ -62,9 +64,10 @@ __all__ = [
 class _Kept:
     """A tensor given to `save_for_backward`: enough to give it back without holding an output."""
 
-    __slots__ = ("array", "edge", "memory", "output", "packed", "unpack")
+    __slots__ = ("array", "edge", "memory", "output", "packed", "tensor", "unpack")
 
     array: Any
+    tensor: Any  # the tensor itself, if it is no output of the node
     edge: Any
     memory: Any
     output: int | None
@@ -328,28 +331,31 @@ def _pack(kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any],
             "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
             "is allowed at a time."
         )
-    kept.packed = packed_by(pack_hook, wrap(kept.array, None, kept.memory))
     edge, memory, output = kept.edge, kept.memory, kept.output
-    watched = isinstance(kept.packed, TensorBase) and kept.packed.memory is memory
+    tensor = kept.tensor
+    if tensor is None:
+        if output is not None:
+            edge = node if node.single else output_node(node, output)
+        tensor = wrap(kept.array, edge, memory)
+    packed = packed_by(pack_hook, tensor)
+    watched = isinstance(packed, TensorBase) and packed.memory is memory
+    if packed is tensor and output is not None:
+        packed = Own(tensor, node, None if node.single else output)
+    kept.packed = packed
     holder = weakref.ref(node)
 
     def unpack(packed: Any) -> Any:
-        out = unpack_hook(packed)
-        if not isinstance(out, TensorBase):
-            raise TypeError(
-                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                f"{type(out).__name__}"
-            )
+        out = checked_unpacked(unpack_hook(packed.tensor() if type(packed) is Own else packed))
         owner = holder()
         if watched and owner is not None and memory.ledger is not None and memory.ledger.time > owner.stamp:
             raise InPlaceError(_overwritten(owner, memory.ledger))
-        own = edge
+        own = kept.edge
         if output is not None and owner is not None:
             own = owner if owner.single else output_node(owner, output)
         return wrap(out.array, own, memory if watched else None)
 
     kept.unpack = unpack
-    kept.array = None
+    kept.array = kept.tensor = None
 
 
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
@@ -828,6 +834,7 @@ def _without_cycle(ctx: Any, t: Any) -> Any:
 def _keep(t: Any, edge: Any, output: int | None) -> _Kept:
     kept = _Kept()
     kept.array, kept.edge, kept.memory, kept.output, kept.unpack = t.array, edge, storage_of(t), output, None
+    kept.tensor = t if output is None else None
     return kept
 
 
