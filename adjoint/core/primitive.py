@@ -733,7 +733,7 @@ def _note_unusual_node(node: Node, owned: Any) -> None:
     if local.anomaly_stack:
         extra_of(node).traceback = Trail.now()
     if local.pack_hooks and node.saved is not None:
-        pack(node, *local.pack_hooks[-1], [i for i in range(len(owned) + 1) if i == len(owned) or owned[i] is not None])
+        pack(node, *local.pack_hooks[-1], owned)
 
 
 def as_floating(value: Any) -> Any:
