@@ -36,7 +36,7 @@ from .tensor import (
     storage_of,
     tick,
 )
-from .views import edge_of, refused_view, replayed
+from .views import edge_of, refused_view, replayed, way_from_base
 
 _OVERLAPPING = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
@@ -623,7 +623,7 @@ def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> Cop
     node.saved, node.targets, node.extra = inner.saved, None, None
     inner.saved = None
     node.stamp, node.code, node.lasti = tick(), inner.code, inner.lasti
-    node.inner, node.slot, node.replay = inner, slot, x.lineage.replay
+    node.inner, node.slot, node.replay = inner, slot, way_from_base(x)
     node.strides = tuple(base.array.strides)
     return node
 
