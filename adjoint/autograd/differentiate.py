@@ -13,7 +13,7 @@ from .._typing import Tensor
 from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
 from ..core.nodes import MultipleNode, hidden, output_index, output_node, shown, wrap
-from ..core.observation import lifting, observer
+from ..core.observation import lifting, literal, observer
 from ..core.payload import history_below
 from ..core.size import Size
 from ..core.tensor import TensorBase
@@ -93,11 +93,11 @@ def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
                 raise RuntimeError(
                     "grad can be implicitly created only for scalar outputs: a GradientEdge of another needs a gradient"
                 )
-            g = wrap(one.copy())
+            g = wrap(literal(one.copy()))
         return g if lift else g.array
     start = _usual_start(root, g)
     if start is not None:
-        return start if not lift else wrap(start) if g is None else g
+        return start if not lift else wrap(literal(start)) if g is None else g
     if g is None:
         if root.array.size != 1:
             raise RuntimeError(

@@ -8,6 +8,7 @@ from typing import Any
 from ..core import modes
 from ..core.device import module_of
 from ..core.nodes import differentiable
+from ..core.observation import literal
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -170,7 +171,7 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
     result = op.call(*leaves, *params)
     outs = result if op.outputs else (result,)
     live = [o for o in outs if o.node is not None]
-    seeds = [wrap(module_of(o.array).zeros(o.array.shape, o.array.dtype)) for o in live]
+    seeds = [wrap(literal(module_of(o.array).zeros(o.array.shape, o.array.dtype))) for o in live]
     for seed in seeds:
         create.require_grad(seed)
     wanted = [edge_of(v) for v, t in zip(leaves, tangents, strict=True) if t is not None]
