@@ -33,6 +33,7 @@ from ..core.nodes import (
     packed_by,
     wrap,
 )
+from ..core.observation import literal
 from ..core.payload import Payload, top_payload
 from ..core.primitive import fit, getframe
 from ..core.size import Size
@@ -414,7 +415,7 @@ def _zeros(meta: Any) -> Any:
     shape, dtype, kind = meta if len(meta) > 2 else (*meta, ndarray)
     hosted = kind is np.ndarray or issubclass(kind, Payload)
     module = np if hosted else device.array_module(device.device("cuda"))
-    return wrap(module.zeros(shape, dtype))
+    return wrap(literal(module.zeros(shape, dtype)))
 
 
 def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.observation import note_read
+from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..errors import LinAlgError
@@ -291,7 +291,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     if mode == "r":
-        found = finish(module_of(A.array).zeros((0,), A.array.dtype)), qr_r_p(A)
+        found = finish(literal(module_of(A.array).zeros((0,), A.array.dtype))), qr_r_p(A)
     else:
         found = qr_p(A, mode)
     return outs(return_types.linalg_qr, found, out)
@@ -303,7 +303,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     check_matrices(input, "torch.geqrf", "input")
     note_read("geqrf", input)
     h, tau = _reflections(input.array)
-    return outs(return_types.geqrf, (finish(h), finish(tau)), out)
+    return outs(return_types.geqrf, (finish(literal(h)), finish(literal(tau))), out)
 
 
 @through_host("geqrf")
@@ -788,7 +788,7 @@ def lu_unpack(
     xp = module_of(LU_data.array)
 
     def nothing() -> Tensor:
-        return finish(xp.zeros((0,), LU_data.array.dtype))
+        return finish(literal(xp.zeros((0,), LU_data.array.dtype)))
 
     p = permutation_p(LU_pivots, LU_data.array.shape[-2], LU_data.array.dtype) if unpack_pivots else nothing()
     factors = unpacked_lu(LU_data) if unpack_data else (nothing(), nothing())
@@ -814,7 +814,7 @@ def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool 
     packed, pivots, info = _ldl(input.detach().array, hermitian)
     if check_errors and info.any():
         raise RuntimeError(f"torch.linalg.ldl_factor_ex: D[{info.max()},{info.max()}] is zero")
-    return outs(return_types.linalg_ldl_factor_ex, (finish(packed), finish(pivots), finish(info)), out)
+    return outs(return_types.linalg_ldl_factor_ex, tuple(finish(literal(a)) for a in (packed, pivots, info)), out)
 
 
 @through_host("linalg.ldl_factor")
@@ -840,7 +840,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     check_square(LD, "torch.linalg.ldl_solve", "LD")
     check_matrices(B, "torch.linalg.ldl_solve", "B")
     note_read("ldl_solve", LD, pivots, B)
-    return into(out, finish(_ldl_solve(LD.array, pivots.array, B.array, hermitian)))
+    return into(out, finish(literal(_ldl_solve(LD.array, pivots.array, B.array, hermitian))))
 
 
 @through_host("linalg.ldl_solve")

@@ -15,7 +15,7 @@ from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
-from ..core.observation import opaque
+from ..core.observation import literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
@@ -491,7 +491,7 @@ def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
         return value
     if value is None:
         raise missing("scatter", "src")
-    return wrap(module_of(input.array).full(index.array.shape, value, input.array.dtype))
+    return wrap(literal(module_of(input.array).full(index.array.shape, value, input.array.dtype)))
 
 
 def scatter_add(

@@ -17,6 +17,7 @@ from ..autograd.grad_mode import enable_grad
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of, written_ledger
 from ..hooks import RemovableHandle
@@ -400,14 +401,14 @@ def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) 
 def scalar(value: float) -> Any:
     """Return a number as optimizers keep it in their state: a tensor, at least in single precision."""
     wide = dtypes.default() is dtypes.float64
-    return wrap(np.array(value, np.float64 if wide else np.float32))
+    return wrap(literal(np.array(value, np.float64 if wide else np.float32)))
 
 
 def zeros_like(p: Any) -> Any:
     """Return a tensor of zeros in memory of its own, laid out as a parameter's."""
     if isinstance(p.array, Payload):  # without elements, or inside a transform
         return create.zeros_like(p.detach())
-    return wrap(module_of(p.array).zeros_like(p.array))
+    return wrap(literal(module_of(p.array).zeros_like(p.array)))
 
 
 def note_written(params: list[Any], operation: str) -> None:

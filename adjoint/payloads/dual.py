@@ -8,6 +8,7 @@ from typing import Any
 from ..core import modes
 from ..core.device import module_of
 from ..core.nodes import differentiable
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
@@ -197,7 +198,7 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
 
 def _seed(out: Any) -> Any:
     """Return zeros of the level of an output: at a lower one, what is computed from them would be recorded there."""
-    zeros = module_of(out).zeros(out.shape, out.dtype)
+    zeros = literal(module_of(out).zeros(out.shape, out.dtype))
     return type(out).lifted(zeros, out.level) if isinstance(out, Payload) else zeros
 
 
