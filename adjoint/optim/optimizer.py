@@ -347,8 +347,9 @@ class Optimizer:
     @staticmethod
     def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         new["params"] = old["params"]
-        if "param_names" in old:
-            new["param_names"] = old["param_names"]
+        names = old.get("param_names")
+        if names is not None and sorted(new.get("param_names", names)) == sorted(names):
+            new["param_names"] = names
         return new
 
     def _check_loaded(self, state: dict[Any, Any]) -> None:
