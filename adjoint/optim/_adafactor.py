@@ -65,6 +65,9 @@ def _mean(x: Any, axis: int) -> Any:
 class Adafactor(Optimizer):
     """Adafactor (Shazeer & Stern 2018): relative steps, factored second moments, clipped updates."""
 
+    _later_options = {"foreach": None}
+    _counts = ("step",)
+
     def __init__(
         self,
         params: ParamsT,
