@@ -12,9 +12,10 @@ __all__ = ["main"]
 
 def _run(arguments: list[str]) -> None:
     """Run a program with adjoint in torch's place."""
-    from .stand_in import install
+    from .stand_in import include_children, install
 
     install()
+    include_children()
     if arguments[:1] == ["-m"]:
         sys.argv = arguments[1:]
         sys.path[0] = os.getcwd()
