@@ -16,7 +16,7 @@ from .watch import DebugLevel, get_debug_level, set_debug_level, set_debug_level
 from .works import DistBackendError, DistError, DistNetworkError, DistStoreError, Work
 
 # Loaded when a program first says them.
-_ROOMS_LATER = frozenset({"algorithms", "checkpoint", "elastic", "fsdp", "launcher", "nn", "optim", "run"})
+_ROOMS_LATER = frozenset({"algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim", "run"})
 _NAMES_LATER = {
     "GradBucket": "reducer",
     **dict.fromkeys(("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"), "store"),

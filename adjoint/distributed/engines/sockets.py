@@ -86,9 +86,13 @@ class _Peer:
     def send(self, parts: list[Any], done: Done) -> None:
         """Send some memory; `done` hears when the system has all of it."""
         with self._lock:
-            if self.lost is None and not self._waiting:
-                parts = self._at_once(parts)
-            if self.lost is None and parts:
+            error = self.lost
+            if error is None and not self._waiting:
+                try:
+                    parts = self._at_once(parts)
+                except OSError:
+                    error = self.lost = self.lost or _closed(self.rank)
+            if error is None and parts:
                 self._waiting += 1
                 self.idle.clear()
                 self._queue.put((parts, done))
@@ -96,7 +100,7 @@ class _Peer:
                     self._thread = threading.Thread(target=self._write, name="adjoint-send", daemon=True)
                     self._thread.start()
                 return
-        done(self.lost)
+        done(error)
 
     def _at_once(self, parts: list[Any]) -> list[Any]:
         """Send what the system takes now; return the remainder."""
@@ -106,9 +110,6 @@ class _Peer:
             sent = self.line.sendmsg(parts, [], socket.MSG_DONTWAIT)
         except BlockingIOError:
             return parts
-        except OSError:  # the thread that reads says why
-            self.lost = self.lost or _closed(self.rank)
-            return []
         rest = []
         for part in parts:
             size = len(part)

@@ -25,6 +25,7 @@ class LazyFinder:
         if self.done or fullname.partition(".")[0] not in NAMES:
             return None
         self._install()
+        sys.modules.pop(fullname, None)  # the import that is under way puts it back; what it finds there it runs again
         found = (finder.find_spec(fullname, path, target) for finder in list(sys.meta_path))
         return next((spec for spec in found if spec is not None), None)
 
