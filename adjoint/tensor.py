@@ -19,7 +19,19 @@ from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import Payload, history_below
 from .core.size import Size
-from .core.tensor import STALE, InferenceStorage, TensorBase, caller, clock, ledger_of, retaining, storage_of, tick
+from .core.tensor import (
+    STALE,
+    InferenceStorage,
+    TensorBase,
+    View,
+    caller,
+    clock,
+    ledger_of,
+    note_geometry,
+    retaining,
+    storage_of,
+    tick,
+)
 from .core.views import edge_of, show_views
 from .hooks import RemovableHandle
 from .ops import (
@@ -325,6 +337,8 @@ class Tensor(TensorBase):
         node = self.node
         if node is None:
             return not modes.unusual or history_below(self) is None
+        if node is STALE and self.lineage is not None and self.lineage.kind != View.NORMAL:  # its history is refused
+            return not hasattr(self.lineage, "maker")
         return is_leaf_node(edge_of(self) if node is STALE else node)
 
     @property
@@ -498,11 +512,13 @@ class Tensor(TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        note_geometry(self)
         self.array = value.array
         version = 0 if self.memory is None or self.memory.ledger is None else self.memory.ledger.version
         self.memory = None
         if version:
             ledger_of(storage_of(self)).version = version
+        note_geometry(self)
         if type(self.node) is AccumulateGrad:
             self.node.follow(self)
 

@@ -11,25 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from ..core import device, modes, nodes, recorders
+from ..core import device, dtypes, modes, nodes, recorders
 from ..core.anomaly import Trail
-from ..core.inplace import check_writable, rebase
+from ..core.inplace import check_writable, is_leaf_node, rebase
 from ..core.nodes import (
     Cotangents,
+    Extra,
     Freed,
     MultipleNode,
     Node,
     Output,
+    Own,
     Special,
+    check_hooks,
+    checked_unpacked,
     differentiable,
     extra_of,
     freed_error,
+    freed_hooks_error,
     output_node,
     packed_by,
     wrap,
 )
+from ..core.observation import literal
 from ..core.payload import Payload, top_payload
 from ..core.primitive import fit, getframe
+from ..core.size import Size
 from ..core.tensor import (
     STALE,
     InferenceStorage,
@@ -48,6 +55,7 @@ __all__ = [
     "BackwardCFunction",
     "Function",
     "FunctionCtx",
+    "FunctionMeta",
     "InplaceFunction",
     "NestedIOFunction",
     "once_differentiable",
@@ -57,16 +65,17 @@ __all__ = [
 class _Kept:
     """A tensor given to `save_for_backward`: enough to give it back without holding an output."""
 
-    __slots__ = ("array", "edge", "memory", "output", "packed", "unpack")
+    __slots__ = ("array", "edge", "memory", "output", "packed", "tensor", "unpack")
 
     array: Any
+    tensor: Any  # the tensor itself, if it is no output of the node
     edge: Any
     memory: Any
     output: int | None
     packed: Any
     unpack: Any
 
-    def restore(self, node: FunctionNode) -> Any:
+    def restore(self, node: BackwardCFunction) -> Any:
         """Return the tensor, if nobody has written to it since."""
         if self.unpack is not None:
             return self.unpack(self.packed)
@@ -79,7 +88,7 @@ class _Kept:
         return wrap(self.array, edge, self.memory)
 
 
-def _overwritten(node: FunctionNode, ledger: Any) -> str:
+def _overwritten(node: BackwardCFunction, ledger: Any) -> str:
     kept, wrote = place(node.code, node.lasti), place(ledger.code, ledger.lasti)
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -140,30 +149,34 @@ class FunctionCtx:
     def set_materialize_grads(self, value: bool) -> None:
         """Say whether `backward` gets zeros for outputs without a gradient (the default), or None."""
         if not isinstance(value, bool):
-            raise TypeError(f"set_materialize_grads received an invalid argument: expected bool, got {value!r}")
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got "
+                f"({type(value).__name__}), but expected (bool)"
+            )
         self.materialize_grads = value
 
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Do nothing; torch keeps the name for old programs."""
         warnings.warn(
-            "function 'mark_shared_storage' is deprecated. Tensors with shared storages are automatically tracked.",
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked.",
             FutureWarning,
             stacklevel=2,
         )
 
 
-class FunctionNode(MultipleNode, FunctionCtx):
+class BackwardCFunction(MultipleNode, FunctionCtx):
     """The node of one call of a custom function; the function sees it as ``ctx``."""
 
     # A dict for whatever the function stores; the rest are plain slots of a node. `forms` has the shape and
-    # dtype of each argument that is a tensor, None for others; `asked` the edges that a pass wants.
+    # dtype of each argument that is a tensor, None for others; `_needs` what `needs_input_grad` is where the
+    # edges do not tell: nothing was recorded, or the program has set it.
     __slots__ = (
-        "__dict__", "_named", "asked", "dirty_tensors", "forms", "function", "non_differentiable", "single", "to_save",
+        "__dict__", "_named", "_needs", "dirty_tensors", "forms", "function", "non_differentiable", "single", "to_save",
     )  # fmt: skip
 
     function: Any
     forms: list[Any]
-    asked: tuple[Any, ...]
+    _needs: Any
     single: bool
     to_save: tuple[Any, ...] | None
     dirty_tensors: tuple[Any, ...]
@@ -176,9 +189,22 @@ class FunctionNode(MultipleNode, FunctionCtx):
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        """Which inputs need a gradient from `backward`."""
-        edges = iter(self.asked)
-        return tuple([form is not None and next(edges) is not None for form in self.forms])
+        """Which inputs require a gradient."""
+        if self._needs is not None:
+            return self._needs  # type: ignore[no-any-return]
+        return _needs(self.forms, self.edges)
+
+    @needs_input_grad.setter
+    def needs_input_grad(self, value: Any) -> None:
+        self._needs = value
+
+    @needs_input_grad.deleter
+    def needs_input_grad(self) -> None:
+        self._needs = None
+
+    @property
+    def _input_metadata(self) -> list[OutputMetadata]:
+        return [OutputMetadata(*(meta if len(meta) > 2 else (*meta, ndarray))) for meta in self.metas if meta]
 
     @property
     def positions(self) -> list[int]:
@@ -234,64 +260,122 @@ class FunctionNode(MultipleNode, FunctionCtx):
 
     def apply(self, *grads: Any) -> Any:
         """Call the function's `backward` with these gradients."""
-        return self.function.backward(self, *grads)
+        return _call_backward(self, grads)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{self.op.title} object at {id(self):#x}>"
 
 
-BackwardCFunction = FunctionNode
+class _ClearingNode(BackwardCFunction):
+    """The node of a function with `clear_saved_tensors_on_access`: what was saved is given out once."""
+
+    __slots__ = ()
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` was given; it can be read once."""
+        if type(self.saved) is Cleared:
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
+                "autograd.Function. Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
+            )
+        tensors = super().saved_tensors
+        if self.saved is not None:
+            self.saved = Cleared()
+        return tensors
+
+
+class Cleared:
+    """Left in place of what `saved_tensors` has given out."""
+
+    __slots__ = ()
+
+
+class OutputMetadata:
+    """What a node knows of one of its outputs."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, kind: type) -> None:
+        hosted = kind is ndarray or issubclass(kind, Payload)
+        self.shape, self.dtype = Size(shape), dtypes.of(dtype)
+        self.device = device.device("cpu" if hosted else "cuda")
+        self.is_nested_tensor = self.is_cpp_nested_tensor = False
+
+
+def _needs(forms: list[Any], edges: Any) -> tuple[bool, ...]:
+    """Return, for each argument, whether it is a tensor that has an edge."""
+    remaining = iter(edges)
+    return tuple([form is not None and next(remaining) is not None for form in forms])
+
+
 ndarray, f32, f64 = np.ndarray, np.dtype(np.float32), np.dtype(np.float64)
 
 
 class SavedTensor:
     """One saved tensor, on which pack and unpack hooks can be registered."""
 
-    def __init__(self, kept: _Kept | None, node: FunctionNode) -> None:
+    def __init__(self, kept: _Kept | None, node: BackwardCFunction) -> None:
         self._kept, self._node = kept, node
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the tensor, and let `unpack_hook` restore it."""
-        if self._kept is not None:
-            _pack(self._kept, self._node, pack_hook, unpack_hook)
+        check_hooks(pack_hook, unpack_hook)
+        if self._kept is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if type(self._node.saved) is Freed:
+            raise freed_hooks_error()
+        _pack(self._kept, self._node, pack_hook, unpack_hook)
 
 
-def _pack(kept: _Kept, node: FunctionNode, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+def _pack(kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
     if kept.unpack is not None:
         raise RuntimeError(
             "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
             "is allowed at a time."
         )
-    kept.packed = packed_by(pack_hook, wrap(kept.array, None, kept.memory))
     edge, memory, output = kept.edge, kept.memory, kept.output
-    watched = isinstance(kept.packed, TensorBase) and kept.packed.memory is memory
+    tensor = kept.tensor
+    if tensor is None:
+        if output is not None:
+            edge = node if node.single else output_node(node, output)
+        tensor = wrap(kept.array, edge, memory)
+    packed = packed_by(pack_hook, tensor)
+    watched = isinstance(packed, TensorBase) and packed.memory is memory
+    if packed is tensor and output is not None:
+        packed = Own(tensor, node, None if node.single else output)
+    kept.packed = packed
     holder = weakref.ref(node)
 
     def unpack(packed: Any) -> Any:
-        out = unpack_hook(packed)
-        if not isinstance(out, TensorBase):
-            raise TypeError(
-                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                f"{type(out).__name__}"
-            )
+        out = checked_unpacked(unpack_hook(packed.tensor() if type(packed) is Own else packed))
         owner = holder()
         if watched and owner is not None and memory.ledger is not None and memory.ledger.time > owner.stamp:
             raise InPlaceError(_overwritten(owner, memory.ledger))
-        own = edge
+        own = kept.edge
         if output is not None and owner is not None:
             own = owner if owner.single else output_node(owner, output)
         return wrap(out.array, own, memory if watched else None)
 
     kept.unpack = unpack
-    kept.array = None
+    kept.array = kept.tensor = None
 
 
 def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
     """Call the user's backward and bring its answers to the form of the inputs."""
-    if type(g) is ndarray and node.single and edges is node.edges and node._named is None:  # as nearly always
+    if type(g) is ndarray and node.single and node._named is None:  # as nearly always
         given = nodes.make()  # as `wrap` does
         given.array = g
         given._grad = given.lineage = given.memory = given.node = None
-        answers, lift = node.function.backward(node, given), False
-    else:
-        answers, lift = _asked(node, g, edges)
+        return _fitting(node, node.function.backward(node, given), edges, False)
+    return _fitting(node, *_answers(node, g, edges))
+
+
+def _run_boxed(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
+    """Call the user's backward with one list of gradients, from which it may remove them."""
+    return _fitting(node, *_answers(node, g, edges))
+
+
+def _fitting(node: Any, answers: Any, edges: tuple[Any, ...], lift: bool) -> list[Any]:
+    """Bring what the user's backward returned to the form of the inputs."""
     if type(answers) is not tuple:
         answers = tuple(answers) if isinstance(answers, tuple) else (answers,)
     forms = node.forms
@@ -310,8 +394,8 @@ def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list
     return results
 
 
-def _asked(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, bool]:
-    """Return what the user's backward answers, and whether the pass is recorded."""
+def _answers(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], bool]:
+    """Return what the user's backward returns, the edges, and whether the pass is recorded."""
     lift = isinstance(g, TensorBase)
     if node.single and type(g) is not Cotangents:
         if g is None:
@@ -324,18 +408,14 @@ def _asked(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, bool]:
         if node.materialize_grads:
             gs = [_zeros(meta) if v is None and meta else v for v, meta in zip(gs, node.metas, strict=True)]
         tensors = [v if v is None or isinstance(v, TensorBase) else wrap(v) for v in gs]
-    node.asked = edges  # some inputs may not be wanted in this pass
-    try:
-        return _call_backward(node, tensors), lift
-    finally:
-        node.asked = node.edges
+    return _call_backward(node, tensors), edges, lift
 
 
 def _zeros(meta: Any) -> Any:
     shape, dtype, kind = meta if len(meta) > 2 else (*meta, ndarray)
     hosted = kind is np.ndarray or issubclass(kind, Payload)
     module = np if hosted else device.array_module(device.device("cuda"))
-    return wrap(module.zeros(shape, dtype))
+    return wrap(literal(module.zeros(shape, dtype)))
 
 
 def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -353,7 +433,7 @@ def _of_tensors(node: Any, answers: tuple[Any, ...]) -> tuple[list[Any], list[An
     for i, (answer, form) in enumerate(zip(answers, node.forms, strict=True)):
         if answer is not None and form is None:
             raise RuntimeError(
-                f"function {node.op.title} returned a gradient different from None at position {i + 1}, but the "
+                f"function {node.op.title} returned a gradient different than None at position {i + 1}, but the "
                 "corresponding forward input was not a Variable"
             )
     positions = node.positions
@@ -390,20 +470,25 @@ def _expandable(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     return all(n in (1, m) for n, m in zip(shape, tail, strict=True))
 
 
-class _FunctionMeta(type):
+class FunctionMeta(type):
     """Gives every custom function the class of its nodes: `SquareBackward` for `Square`."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> None:
         super().__init__(name, bases, body)
-        op = Special(f"{name}Backward", _run_function, wants_undefined=True)
+        op = Special(f"{name}Backward", _run_boxed if cls.boxed_grads_call else _run_function, wants_undefined=True)
         cls._op = op
+        base = _ClearingNode if cls.clear_saved_tensors_on_access else BackwardCFunction
         cls._backward_cls = op.node = type(
-            op.title, (FunctionNode,), {"__slots__": (), "__module__": cls.__module__, "_forward_cls": cls}
+            op.title, (base,), {"__slots__": (), "__module__": base.__module__, "_forward_cls": cls}
         )
         if "vjp" in body:
             cls.backward = staticmethod(_refuse_both) if _given(cls, "backward") else staticmethod(body["vjp"].__func__)
         cls._splits = any("setup_context" in k.__dict__ for k in cls.__mro__ if k.__dict__.get("_is_base") is None)
         cls._kit = (cls._backward_cls, op, cls._splits)  # what a call needs, in one look-up
+
+
+def _is_setup_context_defined(function: Any) -> bool:
+    return function is not _SingleLevelFunction.setup_context
 
 
 def _given(cls: Any, name: str) -> bool:
@@ -418,55 +503,16 @@ def _refuse_both(ctx: Any, *grads: Any) -> Any:
     )
 
 
-class Function(metaclass=_FunctionMeta):
-    """Base of custom differentiable functions.
-
-    Subclasses define static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``, or ``forward``
-    without ctx beside ``setup_context(ctx, inputs, output)``; programs call ``apply``.
-
-    Examples
-    --------
-    >>> class Square(adjoint.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         ctx.save_for_backward(x)
-    ...         return x * x
-    ...
-    ...     @staticmethod
-    ...     def backward(ctx, grad_output):
-    ...         (x,) = ctx.saved_tensors
-    ...         return grad_output * 2 * x
-    >>> x = adjoint.tensor(3.0, requires_grad=True)
-    >>> y = Square.apply(x)
-    >>> y
-    tensor(9., grad_fn=<SquareBackward>)
-    >>> y.backward()
-    >>> x.grad
-    tensor(6.)
-    """
+class _SingleLevelFunction(FunctionCtx, metaclass=FunctionMeta):
+    """What a custom function has for a program to define."""
 
     _is_base = True
     _op: Any
     _backward_cls: Any
     _splits: bool
     _kit: tuple[Any, Any, bool]
-    generate_vmap_rule = False
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static, so you "
-            "should invoke them on the class itself. Instantiating an autograd function will raise an error in a "
-            "future version.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise: functions are applied through their class."""
-        raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
-            f"function with static forward method: {type(self).__name__}.apply(...)"
-        )
+    clear_saved_tensors_on_access = False  # whether `saved_tensors` may be read once, and holds nothing afterwards
+    boxed_grads_call = False  # whether `backward` gets its gradients as one list, which it may empty
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -495,24 +541,109 @@ class Function(metaclass=_FunctionMeta):
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+class Function(_SingleLevelFunction):
+    """Base of custom differentiable functions.
+
+    Subclasses define static methods ``forward(ctx, *args)`` and ``backward(ctx, *grads)``, or ``forward``
+    without ctx beside ``setup_context(ctx, inputs, output)``; programs call ``apply``.
+
+    Examples
+    --------
+    >>> class Square(adjoint.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad_output):
+    ...         (x,) = ctx.saved_tensors
+    ...         return grad_output * 2 * x
+    >>> x = adjoint.tensor(3.0, requires_grad=True)
+    >>> y = Square.apply(x)
+    >>> y
+    tensor(9., grad_fn=<SquareBackward>)
+    >>> y.backward()
+    >>> x.grad
+    tensor(6.)
+    """
+
+    _is_base = True
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
+            "should invoke them on the class itself. Instantiating an autograd function will raise an error in a "
+            "future version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise: functions are applied through their class."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            f"function with static forward method. (Define it with @staticmethod, and call {type(self).__name__}.apply)"
+        )
+
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         """Compute the function on a batch: return the output and where its batch dimension is."""
-        raise NotImplementedError("You must implement the vmap staticmethod to use it under vmap.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
+        if kwargs or cls._splits:
+            args = _bound(cls, args, kwargs)
         if modes.unusual:
             if top_payload(args) is not None:
                 from ..payloads.functions import apply_function
 
-                return apply_function(cls, args, kwargs)
+                return apply_function(cls, args, {})
             if modes.local.checked_functions is not None:
                 from .debugging import check_function
 
-                check_function(cls, args, kwargs)
-        return _apply(cls, args, kwargs)
+                check_function(cls, args, {})
+        return _apply(cls, args, {})
+
+
+def _bound(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return all arguments of `forward` by position: each needs a gradient, or None, from `backward`.
+
+    Where there is a `setup_context`, its ``inputs`` have the defaults of `forward`, too.
+    """
+    code = getattr(cls.forward, "__code__", None)
+    if not cls._splits:
+        return _by_position(code, args, dict(kwargs))
+    if code is not None and not kwargs and len(args) == code.co_argcount and not code.co_kwonlyargcount:
+        return args
+    from inspect import signature
+
+    found = signature(cls.forward).bind(*args, **kwargs)
+    found.apply_defaults()
+    return _by_position(None, found.args, found.kwargs)
+
+
+def _by_position(code: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    names = () if code is None else code.co_varnames[1 : code.co_argcount]  # the first is ctx
+    for name in named:
+        if name not in names:
+            raise TypeError(f"forward() got an unexpected keyword argument '{name}'")
+        if name in names[: len(args)]:
+            raise TypeError(f"forward() got multiple values for argument '{name}'")
+    placed = list(args)
+    for name in names[len(args) :]:
+        if not named:
+            break
+        if name not in named:
+            raise TypeError(f"forward() missing required argument: '{name}' (position {len(placed)})")
+        placed.append(named.pop(name))
+    return tuple(placed)
 
 
 def _apply(
@@ -545,7 +676,12 @@ def _apply(
     ctx.function = cls
     ctx.op = op
     ctx.forms = forms
-    ctx.edges = ctx.asked = ahead = tuple(edges) if recording else (None,) * len(edges)
+    if recording:
+        ctx.edges = ahead = tuple(edges)
+        ctx._needs = None
+    else:
+        ctx.edges = ahead = (None,) * len(edges)
+        ctx._needs = None if grad else _needs(forms, edges)
     ctx.to_save = ctx.saved = ctx.targets = ctx.extra = ctx.code = ctx.single = ctx.metas = ctx._named = None
     ctx.dirty_tensors = ctx.non_differentiable = ()
     if grad:  # modes.set_grad(False), without its call
@@ -568,9 +704,9 @@ def _apply(
             off.pop()
     if not (
         ctx.op is op and ctx.targets is ctx.extra is ctx.code is ctx.single is ctx.metas is None
-        and ctx.edges is ahead and ctx.asked is ahead and ctx.function is cls and ctx.forms is forms
+        and ctx.edges is ahead and ctx.function is cls and ctx.forms is forms
     ):  # fmt: skip
-        _set_apart(ctx, {"op": op, "edges": ahead, "asked": ahead, "function": cls, "forms": forms})
+        _set_apart(ctx, {"op": op, "edges": ahead, "function": cls, "forms": forms})
     # The usual case, inlined: one fresh tensor of real numbers that nobody holds besides what was saved.
     if (
         recording
@@ -614,7 +750,7 @@ def _apply(
     return tuple(outputs.values) if several else outputs.values[0]
 
 
-_OURS = ("op", "edges", "asked", "function", "forms", "targets", "extra", "code", "single", "metas")
+_OURS = ("op", "edges", "function", "forms", "targets", "extra", "code", "single", "metas")
 
 
 def _set_apart(ctx: Any, ours: dict[str, Any]) -> None:
@@ -622,15 +758,17 @@ def _set_apart(ctx: Any, ours: dict[str, Any]) -> None:
     named = {}
     for name in _OURS:
         value, wanted = getattr(ctx, name), ours.get(name)
-        if value is not wanted:
+        if value is not wanted and type(value) is not Extra:  # which hooks registered in forward have made
             named[name] = value
             setattr(ctx, name, wanted)
-    ctx._named = named
+    ctx._named = named or None
 
 
 def _call_backward(node: Any, tensors: Any) -> Any:
     """Call the user's backward with its own values on ctx, where their names are those of a node's slots."""
     backward, named = node.function.backward, node._named
+    if node.function.boxed_grads_call:
+        tensors = ([*tensors],)
     if named is None:
         return backward(node, *tensors)
     ours = {name: getattr(node, name) for name in named}
@@ -669,20 +807,22 @@ def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
     The node's own outputs are stored as what it takes to make them again.
     """
     own = False
-    for t in tensors:
+    for position, t in enumerate(tensors):
         if isinstance(t, TensorBase):
             if modes.inferred and type(t.memory) is InferenceStorage:
                 raise RuntimeError(
-                    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
-                    "normal tensor and use it in autograd."
+                    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+                    "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
+                    "normal tensor and use it in autograd, or use `adjoint.no_grad()` instead of "
+                    "`adjoint.inference_mode()`."
                 )
             node = t.node
             if node is ctx or node is STALE or type(node) is Output:
                 own = True
         elif t is not None:
             raise TypeError(
-                f"save_for_backward can only save variables, but argument is of type {type(t).__name__}; assign other "
-                "values to ctx itself"
+                f"save_for_backward can only save variables, but argument {position} is of type {type(t).__name__}; "
+                "assign other values to ctx itself"
             )
     return [_without_cycle(ctx, t) for t in tensors] if own else tensors
 
@@ -695,6 +835,7 @@ def _without_cycle(ctx: Any, t: Any) -> Any:
 def _keep(t: Any, edge: Any, output: int | None) -> _Kept:
     kept = _Kept()
     kept.array, kept.edge, kept.memory, kept.output, kept.unpack = t.array, edge, storage_of(t), output, None
+    kept.tensor = t if output is None else None
     return kept
 
 
@@ -715,7 +856,7 @@ class _Outputs:
 
     __slots__ = ("args", "ctx", "several", "values")
 
-    def __init__(self, ctx: FunctionNode, args: tuple[Any, ...], values: tuple[Any, ...], several: bool) -> None:
+    def __init__(self, ctx: BackwardCFunction, args: tuple[Any, ...], values: tuple[Any, ...], several: bool) -> None:
         self.ctx, self.args, self.several = ctx, args, several
         self.values = list(values)
 
@@ -727,6 +868,11 @@ class _Outputs:
         for t in dirty:
             self._check_dirty(t, recording)
             note_write(t, ctx.op.title)
+        for t in ctx.non_differentiable:
+            if not isinstance(t, TensorBase):
+                raise RuntimeError(
+                    f"mark_non_differentiable only accepts variable arguments, but got {type(t).__name__}"
+                )
         if not recording:
             self.values = [self._unrecorded(v, dirty) if _is_one_of(v, self.args) else v for v in values]
             return
@@ -759,6 +905,17 @@ class _Outputs:
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs "
                 "that are modified inplace must all be outputs of the Function."
             )
+        if not _is_one_of(t, self.args):
+            warnings.warn(
+                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                "should be passed to ctx.mark_dirty().",
+                stacklevel=5,
+            )
+        if recording and t.lineage is None and is_leaf_node(t.node):
+            raise RuntimeError(
+                f"a leaf Variable that requires grad has been used in an in-place operation. {ctx.op.title} marked it "
+                "as dirty: give the function a clone()."
+            )
         check_writable(t, recording)
 
     def _unrecorded(self, v: Any, dirty: Any) -> Any:
@@ -783,9 +940,7 @@ class _Outputs:
         position = next((p for p, a in enumerate(self.args) if a is v), None)
         dirty = any(v is t for t in ctx.dirty_tensors)
         if any(v is t for t in ctx.non_differentiable) or not differentiable(v.array.dtype):
-            if position is not None and not dirty:
-                return v.detach()
-            return v
+            return v if position is None else v.detach()
         node: Any = ctx if ctx.single else output_node(ctx, i)
         if dirty and position is not None:
             slot = ctx.positions.index(position)
@@ -801,8 +956,6 @@ class _Outputs:
         if v.lineage is not None and any(v.lineage.base is a or self._shares_base(v, a) for a in self.args):
             v.lineage.kind = View.CUSTOM
             v.lineage.maker = f"Output {i} of {ctx.op.title.removesuffix('Backward')}"
-        elif v.node is not None:
-            v = v.detach()
         v.node = node
         return v
 
@@ -877,6 +1030,10 @@ class InplaceFunction(Function):
     """Torch's base for functions with an ``inplace`` option."""
 
     _is_base = True
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 class NestedIOFunction(Function):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ..core import device, modes
 from ..core.engine import running
-from ..core.nodes import Node, hidden, shown, wrap
+from ..core.nodes import Node, check_hooks, hidden, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..hooks import RemovableHandle
@@ -111,12 +112,15 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
+        check_hooks(self.pack_hook, self.unpack_hook, "saved_tensors_hooks")
         if modes.local.pack_refusal is not None:
             raise RuntimeError(modes.local.pack_refusal)
         modes.local.pack_hooks = (*modes.local.pack_hooks, (self.pack_hook, self.unpack_hook))
         modes.note_unusual(1)
 
     def __exit__(self, *error: object) -> None:
+        if not modes.local.pack_hooks:
+            raise RuntimeError("saved_tensors_hooks is left in a thread that has not entered it")
         modes.note_unusual(-1)
         modes.local.pack_hooks = modes.local.pack_hooks[:-1]
 
@@ -215,9 +219,9 @@ def _any_handles(tensors: Sequence[Any], fn: Callable[..., Any], lock: Any) -> l
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[Any]:
     """Let programs write to tensors that ops have kept: the kept value is cloned when that happens."""
-    if any(isinstance(getattr(pack, "__self__", None), _Mutations) for pack, _ in modes.local.pack_hooks):
+    if any(isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext) for pack, _ in modes.local.pack_hooks):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    context = _Mutations()
+    context = _AllowMutationOnSavedContext()
     with saved_tensors_hooks(context.pack, context.unpack):
         try:
             yield context
@@ -225,31 +229,49 @@ def allow_mutation_on_saved_tensors() -> Iterator[Any]:
             context.clear()
 
 
-class _Mutations:
-    """Copies of what was saved inside `allow_mutation_on_saved_tensors`."""
+class _Saved:
+    """A copy of what was saved inside `allow_mutation_on_saved_tensors`, and the tensor that it is of."""
+
+    __slots__ = ("__weakref__", "array", "tensor", "version")
+
+    def __init__(self, tensor: Any) -> None:
+        self.array: Any = tensor.array.copy()
+        self.tensor, self.version = tensor.detach(), tensor._version
+
+
+class _AllowMutationOnSavedContext:
+    """What was saved inside `allow_mutation_on_saved_tensors`."""
 
     def __init__(self) -> None:
-        self.copies: list[Any] = []
-        self.open = True
+        self._entries: weakref.WeakSet[_Saved] = weakref.WeakSet()
+
+    @property
+    def original(self) -> dict[Any, Any]:
+        """What was saved and has not been written to since."""
+        return {entry: entry.tensor for entry in self._entries if entry.tensor._version == entry.version}
+
+    @property
+    def cloned(self) -> dict[Any, Any]:
+        """The values that tensors had when they were saved, of those written to since."""
+        return {entry: wrap(entry.array) for entry in self._entries if entry.tensor._version != entry.version}
 
     def pack(self, tensor: Any) -> Any:
-        """Keep a copy: later writes to the tensor do not reach it."""
-        array = tensor.array.copy()
-        entry = [array]
-        self.copies.append(entry)
+        """Save a copy: later writes to the tensor do not reach it."""
+        entry = _Saved(tensor)
+        self._entries.add(entry)
         return entry
 
     def unpack(self, entry: Any) -> Any:
         """Return the copy."""
-        if not entry:
+        if entry not in self._entries:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
                 "originally recorded."
             )
-        return wrap(entry[0])
+        return wrap(entry.array)
 
     def clear(self) -> None:
         """Forget all copies."""
-        for entry in self.copies:
-            entry.clear()
-        self.copies.clear()
+        for entry in self._entries:
+            entry.array = None
+        self._entries.clear()

@@ -28,6 +28,7 @@ from . import device, modes, nodes, primitive, recorders
 from .anomaly import Trail, has_nan
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, wrap
+from .observation import literal
 from .payload import Payload
 from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, tick
 
@@ -824,9 +825,7 @@ def _calibrate() -> None:
 def start_gradient(root: TensorBase) -> Any:
     """Return the gradient of a scalar root with respect to itself: one."""
     array = root.array
-    if isinstance(array, Payload):
-        return array.ones()
-    return device.ones_like(array)
+    return literal(array.ones() if isinstance(array, Payload) else device.ones_like(array))
 
 
 _calibrate()

@@ -101,17 +101,63 @@ class Freed:
 class Packed:
     """Kept values that went through saved-tensor hooks; unpacked when a rule asks for them."""
 
-    __slots__ = ("load", "watched")
+    __slots__ = ("entries", "keeps", "saved", "watched")
 
-    def __init__(self, load: Callable[[], Any], watched: dict[int, Any]) -> None:
-        self.load = load
-        self.watched = watched  # values whose packed form is still their own memory, by position
+    def __init__(self, saved: Any, keeps: Any) -> None:
+        self.saved, self.keeps = saved, keeps
+        self.entries: dict[int, tuple[Any, Callable[[Any], Any]]] = {}  # packed form and unpack hook, by position
+        self.watched: dict[int, Any] = {}  # values whose packed form is still their own memory, by position
+
+    def load(self) -> Any:
+        """Return what the node saved, with the results of unpack hooks in their places."""
+        values: dict[int, Any] = {}
+
+        def fetch(value: Any, index: int) -> Any:
+            if index not in self.entries:
+                return value
+            if index not in values:
+                packed, unpack_hook = self.entries[index]
+                values[index] = checked_unpacked(unpack_hook(packed.tensor() if type(packed) is Own else packed)).array
+            return values[index]
+
+        return self.mapped(fetch)
+
+    def mapped(self, function: Callable[[Any, int], Any]) -> Any:
+        """Return what the node saved, each value exchanged for what ``function(value, position)`` returns."""
+        return tuple([
+            None if kept is None else _map_kept(kept, indexes, function)
+            for kept, indexes in zip(self.saved, self.keeps, strict=True)
+        ])  # fmt: skip
 
     def __iter__(self) -> Any:
         return iter(self.load())
 
     def __getitem__(self, index: int) -> Any:
         return self.load()[index]
+
+
+class Own:
+    """An output that its own node saves, as a hook has packed it: whole. It is made again, so that there is no cycle."""
+
+    __slots__ = ("array", "index", "memory", "node")
+
+    def __init__(self, tensor: TensorBase, node: Node, index: int | None = None) -> None:
+        self.array, self.memory = tensor.array, tensor.memory
+        self.node, self.index = weakref.ref(node), index
+
+    def tensor(self) -> Tensor:
+        """Return the output as a tensor of the graph."""
+        node = self.node()
+        return wrap(self.array, node if node is None or self.index is None else output_node(node, self.index), self.memory)
+
+
+def checked_unpacked(tensor: Any) -> Any:
+    """Return what an unpack hook has returned, which must be a tensor."""
+    if not isinstance(tensor, TensorBase):
+        raise TypeError(
+            f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor).__name__}"
+        )
+    return tensor
 
 
 class Node:
@@ -383,8 +429,24 @@ def _saved_value(node: Node, index: int) -> Any:
     for kept, indexes in zip(saved, node.op.keeps, strict=True):
         if kept is not None and index in indexes:
             value = kept if len(indexes) == 1 else kept[indexes.index(index)]
-            return _lift_one(node, value, index)
+            leaf = getattr(node.edges[index], "variable", None) if index < len(node.edges) else None
+            return leaf if leaf is not None and leaf.array is value else _lift_one(node, value, index)
     return None
+
+
+def check_hooks(pack_hook: Any, unpack_hook: Any, where: str = "register_hooks") -> None:
+    """Raise unless both hooks can be called."""
+    if not callable(pack_hook) or not callable(unpack_hook):
+        raise TypeError(f"{where}(): incompatible function arguments. Both hooks must be callable")
+
+
+def freed_hooks_error() -> RuntimeError:
+    """Return the error for hooks that come after their tensor was freed."""
+    return RuntimeError(
+        "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+        "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+        "the graph a second time or if you need to access saved variables after calling backward."
+    )
 
 
 class SavedTensor:
@@ -397,19 +459,17 @@ class SavedTensor:
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the value, and let `unpack_hook` restore it."""
+        check_hooks(pack_hook, unpack_hook)
         if type(self.node.saved) is Freed:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the "
-                "graph are freed when you call .backward() or autograd.grad(); register hooks before."
-            )
-        if not callable(pack_hook) or not callable(unpack_hook):
-            raise TypeError("register_hooks(): incompatible function arguments: both hooks must be callable")
-        if type(self.node.saved) is Packed:
+            raise freed_hooks_error()
+        if type(self.node.saved) is Packed and self.index in self.node.saved.entries:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
                 "hooks is allowed at a time."
             )
-        pack(self.node, pack_hook, unpack_hook, (self.index,))
+        if _saved_value(self.node, self.index) is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        pack(self.node, pack_hook, unpack_hook, (), self.index)
 
 
 def _raw_saved(node: Node, index: int) -> SavedTensor:
@@ -554,49 +614,33 @@ def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
 
 
 def pack(
-    node: Node, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any], positions: Sequence[int]
+    node: Node, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any], owned: Sequence[Any], only: int = -1
 ) -> None:
-    """Pass what is kept at these positions through `pack_hook` now and `unpack_hook` when it is needed."""
-    packed: dict[int, Any] = {}
-    watched: dict[int, Any] = {}
-    arity, keeps = len(node.edges), node.op.keeps  # `load` must not hold the node, which holds it
+    """Pass what the node saves of tensors through `pack_hook` now and `unpack_hook` when it is needed.
+
+    `owned` are the inputs that are tensors, None for others; `only` is the position of one value to pack.
+    """
+    arity = len(node.edges)
+    made = node.saved if type(node.saved) is Packed else Packed(node.saved, node.op.keeps)
 
     def store(value: Any, index: int) -> Any:
-        if index > arity or not hasattr(value, "dtype") or index not in positions:
+        if index in made.entries or index > arity or not hasattr(value, "dtype") or only not in (-1, index):
             return value
-        if index not in packed:
-            packed[index] = result = packed_by(pack_hook, wrap(value))
-            if isinstance(result, TensorBase) and result.array is value:
-                watched[index] = value
+        tensor = owned[index] if index < arity and owned else None
+        if index < arity and owned and tensor is None:
+            return value
+        if tensor is None or tensor.array is not value:
+            tensor = _lift_one(node, value, index)
+        result = packed_by(pack_hook, tensor)
+        if isinstance(result, TensorBase) and result.array is value:
+            made.watched[index] = value
+        if result is tensor and index == arity:
+            result = Own(tensor, node)
+        made.entries[index] = result, unpack_hook
         return index
 
-    saved = tuple(
-        None if kept is None else _map_kept(kept, indexes, store)
-        for kept, indexes in zip(node.saved, keeps, strict=True)
-    )
-
-    def load() -> Any:
-        values: dict[int, Any] = {}
-
-        def fetch(value: Any, index: int) -> Any:
-            if index not in packed:
-                return value
-            if index not in values:
-                tensor = unpack_hook(packed[index])
-                if not isinstance(tensor, TensorBase):
-                    raise TypeError(
-                        "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                        f"{type(tensor).__name__}"
-                    )
-                values[index] = tensor.array
-            return values[index]
-
-        return tuple(
-            None if kept is None else _map_kept(kept, indexes, fetch)
-            for kept, indexes in zip(saved, keeps, strict=True)
-        )
-
-    node.saved = Packed(load, watched)
+    made.saved = made.mapped(store)
+    node.saved = made
 
 
 def _map_kept(kept: Any, indexes: tuple[int, ...], function: Callable[[Any, int], Any]) -> Any:

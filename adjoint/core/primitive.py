@@ -37,7 +37,7 @@ from .nodes import (
 )
 from .overrides import has_handler, overridden, plain
 from .payload import Payload, grad_at, inside
-from .promotion import promote_all, promote_some
+from .promotion import holds_numpy, promote_all, promote_some, python_scalars
 from .tensor import (
     STALE,
     InferenceStorage,
@@ -481,6 +481,8 @@ def _run_several(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
+    if params and holds_numpy(params):
+        params = python_scalars(params)
     if modes.unusual:
         if modes.local.observer is not None:
             return modes.local.observer.call(op, inputs, params, unobserved)
@@ -731,7 +733,7 @@ def _note_unusual_node(node: Node, owned: Any) -> None:
     if local.anomaly_stack:
         extra_of(node).traceback = Trail.now()
     if local.pack_hooks and node.saved is not None:
-        pack(node, *local.pack_hooks[-1], [i for i in range(len(owned) + 1) if i == len(owned) or owned[i] is not None])
+        pack(node, *local.pack_hooks[-1], owned)
 
 
 def as_floating(value: Any) -> Any:

@@ -14,7 +14,16 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
-from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, owner_of, storage_of
+from ..core.tensor import (
+    InferenceStorage,
+    PrivateStorage,
+    Storage,
+    TensorBase,
+    note_geometry,
+    note_write,
+    owner_of,
+    storage_of,
+)
 from .arguments import shape_from
 from .shape import reshape
 
@@ -383,7 +392,9 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
+    note_geometry(x)
     x.array, x.memory = array, memory
+    note_geometry(x)
     if type(x.node) is AccumulateGrad:
         x.node.follow(x)
 

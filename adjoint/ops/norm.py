@@ -683,12 +683,21 @@ def batch_normed(
         return _with_running(input, running_mean, running_var, weight, bias, eps), moments, axes
     shape = (1, channels, *(1,) * (a.ndim - 2))
     weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))
-    out = _normed(batch_norm_p, input, weight, bias, axes, shape, eps, True, moments)
-    if running_mean is not None and running_var is not None and math.prod(a.shape):
+    tracked = running_mean is not None and running_var is not None and math.prod(a.shape) > 0
+
+    def track() -> None:
         mean, var = _statistics(input, axes, moments)
         n = count_of(a.shape, axes)
         _update(running_mean, mean.reshape((channels,)), momentum)
         _update(running_var, var.reshape((channels,)) * (n / max(n - 1, 1)), momentum)
+
+    # The second run of a checkpoint may end where the op has saved its inputs, and still counts as a run.
+    first = tracked and observer() is not None
+    if first:
+        track()
+    out = _normed(batch_norm_p, input, weight, bias, axes, shape, eps, True, moments)
+    if tracked and not first:
+        track()
     return out, moments, axes
 
 

@@ -96,7 +96,7 @@ def _dual(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int) -
         return cls.apply(*primals, **kwargs)
     if cls.jvp is Function.jvp:
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD: "
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. "
             f"{cls.__name__} has none."
         )
     if top_payload((*primals, *tangents)) is not None and cls._splits:

@@ -18,6 +18,8 @@ from enum import Enum
 from typing import Any
 
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
+from ..autograd.differentiate import backward
+from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..core import modes
@@ -25,14 +27,17 @@ from ..core.engine import running
 from ..core.nodes import wrap
 from ..core.observation import Observer
 from ..core.tensor import TensorBase, caller, tick, written_ledger
+from ..cuda import devices as cuda
 from ..errors import InPlaceError, place
 from ..nn.modules.container import Sequential
 from ..ops.random import default_generator
+from ..tree import tree_leaves
 
 __all__ = [
-    "CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint",
-    "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "noop_context_fn",
-    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+    "SAC_IGNORED_OPS", "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType",
+    "GraphExecGroup", "SelectiveCheckpointContext", "check_backward_validity", "checkpoint", "checkpoint_sequential",
+    "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
+    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
 
 
@@ -45,6 +50,7 @@ class _Settings:
 
     debug: bool | None = None
     early_stop: bool | None = None
+    group: GraphExecGroup | None = None
 
 
 @contextmanager
@@ -85,6 +91,108 @@ def check_backward_validity(inputs: Any) -> None:
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
+class DefaultDeviceType:
+    """The kind of device that a checkpoint without tensors on one is taken to use."""
+
+    _device_type: str | None = None
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Set the kind of device."""
+        DefaultDeviceType._device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """Return the kind of device: that of the accelerator, unless set."""
+        if DefaultDeviceType._device_type is None:
+            return "cuda" if cuda.is_available() else "cpu"
+        return DefaultDeviceType._device_type
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """Return the indices of the GPUs that the tensors among `args` are on, and the states of their generators."""
+    tensors: list[Any] = [a for a in tree_leaves(args) if isinstance(a, TensorBase)]
+    found = {t.device.index: t.device for t in tensors if t.device.type == "cuda"}
+    return list(found), [cuda.get_rng_state(place) for place in found.values()]
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Set the states that `get_device_states` returned."""
+    if (device_type or DefaultDeviceType.get_device_type()) == "cuda":
+        for index, state in zip(devices, states, strict=False):
+            cuda.set_rng_state(state, index)
+
+
+class _Surroundings:
+    """What the second run of a function has in common with the first: random numbers and autocast."""
+
+    def __init__(self, preserve_rng_state: bool) -> None:
+        self.random = default_generator.stream.state() if preserve_rng_state else None
+        self.autocast = [(kind, is_autocast_enabled(kind), get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
+        self.autocast_cache = is_autocast_cache_enabled()
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Have them once more, and recording on, inside the context."""
+        with ExitStack() as stack:
+            if self.random is not None:
+                stack.callback(default_generator.stream.set_state, default_generator.stream.state())
+                default_generator.stream.set_state(self.random)
+            for kind, enabled, dtype in self.autocast:
+                stack.enter_context(autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.autocast_cache))
+            stack.enter_context(enable_grad())
+            yield
+
+
+class CheckpointFunction(Function):
+    """A checkpoint as one node, whose backward runs the function again and a backward pass through it."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        """Run the function without recording it."""
+        check_backward_validity(args)
+        ctx.run_function, ctx.surroundings = run_function, _Surroundings(preserve_rng_state)
+        ctx.inputs = [None if isinstance(a, TensorBase) else a for a in args]
+        ctx.tensor_indices = [i for i, a in enumerate(args) if isinstance(a, TensorBase)]
+        ctx.save_for_backward(*(args[i] for i in ctx.tensor_indices))
+        return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Run the function again, recorded, and differentiate that."""
+        if any(task.wanted is not None for task in running.tasks):
+            raise RuntimeError(
+                "When use_reentrant=True, adjoint.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
+                ".backward() without passing the `inputs` argument."
+            )
+        inputs = list(ctx.inputs)
+        for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors, strict=True):
+            inputs[i] = tensor
+        with ctx.surroundings.again():
+            detached = detach_variable(tuple(inputs))
+            outputs = ctx.run_function(*detached)
+        outputs = (outputs,) if isinstance(outputs, TensorBase) else outputs
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=False) if isinstance(o, TensorBase) and o.requires_grad]  # type: ignore[attr-defined]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([o for o, _ in pairs], [g for _, g in pairs])
+        return (None, None, *(d.grad if isinstance(d, TensorBase) else None for d in detached))  # type: ignore[attr-defined]
+
+
+class GraphExecGroup:
+    """Lets backward passes over separate parts of a graph share what one second run of a checkpoint has made."""
+
+    def __enter__(self) -> GraphExecGroup:
+        if _Settings.group is not None:
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Already inside group {_Settings.group}")
+        _Settings.group = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _Settings.group = None
+
+
 class _Enough(Exception):
     """Every place is filled: the rest of the second run is not needed."""
 
@@ -114,18 +222,20 @@ class _Watch(Observer):
 class _Kept:
     """What is known of a value that an op kept: its kind, and which op kept it where."""
 
-    __slots__ = ("code", "dtype", "lasti", "op", "shape")
+    __slots__ = ("code", "dtype", "lasti", "op", "place", "shape")
 
     def __init__(self, tensor: Any, op: str) -> None:
-        self.shape, self.dtype, self.op = tuple(tensor.array.shape), tensor.array.dtype, op
+        self.shape, self.dtype, self.op = tensor.shape, tensor.dtype, op
+        self.place = tensor.device
         self.code, self.lasti = caller()
 
-    def same(self, other: _Kept) -> bool:
-        return self.shape == other.shape and self.dtype == other.dtype
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {"shape": self.shape, "dtype": self.dtype, "device": self.place}
 
     def __str__(self) -> str:
         where = place(self.code, self.lasti)
-        return f"{self.op} kept {self.dtype}{list(self.shape)}{f' at {where}' if where else ''}"
+        return f"saved by {self.op}{f' at {where}' if where else ''}"
 
 
 class _Frame:
@@ -136,14 +246,13 @@ class _Frame:
         self.check = options["determinism_check"] == "default"
         self.early_stop, self.debug = options["early_stop"], options["debug"]
         self.args, self.kwargs = [_Input.of(a) for a in args], {k: _Input.of(v) for k, v in kwargs.items()}
-        self.random = default_generator.stream.state() if options["preserve_rng_state"] else None
-        self.autocast = [(kind, is_autocast_enabled(kind), get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
-        self.autocast_cache = is_autocast_cache_enabled()
+        self.surroundings = _Surroundings(options["preserve_rng_state"])
         self.places: list[weakref.ref[_Place]] = []
         self.kept: list[_Kept] = []
         self.found: dict[Any, dict[int, Any]] = {}
         self.log: list[str] | None = [] if self.debug else None
         self.fusing = modes.fusing()
+        self.completed = False  # whether the first run has ended: a backward pass inside it wants only what it had
 
     def first_run(self) -> ExitStack:
         """Return the context of the first run: what ops keep becomes a place."""
@@ -162,18 +271,21 @@ class _Frame:
 
     def fetch(self, number: int) -> Any:
         """Return the value of a place, running the function again if this pass has not done so."""
-        task = running.tasks[-1] if running.tasks else None
+        group = _Settings.group
+        task = group or (running.tasks[-1] if running.tasks else None)
         values = self.found.get(task)
+        if group is not None and values is not None and number not in values:
+            raise CheckpointError(
+                "adjoint.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
+                "Performing two backward calls that overlap (i.e. require the same saved activation in order to "
+                "compute gradients) is not allowed while under the adjoint.utils.checkpoint.GraphExecGroup context: "
+                f"{self.kept[number]}"
+            )
         if values is None or number not in values:
             values = {}
             self.run_again(values)
             if task is not None:
                 self.found = {task: values}
-        if number not in values:
-            raise CheckpointError(
-                "checkpoint: the second run did not keep a value that the first had kept: "
-                f"{self.kept[number]}{self._logs([])}"
-            )
         return values[number] if task is None else values.pop(number)
 
     def run_again(self, values: dict[int, Any]) -> None:
@@ -186,54 +298,68 @@ class _Frame:
             number = len(kept)
             kept.append(_Kept(tensor, watch.op))
             if number < wanted:
-                if self.check and not kept[number].same(self.kept[number]):
-                    raise CheckpointError(self._mismatch(number, kept[number], log))
                 values[number] = wrap(tensor.array)
-            elif self.check:
-                raise CheckpointError(
-                    "checkpoint: the second run keeps more than the first, which kept "
-                    f"{wanted} values: {kept[number]}{self._logs(log)}"
-                )
+            elif self.completed:
+                raise self._error(
+                    "trying to save more tensors during recomputation than during the original forward pass.\n"
+                    f"Number of tensors saved during forward: {wanted}. One more was {kept[number]}", log
+                )  # fmt: skip
             if self.early_stop and number + 1 == wanted:
                 raise _Enough
             return tensor
 
         args, kwargs = [a.value() for a in self.args], {k: a.value() for k, a in self.kwargs.items()}
-        with ExitStack() as stack:
-            if self.random is not None:
-                stack.callback(default_generator.stream.set_state, default_generator.stream.state())
-                default_generator.stream.set_state(self.random)
-            for kind, enabled, dtype in self.autocast:
-                stack.enter_context(autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.autocast_cache))
-            stack.enter_context(enable_grad())
-            stack.enter_context(_without_observers())
-            stack.enter_context(_fusing(self.fusing))
-            stack.enter_context(watch)
-            stack.enter_context(saved_tensors_hooks(pack, lambda tensor: tensor))
-            stack.enter_context(self.second)
-            try:
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self.surroundings.again())
+                stack.enter_context(_without_observers())
+                stack.enter_context(_fusing(self.fusing))
+                stack.enter_context(watch)
+                stack.enter_context(saved_tensors_hooks(pack, lambda tensor: tensor))
+                stack.enter_context(self.second)
                 self.function(*args, **kwargs)
-            except _Enough:
-                return
-        if self.check and len(kept) != wanted:
-            raise CheckpointError(
-                f"checkpoint: A different number of tensors was saved during the original forward and recomputation: "
-                f"{wanted} and {len(kept)}. The first that is missing: {self.kept[len(kept)]}. The part must do the "
-                f"same each time it runs{self._logs(log)}"
-            )
+        except _Enough:
+            pass
+        self._compare(kept, wanted, log)
 
-    def _mismatch(self, number: int, second: _Kept, log: list[str] | None) -> str:
-        return (
-            "checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
-            f"pass: value {number} was {self.kept[number]}; in the second run {second}. The part must do the same "
-            f"each time it runs: no branches on things that change in between{self._logs(log)}"
+    def _compare(self, kept: list[_Kept], wanted: int, log: list[str] | None) -> None:
+        """Raise unless the second run has saved what the first had."""
+        if len(kept) < wanted:
+            raise self._error(
+                "A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {wanted}\n"
+                f"Number of tensors saved during recomputation: {len(kept)}.\n"
+                f"The first that is missing was {self.kept[len(kept)]}", log
+            )  # fmt: skip
+        if not self.check:
+            return
+        changed = "".join(
+            f"tensor at position {i}:\nsaved metadata: {first.metadata} ({first})\n"
+            f"recomputed metadata: {second.metadata} ({second})\n"
+            for i, (first, second, spot) in enumerate(zip(self.kept, kept, self.places, strict=False))
+            if first.metadata != second.metadata and spot() is not None
+        )
+        if changed:
+            raise self._error(
+                "Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+                + changed, log
+            )  # fmt: skip
+
+    def _error(self, message: str, second: list[str] | None) -> CheckpointError:
+        """Return the error for a second run that differs from the first."""
+        message = f"adjoint.utils.checkpoint: {message}"
+        if self.log is None:
+            return CheckpointError(f"{message}\nTip: checkpoint(..., debug=True) lists the ops of both runs")
+        return CheckpointError(
+            "An error happened while unpacking tensors; dumping logs of latest computation\n"
+            "because you passed `debug=True` to `adjoint.utils.checkpoint.checkpoint()`.\n"
+            f"Operations executed during the original forward:\n{_numbered(self.log, 'original')}\n"
+            f"Operations executed during recomputation:\n{_numbered(second or [], 'recompute')}\n{message}"
         )
 
-    def _logs(self, second: list[str] | None) -> str:
-        if self.log is None:
-            return " (checkpoint(..., debug=True) lists the ops of both runs)"
-        lines = ["\nops of the first run:", *self.log, "ops of the second run:", *(second or [])]
-        return "\n  ".join(lines)
+
+def _numbered(log: list[str], run: str) -> str:
+    return "\n".join(f"{line}   ({i} of {len(log)} in {run})" for i, line in enumerate(log, 1))
 
 
 def _fetch(spot: _Place) -> Any:
@@ -317,7 +443,9 @@ def checkpoint(
     function
         What to call, with ``*args`` and ``**kwargs``; it must do the same each time.
     use_reentrant
-        Accepted, and the same either way: adjoint has one way to checkpoint, without re-entrance.
+        Whether the call is one node, whose backward runs a backward pass of its own (True, and the default, with a
+        warning), or recorded as any other call. Prefer False: it works with `autograd.grad`, keyword arguments and
+        whatever else a program does.
     context_fn
         Returns two contexts, for the first run and the second; see `create_selective_checkpoint_contexts`.
     determinism_check
@@ -338,7 +466,16 @@ def checkpoint(
     >>> bool(x.grad == x.exp() * x.exp().cos())
     True
     """
+    if use_reentrant is None:
+        _warn_omitted("adjoint.utils.checkpoint")
+        use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     if not modes.is_grad_enabled():
@@ -355,7 +492,22 @@ def checkpoint(
         second,
     )  # fmt: skip
     with frame.first_run(), first:
-        return function(*args, **kwargs)
+        out = function(*args, **kwargs)
+        frame.completed = True
+        return out
+    raise RuntimeError(
+        "adjoint.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during "
+        "the checkpointed forward. This is not supported because checkpoint cannot return a value for a failed forward."
+    )
+
+
+def _warn_omitted(where: str) -> None:
+    warnings.warn(
+        f"{where}: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint "
+        "without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve "
+        "the current default behavior, you can pass use_reentrant=True.",
+        stacklevel=3,
+    )
 
 
 def checkpoint_sequential(
@@ -370,6 +522,9 @@ def checkpoint_sequential(
     >>> checkpoint_sequential(net, 2, adjoint.ones(1, 2), use_reentrant=False).shape
     adjoint.Size([1, 2])
     """
+    if use_reentrant is None:
+        _warn_omitted("adjoint.utils.checkpoint.checkpoint_sequential")
+        use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
@@ -401,6 +556,7 @@ class CheckpointPolicy(Enum):
     MUST_RECOMPUTE = 2
     PREFER_RECOMPUTE = 3
     MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
 
 
 class SelectiveCheckpointContext:
@@ -410,7 +566,8 @@ class SelectiveCheckpointContext:
         self.is_recompute = is_recompute
 
 
-_SAVED = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE, CheckpointPolicy.MUST_CPU_OFFLOAD)
+_SAVED = frozenset(CheckpointPolicy) - {CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE}
+SAC_IGNORED_OPS: set[Any] = {"detach"}  # ops that selective checkpointing does not ask the policy about
 
 
 class _Storing(Observer):
@@ -462,6 +619,8 @@ class _Reusing(Observer):
 
 
 def _wants(policy: Any, told: Any, op: Any, inputs: Any, params: Any) -> bool:
+    if op.name in SAC_IGNORED_OPS:
+        return False
     answer = policy(told, op, *inputs, *params)
     if isinstance(answer, bool):
         return answer

@@ -12,8 +12,10 @@ import pytest
 
 import adjoint
 from adjoint.utils import checkpoint as room
-from adjoint.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from adjoint.utils.checkpoint import CheckpointError, checkpoint_sequential
 from tests.oracle import needs_torch
+
+checkpoint = partial(room.checkpoint, use_reentrant=False)
 
 
 def block(x: Any, w: Any) -> Any:
@@ -28,7 +30,7 @@ def gradients(wrapped: bool, inner: Any = block, depth: int = 3, **options: Any)
     w = adjoint.randn(6, 6, requires_grad=True)
     y = x
     for _ in range(depth):
-        y = checkpoint(inner, y, w, use_reentrant=False, **options) if wrapped else inner(y, w)
+        y = checkpoint(inner, y, w, **options) if wrapped else inner(y, w)
     (y**2).sum().backward()
     return [y.detach().numpy(), x.grad.numpy(), w.grad.numpy(), adjoint.rand(3).numpy()]
 
@@ -126,7 +128,7 @@ def test_mismatches_name_op_and_line() -> None:
         runs.append(0)
         return x.exp() if len(runs) % 2 else x[:2].exp().sum() * x
 
-    with pytest.raises(CheckpointError, match=r"different metadata.*exp kept float32\[3\] at .*test_checkpoint.py"):
+    with pytest.raises(CheckpointError, match=r"different metadata(.|\n)*saved by exp at .*test_checkpoint.py"):
         checkpoint(unsteady, x).sum().backward()
 
     def shorter(x: Any) -> Any:
@@ -135,10 +137,10 @@ def test_mismatches_name_op_and_line() -> None:
         return y.sin().cos() if len(runs) % 2 else y
 
     runs.clear()
-    with pytest.raises(CheckpointError, match=r"different number of tensors.*sin kept"):
+    with pytest.raises(CheckpointError, match=r"different number of tensors(.|\n)*saved by sin"):
         checkpoint(shorter, x).sum().backward()
     runs.clear()
-    with room.set_checkpoint_debug_enabled(True), pytest.raises(CheckpointError, match="ops of the second run"):
+    with room.set_checkpoint_debug_enabled(True), pytest.raises(CheckpointError, match="Operations executed during recomputation"):
         checkpoint(shorter, x).sum().backward()
     with pytest.raises(ValueError, match="determinism_check"):
         checkpoint(shorter, x, determinism_check="maybe")
