@@ -457,12 +457,14 @@ def order_of_execution(task: Task) -> list[Any]:
 
 def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
     """Run a node that has hooks, or in a pass that is pruned or recorded; return its gradient, edges, results."""
+    if node.extra is not None:
+        node.unfold()  # now, and not when one of its hooks looks at it
     edges, extra, op = node.edges, node.extra, node.op
     lift, needed, captured = task.lift, task.needed, task.captured
     if needed is not None:
         for e in edges:
             if e is not None and e not in needed:
-                edges = tuple([e if e in needed else None for e in edges])
+                edges = tuple([e if e in needed or _needed_since(e, needed) else None for e in edges])
                 break
         if captured is not None and node in task.wanted:  # type: ignore[operator]
             if any(edges):
@@ -495,6 +497,11 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
     if extra is not None and extra.hooks:
         results = _call_hooks(node, extra, results, g, lift)
     return g, edges, results
+
+
+def _needed_since(node: Any, needed: set[Any]) -> bool:
+    """Return whether a node is needed that has come to be since the pass began: what it leads to is."""
+    return node is not None and nodes.is_part(node) and any(e in needed for e in node.edges)
 
 
 def _constant(r: Any, edge: Any) -> Any:
