@@ -315,7 +315,8 @@ class Node:
 
 def _as_recorded(node: Node) -> Node:
     """Return the node that an unfolded one was."""
-    return node if node.extra is None or node.extra.shadow is None else node.extra.shadow
+    extra = getattr(node, "extra", None)  # one that is being recorded has none yet
+    return node if extra is None or extra.shadow is None else extra.shadow
 
 
 def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
