@@ -47,7 +47,7 @@ def plain(value: Any) -> Any:
     if hasattr(value, "detach") and hasattr(value, "requires_grad"):
         return np.array(value.detach().tolist()), list(value.shape), str(value.dtype).rpartition(".")[2]
     if isinstance(value, str):
-        return re.sub(r"0x[0-9a-f]+|torch::autograd::", "", value).replace("torch.", "adjoint.")
+        return re.sub(r"0x[0-9a-f]+", "", value).replace("torch.", "adjoint.")
     return value
 
 
