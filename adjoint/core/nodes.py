@@ -520,6 +520,7 @@ class Special:
     __slots__ = (
         "derived",
         "direct",
+        "finishes",
         "flat",
         "frees",
         "inputs",
@@ -546,6 +547,7 @@ class Special:
         self.node: Any = None
         self.saved_names: dict[str, str] = {}
         self.unfold: Callable[[Node], None] | None = None
+        self.finishes: tuple[int, ...] | None = None
 
 
 class Output(Node):

@@ -70,6 +70,7 @@ class Op:
         "derived",
         "direct",
         "explain",
+        "finishes",
         "flat",
         "floating",
         "frees",
@@ -135,6 +136,7 @@ class Op:
         self.promotes, self.floating, self.view, self.outputs = promotes, floating, view, outputs
         self.explain: Callable[..., Exception | None] | None = None
         self.unfold: Callable[[Node], None] | None = None  # how a node becomes those that torch has
+        self.finishes: tuple[int, ...] | None = None  # the order in which gradients of leaves are done; None: as inputs
         unknown = set(rules) - set(inputs)
         if unknown:
             raise TypeError(f"{name}: rules for {sorted(unknown)}, but the inputs are {inputs}")

@@ -682,6 +682,7 @@ def _unfold_linear(node: Node) -> None:
 
 
 linear_p.op.unfold = project_p.op.unfold = _unfold_linear
+linear_p.op.finishes = (2, 0, 1)  # the weight's gradient is still to be transposed then
 
 
 def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> Exception | None:

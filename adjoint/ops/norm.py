@@ -586,8 +586,8 @@ def group_norm(
     inner = channels // num_groups
     shape = (1, num_groups, inner, 1)
     grouped = reshape_p(input, (count, num_groups, inner, math.prod(a.shape[2:])))
-    weight = None if weight is None else reshape_p(weight, shape)
     bias = None if bias is None else reshape_p(bias, shape)
+    weight = None if weight is None else reshape_p(weight, shape)
     return reshape_p(_normed(group_norm_p, grouped, weight, bias, (2, 3), shape, eps), tuple(a.shape))
 
 
@@ -702,7 +702,7 @@ def batch_normed(
             raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
         return _with_running(input, running_mean, running_var, weight, bias, eps), moments, axes
     shape = (1, channels, *(1,) * (a.ndim - 2))
-    weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))
+    bias, weight = (None if x is None else reshape_p(x, shape) for x in (bias, weight))
     tracked = running_mean is not None and running_var is not None and math.prod(a.shape) > 0
 
     def track() -> None:
@@ -743,7 +743,7 @@ def instance_norm(
         return _with_running(input, running_mean, running_var, weight, bias, eps)
     axes, moments = tuple(range(2, a.ndim)), Moments()
     shape = (1, channels, *(1,) * (a.ndim - 2))
-    weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))
+    bias, weight = (None if x is None else reshape_p(x, shape) for x in (bias, weight))
     out = _normed(batch_norm_p, input, weight, bias, axes, shape, eps, True, moments)
     if running_mean is not None and running_var is not None:
         mean, var = _statistics(input, axes, moments)
