@@ -485,6 +485,18 @@ def freed_hooks_error() -> RuntimeError:
     )
 
 
+def saved_input(node: Node, index: int) -> Any:
+    """Return an input that a node keeps, as the tensor it was; None if it does not keep it."""
+    recorded = _as_recorded(node)
+    if recorded is node:
+        return _saved_value(node, index)
+    recorded.saved = node.saved
+    try:
+        return _saved_value(recorded, index)
+    finally:
+        recorded.saved = None
+
+
 class SavedTensor:
     """One kept value of a node, on which pack and unpack hooks can be registered."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..core.dtypes import finfo, of
 from ..core.nodes import Node, Special, Unfolded, reveal, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels import norms, provider
 from ..kernels.constants import constants_of
@@ -445,7 +444,7 @@ def _norm_batch(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any,
     return layer_norm_p(x, weight, bias, shifted(axes), full, eps, centered, None)
 
 
-def _norm_primitive(name: str, node_name: str) -> Callable[..., Any]:
+def _norm_primitive(name: str, node_name: str) -> Primitive:
     return nary(
         _norm, inputs=3, joint=_norm_back, jvp=_norm_jvp, batch=_norm_batch, name=name, node_name=node_name,
         saved={"x": "input"},
