@@ -161,7 +161,7 @@ sys.addaudithook(lambda event, args: events.append((event, args)) if event.start
 for data in files:
     try:
         adjoint.load(io.BytesIO(data))
-    except FileFormatError:
+    except adjoint.serialization.FileFormatError:
         pass
     else:
         print("loaded", data)
