@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
+import adjoint
 from adjoint import printing
 
 nan, inf = float("nan"), float("inf")
