@@ -457,12 +457,14 @@ def order_of_execution(task: Task) -> list[Any]:
 
 def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
     """Run a node that has hooks, or in a pass that is pruned or recorded; return its gradient, edges, results."""
+    if node.extra is not None:
+        node.unfold()  # now, and not when one of its hooks looks at it
     edges, extra, op = node.edges, node.extra, node.op
     lift, needed, captured = task.lift, task.needed, task.captured
     if needed is not None:
         for e in edges:
             if e is not None and e not in needed:
-                edges = tuple([e if e in needed else None for e in edges])
+                edges = tuple([e if e in needed or _needed_since(e, needed) else None for e in edges])
                 break
         if captured is not None and node in task.wanted:  # type: ignore[operator]
             if any(edges):
@@ -495,6 +497,11 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
     if extra is not None and extra.hooks:
         results = _call_hooks(node, extra, results, g, lift)
     return g, edges, results
+
+
+def _needed_since(node: Any, needed: set[Any]) -> bool:
+    """Return whether a node is needed that has come to be since the pass began: what it leads to is."""
+    return node is not None and nodes.is_part(node) and any(e in needed for e in node.edges)
 
 
 def _constant(r: Any, edge: Any) -> Any:
@@ -600,9 +607,12 @@ def _own(g: Any, like: Any, references: int) -> Any:
     if type(g) is ndarray:
         # More references than the calls from `_execute` down to here make mean that a rule, a kept value
         # or another edge holds the same array, which a later in-place add must not change.
-        flags = g.flags
-        alone = getrefcount(g) <= references and g.dtype is like.dtype and flags.writeable
-        if not (flags.c_contiguous and like.flags.c_contiguous) and g.strides != like.strides:
+        flags, dense = g.flags, like.flags.c_contiguous
+        alone = getrefcount(g) <= references and g.dtype is like.dtype
+        if alone and dense and flags.carray and g.base is None and g.size <= _MANY:  # as nearly always
+            return g
+        alone = alone and flags.writeable
+        if not (dense and flags.c_contiguous) and g.strides != like.strides:
             return g if alone and not modes.local.grad_layout else _copied_like(g, like)
         large = g.size > _MANY
         if alone and (g.base is None or _is_whole(g)):

@@ -97,6 +97,7 @@ class Op:
         "sums",
         "title",
         "twin",
+        "unfold",
         "view",
         "wants_undefined",
         "written",
@@ -133,6 +134,7 @@ class Op:
         self.jvp, self.batch = jvp, batch
         self.promotes, self.floating, self.view, self.outputs = promotes, floating, view, outputs
         self.explain: Callable[..., Exception | None] | None = None
+        self.unfold: Callable[[Node], None] | None = None  # how a node becomes those that torch has
         unknown = set(rules) - set(inputs)
         if unknown:
             raise TypeError(f"{name}: rules for {sorted(unknown)}, but the inputs are {inputs}")
