@@ -14,6 +14,7 @@ from .._typing import Tensor
 from ..errors import FreedGraphError, InPlaceError, place
 from ..hooks import RemovableHandle
 from . import device, modes
+from .anomaly import Trail, recording
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
@@ -195,6 +196,10 @@ class Node:
         extra = extra_of(self)
         if extra.metadata is None:
             extra.metadata = {}
+            if (trail := trail_of(self)) is not None:
+                extra.metadata["traceback_"] = trail.format()
+                if (parent := recording.parent(self.stamp)) is not None:
+                    extra.metadata["parent_"] = shown(parent)
         return extra.metadata
 
     def _sequence_nr(self) -> int:
@@ -620,6 +625,15 @@ class Hookless:
     def __exit__(self, *error: object) -> None:
         modes.local.pack_hooks = self.hooks
         modes.set_grad(self.grad)
+
+
+def trail_of(node: Node) -> Trail | None:
+    """Return where the program recorded a node, if anomaly detection was on then."""
+    if node.extra is not None and node.extra.traceback is not None:
+        return node.extra.traceback  # type: ignore[no-any-return]
+    if node.code is None or not recording.covers(node.stamp):
+        return None
+    return Trail([(node.code, node.lasti)])
 
 
 def extra_of(node: Node) -> Extra:
