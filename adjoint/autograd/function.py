@@ -218,7 +218,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         if type(saved) is tuple and not written:
             return saved
         if saved is None:  # before forward has ended, or in jvp
-            return tuple(self.to_save or self.saved_for_forward or ())
+            return tuple(self.saved_for_forward or ())
         if type(saved) is Freed:
             raise freed_error(self, saved)
         restored = []
@@ -646,7 +646,12 @@ def _by_position(code: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tup
 
 
 def _apply(
-    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: list[Any] | None = None, forward: Any = None
+    cls: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    context: list[Any] | None = None,
+    forward: Any = None,
+    constants: list[Any] | None = None,
 ) -> Any:
     node_class, op, splits = cls._kit
     if forward is None:
@@ -743,6 +748,8 @@ def _apply(
             ctx.saved = to_save
             ctx.to_save = None
         return raw
+    if constants is not None:
+        constants += ctx.non_differentiable
     several = isinstance(raw, tuple)
     outputs = _Outputs(ctx, args, raw if several else (raw,), several)
     outputs.attach(recording)
