@@ -47,6 +47,26 @@ def _has_gpu() -> bool:
         return False
 
 
+# What starts processes, compiles a lot or trains is left out of `-m quick`.
+_LONG = (
+    "tests/compiler", "tests/conformance", "tests/distributed", "tests/gpu", "tests/real_programs", "tests/utils/data",
+    "tests/test_demo.py", "tests/test_docs.py", "tests/test_examples.py", "tests/test_tutorials.py", "tests/typed",
+    "tests/stand_in", "gates",
+)  # fmt: skip
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the first case of each test as `quick`, unless the test is a long one."""
+    name = item.nodeid.partition("[")[0]
+    if name in _seen or item.nodeid.startswith(_LONG) or item.get_closest_marker("slow"):
+        return
+    _seen.add(name)
+    item.add_marker("quick")
+
+
+_seen: set[str] = set()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the `gpu` tests where there is no GPU."""
     gpu = [item for item in items if item.get_closest_marker("gpu")]

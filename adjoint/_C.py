@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from .core import modes
+from .core import engine, modes
 from .core.device import device
 from .core.dtypes import dtype
 from .core.overrides import EverythingOff, SubclassesOff, disabled_torch_function
@@ -46,6 +46,59 @@ def _len_torch_function_stack() -> int:
 def _get_function_stack_at(level: int) -> Any:
     """Return the function mode at a depth, the outermost first."""
     return modes.local.function_modes[level]
+
+
+def _current_graph_task_id() -> int:
+    """Return the number of the backward pass that this thread is inside of; -1 outside."""
+    task = engine.current_task()
+    return -1 if task is None else task.number
+
+
+def _current_autograd_node() -> Any:
+    """Return the node whose backward or hook is running in this thread."""
+    return engine.current_node()
+
+
+def _current_graph_task_execution_order() -> list[Any]:
+    """Return the nodes of the backward pass that is running, in the order in which they run."""
+    task = engine.current_task()
+    if task is None:
+        raise RuntimeError("get_current_graph_task_execution_order should only be called during the backward pass")
+    if modes.local.multithreading:
+        raise RuntimeError(
+            "get_current_graph_task_execution_order expects the current backward to be executed with multithreading "
+            "disabled, e.g. by running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n"
+            "...     torch.autograd.grad(...)\n"
+        )
+    return engine.order_of_execution(task)
+
+
+def _will_engine_execute_node(node: Any) -> bool:
+    """Return whether the backward pass that is running gives `node` a gradient."""
+    task = engine.current_task()
+    if task is None:
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    if task.captured is not None and type(node) is engine.AccumulateGrad:
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
+            "currently not supported."
+        )
+    return task.will_reach(node)
+
+
+def _is_multithreading_enabled() -> bool:
+    """Return what `set_multithreading_enabled` was given in this thread."""
+    return modes.local.multithreading
+
+
+def _set_multithreading_enabled(enabled: bool) -> None:
+    modes.local.multithreading = enabled
+
+
+def _get_current_graph_task_keep_graph() -> bool:
+    """Return whether what the graph has saved survives the backward pass that is running; True outside."""
+    task = engine.current_task()
+    return True if task is None else bool(task.keep)
 
 
 class _TorchFunctionState(enum.Enum):

@@ -1,4 +1,4 @@
-"""The command line: ``python -m adjoint run script.py``, ``adjoint launch --nproc 4 script.py``, ``adjoint demo``."""
+"""The command line: ``adjoint run script.py``, ``adjoint torchrun``, ``adjoint launch --nproc 4``, ``adjoint demo``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ __all__ = ["main"]
 
 def _run(arguments: list[str]) -> None:
     """Run a program with adjoint in torch's place."""
-    from .stand_in import install
+    from .stand_in import include_children, install
 
     install()
+    include_children()
+    if arguments[:1] == ["torchrun"] and not os.path.exists("torchrun"):  # PyTorch's command, which is a program too
+        arguments = ["-m", "torch.distributed.run", *arguments[1:]]
     if arguments[:1] == ["-m"]:
         sys.argv = arguments[1:]
         sys.path[0] = os.getcwd()
@@ -32,6 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     run = commands.add_parser("run", help="run an unmodified PyTorch program on adjoint")
     run.add_argument("program", nargs=argparse.REMAINDER, help="script.py or -m module, and its arguments")
     commands.add_parser("launch", add_help=False, help="run a program on several processes: launch --nproc 4 script.py")
+    commands.add_parser("torchrun", add_help=False, help="run an unmodified PyTorch program on several processes")
     demo = commands.add_parser("demo", help="train a small model, and draw its loss and its graph")
     demo.add_argument("--out", default="adjoint-demo.html", help="where the drawing goes")
     demo.add_argument("--short", action="store_true", help="a few seconds only")
@@ -40,6 +44,9 @@ def main(arguments: list[str] | None = None) -> None:
         if given[1:] in ([], ["-m"]):
             run.error("which program?")
         _run(given[1:])
+        return
+    if given[:1] == ["torchrun"]:
+        _run(["-m", "torch.distributed.run", *given[1:]])
         return
     if given[:1] == ["launch"]:
         from .distributed.launch import launch

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from .core import device as devices
-from .core import dtypes
+from .core import dtypes, modes
 from .kernels import products, provider, threads
 
 __all__ = [
@@ -112,7 +112,6 @@ class _Promises:
 
     deterministic = False
     warn_only = False
-    warn_always = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -173,9 +172,9 @@ def set_flush_denormal(mode: bool, /) -> bool:
 
 def set_warn_always(b: bool, /) -> None:
     """Note whether warnings should come every time; Python's warning filters decide here."""
-    _Promises.warn_always = bool(b)
+    modes.warn_always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
     """Return what `set_warn_always` was given."""
-    return _Promises.warn_always
+    return modes.warn_always

@@ -19,7 +19,19 @@ from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import Payload, history_below
 from .core.size import Size
-from .core.tensor import STALE, InferenceStorage, TensorBase, caller, ledger_of, retaining, storage_of
+from .core.tensor import (
+    STALE,
+    InferenceStorage,
+    TensorBase,
+    View,
+    caller,
+    clock,
+    ledger_of,
+    note_geometry,
+    retaining,
+    storage_of,
+    tick,
+)
 from .core.views import edge_of, show_views
 from .hooks import RemovableHandle
 from .ops import (
@@ -276,6 +288,8 @@ class Tensor(TensorBase):
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
+        if value and not nodes.differentiable(self.array.dtype):
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if not self.is_leaf:
             raise RuntimeError(_ONLY_LEAVES)
         self.requires_grad_(value)
@@ -295,20 +309,27 @@ class Tensor(TensorBase):
                 return self
             if not is_leaf_node(node):
                 raise RuntimeError(_ONLY_LEAVES)
-            if self.node.watched:
-                self.__dict__[RESTING] = self.node
-            self.node = None
-            show_views(self, nodes.hidden, None)
+            self._rest()
             return self
         if type(self.memory) is InferenceStorage and not modes.local.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        create.require_grad(self)
-        if RESTING in self.__dict__:
-            self.node = self.__dict__.pop(RESTING)
-            self.node.follow(self)
+        resting = _resting(self)
+        self.__dict__.pop(RESTING, None)
+        if resting is None:
+            create.require_grad(self, "only Tensors of floating point dtype can require gradients")
+        else:
+            self.node = resting
+            resting.follow(self)
         if self.memory is not None:
             show_views(self, None, nodes.hidden)
         return self
+
+    def _rest(self) -> None:
+        """Stop being differentiated, though graphs that were recorded still end here: they may be used again."""
+        node = self.node
+        self.__dict__[RESTING] = node if node.watched else weakref.ref(node)
+        self.node = None
+        show_views(self, nodes.hidden, None)
 
     @property
     def is_leaf(self) -> bool:
@@ -316,6 +337,8 @@ class Tensor(TensorBase):
         node = self.node
         if node is None:
             return not modes.unusual or history_below(self) is None
+        if node is STALE and self.lineage is not None and self.lineage.kind != View.NORMAL:  # its history is refused
+            return not hasattr(self.lineage, "maker")
         return is_leaf_node(edge_of(self) if node is STALE else node)
 
     @property
@@ -327,7 +350,9 @@ class Tensor(TensorBase):
             return None if below is None else below.grad_fn
         if node is None or is_leaf_node(node):
             return None
-        return shown(edge_of(self))
+        node = edge_of(self)
+        nodes.note_form(node, self)
+        return shown(node)
 
     @property
     def output_nr(self) -> int:
@@ -370,9 +395,9 @@ class Tensor(TensorBase):
                 f"'{self._grad.dtype.name}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
                 "ensure the new grad_dtype matches the existing gradient's dtype."
             )
-        leaf = (
-            self.node if type(self.node) is AccumulateGrad else self.__dict__.setdefault(RESTING, AccumulateGrad(self))
-        )
+        leaf = self.node if type(self.node) is AccumulateGrad else _resting(self)
+        if leaf is None:
+            leaf = self.__dict__[RESTING] = AccumulateGrad(self)
         extra_of(leaf).grad_dtype = (value and value.np,)
 
     def retain_grad(self) -> None:
@@ -459,7 +484,17 @@ class Tensor(TensorBase):
     def detach_(self) -> Tensor:
         """Forget this tensor's history."""
         if self.lineage is not None:
-            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+                "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+                "detach_() cannot be called on these gradients."
+            )
+        node = self.node
+        if type(node) is AccumulateGrad:
+            self._rest()
+        elif node is not None:
+            extra_of(node).detached = True
+            clock.latest = tick()  # so that nodes look at what they have saved
         self.node = None
         return self
 
@@ -477,11 +512,13 @@ class Tensor(TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        note_geometry(self)
         self.array = value.array
         version = 0 if self.memory is None or self.memory.ledger is None else self.memory.ledger.version
         self.memory = None
         if version:
             ledger_of(storage_of(self)).version = version
+        note_geometry(self)
         if type(self.node) is AccumulateGrad:
             self.node.follow(self)
 
@@ -983,9 +1020,15 @@ def _warn_grad_of_non_leaf() -> None:
     )
 
 
+def _resting(leaf: Any) -> Any:
+    """Return the node of a leaf that has required a gradient before, if a graph or a hook still needs it."""
+    node = leaf.__dict__.get(RESTING)
+    return node() if isinstance(node, weakref.ref) else node
+
+
 def _grad_dtype(leaf: Any) -> Any:
     """Return the dtype that gradients of a leaf are given; None if each keeps its own."""
-    node = leaf.node if type(leaf.node) is AccumulateGrad else leaf.__dict__.get(RESTING)
+    node = leaf.node if type(leaf.node) is AccumulateGrad else _resting(leaf)
     chosen = None if node is None or node.extra is None else node.extra.grad_dtype
     if chosen is None:
         return leaf.dtype

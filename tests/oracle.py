@@ -57,6 +57,8 @@ def plain(value: Any) -> Any:
 
 def same(program: Callable[[Any], Any], tolerance: float = 1e-6) -> None:
     """Assert that a program does on adjoint what it does on torch; key phrases of errors included."""
+    if torch is None:  # a test whose decorator was forgotten must not fail on a machine without the oracle
+        pytest.skip("torch 2.13.0, the oracle, is not installed")
     kind, mine = outcome(program, adjoint)
     expected_kind, theirs = outcome(program, torch)
     assert kind == expected_kind, f"adjoint: {kind} {mine}; torch: {expected_kind} {theirs}"

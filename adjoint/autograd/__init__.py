@@ -10,7 +10,9 @@ from .function import Function, NestedIOFunction
 from .grad_mode import (
     _unsafe_preserve_version_counter,
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
+    is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
@@ -27,6 +29,7 @@ __all__ = [
     "debug_mode",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "function",
     "functional",

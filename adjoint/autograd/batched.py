@@ -9,18 +9,17 @@ from ..core.nodes import wrap
 from ..core.observation import lifting
 from ..core.payload import Level
 from ..payloads.batched import Batched
-from .differentiate import _check_gradient, _input_node, _root_of
 
 
-def grad_batched(outs: Any, ins: Any, gs: Any, keep: bool, lift: bool) -> list[Any]:
+def grad_batched(nodes: Any, wanted: Any, gs: Any, keep: bool, lift: bool) -> list[Any]:
     """Return gradients with a leading axis, one entry per entry of the leading axis of `gs`."""
     lift = lifting(lift) if modes.unusual else lift
-    nodes = [_root_of(t, i) for i, t in enumerate(outs)]
-    wanted = [_input_node(x, i) for i, x in enumerate(ins)]
-    for index, (root, g) in enumerate(zip(outs, gs, strict=True)):
-        if g is None:
-            raise RuntimeError("is_grads_batched=True needs grad_outputs, each with a leading batch dimension")
-        _check_gradient(root, g, index, batched=True)
+    sizes = [g.array.shape[0] if g.array.ndim else None for g in gs]
+    if None in sizes or len(set(sizes)) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, the first of each grad_output, "
+            f"got sizes {sizes} for the mapped dimension: is_grads_batched=True needs grad_outputs with one"
+        )
     with Level() as level:
         starts = [wrap(Batched(g, level)) if lift else Batched(g.array, level) for g in gs]
         found = engine.backward(nodes, starts, keep, lift, wanted, accumulating=False)

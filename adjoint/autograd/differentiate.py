@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .._typing import Tensor
 from ..core import dtypes, engine, modes
-from ..core.engine import AccumulateGrad, start_gradient
-from ..core.nodes import MultipleNode, hidden, output_index, output_node, shown, wrap
+from ..core.engine import start_gradient
+from ..core.nodes import (
+    Form,
+    Hidden,
+    MultipleNode,
+    Output,
+    hidden,
+    note_form,
+    output_index,
+    output_node,
+    shown,
+    wrap,
+)
 from ..core.observation import lifting, observer
 from ..core.payload import history_below
+from ..core.primitive import cast as cast_to
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops import create
+from ..ops.literals import depth_outside
 
 ndarray = np.ndarray
 
@@ -32,11 +44,22 @@ class GradientEdge(NamedTuple):
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, TensorBase | GradientEdge):
-        return (value,)
-    return tuple(value)
+    return (value,) if isinstance(value, TensorBase | GradientEdge) else tuple(value)
+
+
+def _inputs(value: Any, caller: str) -> tuple[Any, ...]:
+    """Return what to differentiate by, at least one: the values of a dict, or as `_tuple` has it."""
+    if isinstance(value, Mapping):
+        if type(value) is not dict:
+            raise TypeError(
+                f"`inputs` argument to `{caller}` must be a dict, not {type(value).__name__}. Other Mapping types are "
+                "not supported."
+            )
+        value = value.values()
+    found = _seen(_tuple(value))
+    if not found:
+        raise RuntimeError(f"`inputs` argument to `{caller}` cannot be empty.")
+    return found
 
 
 def _seen(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -51,31 +74,32 @@ def _with_history(x: TensorBase) -> Any:
     return x if below is None else below
 
 
-# What a pass starts from at outputs of a single element that `gradient_edge` was asked about.
-_ones: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
-
 def gradient_edge(x: Any, node: Any) -> GradientEdge:
     """Return the edge of a tensor and its node."""
-    if x.array.size == 1 and x.array.dtype.kind != "c":
-        _ones[node] = start_gradient(x)
-    return GradientEdge(shown(node), output_index(node), node)
+    note_form(node, x)
+    # A node of several outputs is shown whole: the token is the place of this one.
+    return GradientEdge(shown(node), output_index(node), node if isinstance(node, Output | MultipleNode) else None)
 
 
-def _node_of_edge(edge: GradientEdge) -> Any:
+def _node_of_edge(edge: GradientEdge, roots: Sequence[Any] = ()) -> Any:
+    """Return the place in the graph that an edge names; of several outputs, the one that is reached from `roots`."""
     if edge.ownership_token is not None:  # the very place in the graph, as get_gradient_edge noted it
         return edge.ownership_token
-    node = edge.node
-    return output_node(node, edge.output_nr) if isinstance(node, MultipleNode) else node
+    node, number = edge.node, edge.output_nr
+    count = len(node.metas) if isinstance(node, MultipleNode) else 1
+    if not 0 <= number < count:
+        raise IndexError(
+            f"tuple index out of range: {node.name()} has {count} outputs, and {number} is no number of one"
+        )
+    if not isinstance(node, MultipleNode) or getattr(node, "single", False):
+        return node
+    outputs = (n for n in engine.reach(roots) if type(n) is Output and n.edges[0] is node and n.index == number)
+    return next(outputs, None) or output_node(node, number)
 
 
 def _root_of(value: Any, index: int) -> Any:
     """Return the node of an output that a gradient may start from."""
-    if isinstance(value, GradientEdge):
-        return _node_of_edge(value)
-    if not isinstance(value, TensorBase):
-        raise TypeError(f"element {index} of tensors must be a Tensor or a GradientEdge, not {type(value).__name__}")
-    node = edge_of(value)
+    node = _node_of_edge(value) if isinstance(value, GradientEdge) else edge_of(value)
     if node is None or node is hidden:
         raise RuntimeError(
             f"element {index} of tensors does not require grad and does not have a grad_fn: nothing that it was "
@@ -84,52 +108,67 @@ def _root_of(value: Any, index: int) -> Any:
     return node
 
 
-def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
-    """Return the gradient to start a root from: the caller's, checked, or one."""
+def _form_of(root: Any) -> Form | None:
+    """Return the shape, dtype and device of an output; None for an edge whose tensor nobody has asked about."""
     if isinstance(root, GradientEdge):
-        if g is None:
-            one = _ones.get(_node_of_edge(root))
-            if one is None:
-                raise RuntimeError(
-                    "grad can be implicitly created only for scalar outputs: a GradientEdge of another needs a gradient"
-                )
-            g = wrap(one.copy())
-        return g if lift else g.array
-    start = _usual_start(root, g)
-    if start is not None:
-        return start if not lift else wrap(start) if g is None else g
-    if g is None:
-        if root.array.size != 1:
-            raise RuntimeError(
-                f"grad can be implicitly created only for scalar outputs, and this one has shape "
-                f"{list(root.array.shape)}: reduce it first (loss.sum() or loss.mean()), or pass the gradient "
-                "of each element: backward(gradient=adjoint.ones_like(loss))"
-            )
-        if dtypes.of(root.array.dtype).category == 3:
-            raise RuntimeError(
-                f"grad can be implicitly created only for real scalar outputs but got {dtypes.of(root.array.dtype)}"
-            )
-        g = start_gradient(root)
-        return wrap(g) if lift else g
-    if not isinstance(g, TensorBase):
+        _node_of_edge(root)
+        return cast(Form | None, root.node._input_metadata[root.output_nr])
+    if not isinstance(root, TensorBase):
+        raise AssertionError(f"Expected output to be a torch.Tensor or a GradientEdge, not {type(root).__name__}")
+    return Form.of(root)
+
+
+def _starts(roots: tuple[Any, ...], gs: Any, batched: bool = False) -> list[Any]:
+    """Return the gradient to start each root from, a tensor: the caller's, checked, or one."""
+    gs = (None,) * len(roots) if gs is None else _tuple(gs)
+    starts = [_start(root, g, i, batched) for i, (root, g) in enumerate(zip(roots, gs, strict=False))]
+    if len(gs) < len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(gs)} gradients: one for each of the outputs, or None")
+    return starts
+
+
+def _start(root: Any, g: Any, index: int, batched: bool) -> Any:
+    form = _form_of(root)
+    if g is not None and not isinstance(g, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    _check_gradient(root, g, index)
-    return g if lift else g.array
+    if g is not None:
+        return g if form is None else _checked(form, g, index, batched)
+    if form is None or math.prod(form.shape) != 1:
+        raise RuntimeError(
+            "grad can be implicitly created only for scalar outputs"
+            + ("" if form is None else f", and this one has shape {list(form.shape)}")
+            + ": reduce it first (loss.sum() or loss.mean()), or pass the gradient of each element: "
+            "backward(gradient=adjoint.ones_like(loss))"
+        )
+    if not form.dtype.is_floating_point:
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {form.dtype}")
+    if isinstance(root, TensorBase):
+        return wrap(start_gradient(root))
+    return create.ones(form.shape, dtype=form.dtype, device=form.device)
 
 
-def _check_gradient(root: Any, g: Any, index: int, batched: bool = False) -> None:
-    if (root.array.dtype.kind == "c") != (g.array.dtype.kind == "c"):
+def _checked(form: Form, g: Any, index: int, batched: bool) -> Any:
+    """Return a gradient that was given for an output, in the output's dtype."""
+    shape = g.array.shape[1:] if batched else g.array.shape
+    if tuple(shape) != tuple(form.shape):
+        where = (
+            f"grad_output[{index}] has a shape of {Size(shape)} and output[{index}] has a shape of {Size(form.shape)}."
+        )
+        if batched:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: {where} If you only want some tensors in `grad_output` to be "
+                "considered batched, consider using vmap."
+            )
+        raise RuntimeError(f"Mismatch in shape: {where}")
+    if form.dtype.is_complex != (g.array.dtype.kind == "c"):
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
             f"dtype: grad_output[{index}] has a dtype of {dtypes.of(g.array.dtype)} and output[{index}] has a dtype "
-            f"of {dtypes.of(root.array.dtype)}."
+            f"of {form.dtype}."
         )
-    shape = g.array.shape[1:] if batched else g.array.shape
-    if tuple(shape) != tuple(root.array.shape):
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {Size(shape)} and output[{index}] has a shape of "
-            f"{Size(root.array.shape)}."
-        )
+    return g if g.array.dtype == form.dtype.np else cast_to(g, form.dtype.np)
 
 
 _ONES = {np.dtype(d): np.ones((), d) for d in ("float32", "float64")}
@@ -183,30 +222,56 @@ def backward(
     if inputs is None and not create_graph and not modes.unusual and grad_variables is None:
         start = _usual_start(tensors, grad_tensors)
         if start is not None:
-            engine.backward((edge_of(tensors),), (start,), bool(retain_graph), False)
+            engine.backward((_root_of(tensors, 0),), (start,), bool(retain_graph), False)
             return
-    if tensors is None:
-        raise TypeError("backward() takes a tensor, or several, to start from, not None")
+    if grad_variables is not None:
+        grad_tensors = _older_name(grad_tensors, grad_variables)
+    ins = None if inputs is None else _inputs(inputs, "backward()")
     roots = _seen(_tuple(tensors))
-    if inputs is not None:
-        inputs = _seen(_tuple(inputs))
-        if not inputs:
-            raise RuntimeError("inputs argument to backward() cannot be empty.")
-    if grad_tensors is None:
-        grad_tensors = grad_variables
-    gs = _tuple(grad_tensors) if grad_tensors is not None else (None,) * len(roots)
-    if len(gs) != len(roots):
-        raise RuntimeError(f"got {len(roots)} tensors and {len(gs)} gradients")
+    starts = _starts(roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [_root_of(t, i) for i, t in enumerate(roots)]
     lift = lifting(create_graph) if modes.unusual else create_graph
-    starts = [_starting_gradient(t, g, lift, i) for i, (t, g) in enumerate(zip(roots, gs, strict=True))]
-    if inputs is not None:
-        _observed(nodes, lambda: _backward_into(nodes, starts, keep, lift, inputs))
-    elif modes.unusual:
-        _observed(nodes, lambda: engine.backward(nodes, starts, keep, lift))
-    else:
-        engine.backward(nodes, starts, keep, lift)
+    wanted = None if ins is None else [n for x in ins for n in _filled_at(x, nodes)]
+    values = starts if lift else [g.array for g in starts]
+    if create_graph:
+        _warn_of_cycle()
+    _observed(nodes, lambda: engine.backward(nodes, values, keep, lift, wanted))
+
+
+def _older_name(grad_tensors: Any, grad_variables: Any) -> Any:
+    warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=3)
+    if grad_tensors is not None:
+        raise RuntimeError(
+            "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+            "`grad_tensors`."
+        )
+    return grad_variables
+
+
+_warned: list[bool] = []
+
+
+def _warn_of_cycle() -> None:
+    """Warn, once in a process unless `set_warn_always` is on, that a recorded gradient leads to its own tensor."""
+    if not _warned or modes.warn_always:
+        _warned.append(True)
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to "
+            "avoid this. If you have to use this function, make sure to reset the .grad fields of your parameters to "
+            "None after use to break the cycle and avoid the leak.",
+            UserWarning,
+            stacklevel=depth_outside(),
+        )
+
+
+def _filled_at(x: Any, roots: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the nodes to stop at, so that the ``.grad`` of an input is filled; of a non-leaf, it is retained."""
+    if isinstance(x, TensorBase):
+        x.retain_grad()  # type: ignore[attr-defined]
+    node = _input_node(x, roots)
+    return (node, node.edges[0]) if type(node) is Output else (node,)
 
 
 def _observed(nodes: Any, run: Callable[[], Any]) -> Any:
@@ -215,32 +280,15 @@ def _observed(nodes: Any, run: Callable[[], Any]) -> Any:
     return run() if watching is None else watching.backward(nodes, run)
 
 
-def _backward_into(nodes: Any, starts: Any, keep: bool, lift: bool, inputs: tuple[Any, ...]) -> None:
-    wanted = [_input_node(x, i) for i, x in enumerate(inputs)]
-    leaves = all(type(n) is AccumulateGrad for n in wanted)
-    if leaves:
-        engine.backward(nodes, starts, keep, lift, wanted)
-        return
-    results = engine.backward(nodes, starts, keep, lift, wanted, accumulating=False)
-    for x, node, g in zip(inputs, wanted, results, strict=True):
-        if g is None:
-            continue
-        if type(node) is AccumulateGrad:
-            engine.accumulate(node, g, lift)
-        elif isinstance(x, TensorBase) and not x.retains_grad:  # type: ignore[attr-defined]
-            fresh = g if lift else wrap(g)
-            x._grad = fresh if x._grad is None else x._grad + fresh
-
-
-def _input_node(x: Any, index: int) -> Any:
+def _input_node(x: Any, roots: Sequence[Any]) -> Any:
     if isinstance(x, GradientEdge):
-        return _node_of_edge(x)
+        return _node_of_edge(x, roots)
     if not isinstance(x, TensorBase):
-        raise TypeError(f"inputs must be Tensors or GradientEdges, not {type(x).__name__}")
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__}")
     node = edge_of(x)
     if node is None:
-        raise RuntimeError(f"One of the differentiated Tensors does not require grad (input {index})")
-    return node
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return Hidden() if node is hidden else node  # which no gradient reaches
 
 
 def grad(
@@ -253,13 +301,13 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor, ...]:
+) -> Any:
     """Return the gradients of `outputs` with respect to `inputs`, leaving every ``.grad`` alone.
 
     Parameters
     ----------
     outputs, inputs
-        Tensors or `GradientEdge`s, one or several.
+        Tensors or `GradientEdge`s, one or several; a dict of inputs gives a dict of gradients.
     grad_outputs
         The gradient of each output; None starts a single element from 1.
     retain_graph, create_graph
@@ -284,40 +332,46 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     allow = materialize_grads if allow_unused is None else allow_unused
-    outs, ins = _seen(_tuple(outputs)), _seen(_tuple(inputs))
-    if not ins:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    outs, ins = _seen(_tuple(outputs)), _inputs(inputs, "grad()")
     if not only_inputs:
         warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True).",
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
             FutureWarning,
             stacklevel=2,
         )
-    gs = _tuple(grad_outputs) if grad_outputs is not None else (None,) * len(outs)
-    if len(gs) != len(outs):
-        raise RuntimeError(f"got {len(outs)} tensors and {len(gs)} gradients: one for each of the outputs, or None")
+    starts = _starts(outs, grad_outputs, is_grads_batched)
     keep = create_graph if retain_graph is None else retain_graph
+    nodes = [_root_of(t, i) for i, t in enumerate(outs)]
+    wanted = [_input_node(x, nodes) for x in ins]
     if is_grads_batched:
         from .batched import grad_batched
 
-        results = grad_batched(outs, ins, gs, keep, create_graph)
+        results = grad_batched(nodes, wanted, starts, keep, create_graph)
     else:
-        nodes = [_root_of(t, i) for i, t in enumerate(outs)]
         lift = lifting(create_graph) if modes.unusual else create_graph
-        starts = [_starting_gradient(t, g, lift, i) for i, (t, g) in enumerate(zip(outs, gs, strict=True))]
-        wanted = [_input_node(x, i) for i, x in enumerate(ins)]
+        values = starts if lift else [g.array for g in starts]
         if modes.unusual:
-            found = _observed(nodes, lambda: engine.backward(nodes, starts, keep, lift, wanted, accumulating=False))
+            found = _observed(nodes, lambda: engine.backward(nodes, values, keep, lift, wanted, accumulating=False))
         else:
-            found = engine.backward(nodes, starts, keep, lift, wanted, accumulating=False)
-        results = list(found) if lift else [None if g is None else wrap(g) for g in found]
+            found = engine.backward(nodes, values, keep, lift, wanted, accumulating=False)
+        results = list(found) if lift else _as_given(found, starts)
     for i, g in enumerate(results):
         if g is None:
-            results[i] = _unused(ins[i], i, allow, materialize_grads)
-    return tuple(results)
+            results[i] = _unused(ins[i], i, allow, materialize_grads, create_graph)
+    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
 
 
-def _unused(x: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
+def _as_given(found: Any, starts: list[Any]) -> list[Any]:
+    """Return gradients as tensors: one that arrives as it started is that very tensor, and equal ones are one."""
+    tensors = {id(g.array): g for g in starts}
+    for g in found:
+        if g is not None and id(g) not in tensors:
+            tensors[id(g)] = wrap(g)
+    return [None if g is None else tensors[id(g)] for g in found]
+
+
+def _unused(x: Any, index: int, allow_unused: bool, materialize: bool, create_graph: bool) -> Any:
     """Return what stands for the gradient of an input that the outputs do not depend on, or raise."""
     if not allow_unused:
         raise RuntimeError(
@@ -325,4 +379,8 @@ def _unused(x: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
             "allow_unused=True if this is the desired behavior. (One of the differentiated Tensors appears to not "
             "have been used in the graph.)"
         )
-    return create.zeros_like(cast(Any, x)) if materialize and isinstance(x, TensorBase) else None
+    if not materialize:
+        return None
+    if not isinstance(x, TensorBase):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    return create.zeros_like(cast(Any, x), requires_grad=create_graph)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import device, dtypes, modes, nodes, recorders
+from ..core import device, modes, nodes, recorders
 from ..core.anomaly import Trail
 from ..core.inplace import check_writable, is_leaf_node, rebase
 from ..core.nodes import (
@@ -33,9 +33,9 @@ from ..core.nodes import (
     packed_by,
     wrap,
 )
+from ..core.observation import literal
 from ..core.payload import Payload, top_payload
 from ..core.primitive import fit, getframe
-from ..core.size import Size
 from ..core.tensor import (
     STALE,
     InferenceStorage,
@@ -202,10 +202,6 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         self._needs = None
 
     @property
-    def _input_metadata(self) -> list[OutputMetadata]:
-        return [OutputMetadata(*(meta if len(meta) > 2 else (*meta, ndarray))) for meta in self.metas if meta]
-
-    @property
     def positions(self) -> list[int]:
         """Which arguments are tensors."""
         return [i for i, form in enumerate(self.forms) if form is not None]
@@ -247,12 +243,15 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         return tuple(SavedTensor(k, self) for k in kept)
 
     def lifted(self) -> Any:
+        """Return what was saved: `saved_tensors` makes tensors of it."""
         return self.saved
 
     def verify(self) -> None:
-        pass  # saved_tensors does, when the function asks for them
+        """Do nothing."""
+        # saved_tensors does, when the function asks for them
 
     def gradients(self, g: Any) -> list[Any]:
+        """Return one gradient per output, None where none arrived."""
         if self.single and not isinstance(g, Cotangents):
             return [g]
         return super().gradients(g)
@@ -288,16 +287,6 @@ class Cleared:
     """Left in place of what `saved_tensors` has given out."""
 
     __slots__ = ()
-
-
-class OutputMetadata:
-    """What a node knows of one of its outputs."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any, kind: type) -> None:
-        hosted = kind is ndarray or issubclass(kind, Payload)
-        self.shape, self.dtype = Size(shape), dtypes.of(dtype)
-        self.device = device.device("cpu" if hosted else "cuda")
-        self.is_nested_tensor = self.is_cpp_nested_tensor = False
 
 
 def _needs(forms: list[Any], edges: Any) -> tuple[bool, ...]:
@@ -414,7 +403,7 @@ def _zeros(meta: Any) -> Any:
     shape, dtype, kind = meta if len(meta) > 2 else (*meta, ndarray)
     hosted = kind is np.ndarray or issubclass(kind, Payload)
     module = np if hosted else device.array_module(device.device("cuda"))
-    return wrap(module.zeros(shape, dtype))
+    return wrap(literal(module.zeros(shape, dtype)))
 
 
 def _counted(node: Any, answers: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -24,8 +24,8 @@ Tensors = tuple[Any, ...]
 
 def _as_tuple(value: Any, what: str, name: str) -> tuple[bool, Tensors]:
     """Return whether a value is a tuple, and it as one; raises unless it is tensors."""
-    several = isinstance(value, tuple | list)
-    values = tuple(value) if several else (value,)
+    several = isinstance(value, tuple)
+    values = value if several else (value,)
     for i, v in enumerate(values):
         if not isinstance(v, TensorBase):
             which = f"the value at index {i}" if several else f"the given {what}"
@@ -36,18 +36,49 @@ def _as_tuple(value: Any, what: str, name: str) -> tuple[bool, Tensors]:
     return several, values
 
 
-def _outputs(value: Any, name: str) -> tuple[bool, Tensors]:
-    return _as_tuple(value, "outputs of the user-provided function", name)
+def _fresh(inputs: Tensors, create_graph: bool, differentiated: bool = True) -> Tensors:
+    """Return other tensors of the same values: on their graph if a graph is wanted and they have one, else leaves."""
+    return tuple(
+        alias(x) if create_graph and x.requires_grad else x.detach().requires_grad_(differentiated) for x in inputs
+    )
 
 
-def _fresh(inputs: Tensors, create_graph: bool) -> Tensors:
-    """Return the inputs to differentiate by: part of their graph if a graph is wanted, else leaves."""
-    return tuple(alias(x) if create_graph and x.requires_grad else x.detach().requires_grad_(True) for x in inputs)
+def _outputs(func: Callable[..., Any], inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
+    """Return what a function returns, and whether that is a tuple."""
+    several, outs = _as_tuple(func(*inputs), "outputs of the user-provided function", name)
+    _check_recorded(outs, "outputs", strict)
+    return several, outs
+
+
+def _single(func: Callable[..., Any], inputs: Tensors, name: str, strict: bool) -> Any:
+    """Return a function's one output of one element."""
+    several, outs = _outputs(func, inputs, name, strict)
+    if several:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if math.prod(outs[0].array.shape) != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    return outs[0]
 
 
 def _result(values: Sequence[Any], several: bool, create_graph: bool) -> Any:
     shown = tuple(v if create_graph else v.detach() for v in values)
     return shown if several else shown[0]
+
+
+_OF_FUNCTION = "the user-provided function returns"
+_OF_INPUT = "the input to the user-provided function is"
+
+
+def _vector(v: Any, like: Tensors, several: bool, name: str, create_graph: bool) -> Tensors | None:
+    """Return the vector to multiply by; None for 1, if it is left out where there is a single element."""
+    if v is not None:
+        vs = _fresh(_as_tuple(v, "v", name)[1], create_graph, differentiated=False)
+        _check_vector(vs, like, several)
+        return vs
+    if len(like) != 1 or math.prod(like[0].array.shape) != 1:
+        whose = _OF_FUNCTION if name == "vjp" else _OF_INPUT
+        raise RuntimeError(f"The vector v can only be None if {whose} a single Tensor with a single element.")
+    return None
 
 
 def _check_vector(v: Tensors, like: Tensors, several: bool) -> None:
@@ -61,70 +92,59 @@ def _check_vector(v: Tensors, like: Tensors, several: bool) -> None:
             raise RuntimeError(f"{place} has invalid size: should be {b.shape} but got {a.shape}.")
 
 
-def _vector(v: Any, like: Tensors, several: bool, name: str, whose: str) -> Tensors:
-    """Return the vector to multiply by; without one, 1 for a single element."""
-    if v is not None:
-        given, vs = _as_tuple(v, "v", name)
-        vs = tuple(x.detach() if not x.requires_grad else x for x in vs)
-        _check_vector(vs, like, given or several)
-        return vs
-    if len(like) != 1 or math.prod(like[0].array.shape) != 1:
-        raise RuntimeError(f"The vector v can only be None if {whose} a single Tensor with a single element.")
-    return (create.ones_like(like[0]),)
+# --- Strict mode ------------------------------------------------------------------------------------
+
+_STRICT = "This is not allowed in strict mode"
+_INDEPENDENT = "The output of the user-provided function is independent of input {}. " + _STRICT + "."
+# What is wrong with something, the i-th, that was not recorded and so depends on no input.
+_UNRECORDED = {
+    "outputs": "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+    "differentiable manner from the input when running in strict mode.",
+    "grad_inputs": "The gradient with respect to input {} is independent of the inputs of the user-provided function. "
+    + _STRICT + ".",
+    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+    "input {} is independent of the input. " + _STRICT + ". You should ensure that your function is twice "
+    "differentiable and that the jacobian depends on the inputs (this would be violated by a linear function for "
+    "example).",
+}  # fmt: skip
+# What is wrong with a gradient that is missing, and with one that has no graph of its own, by the pass it is from.
+_MISSING = {
+    "vjp": _INDEPENDENT,
+    "jvp": "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the "
+    "double backward trick to compute forward mode gradients. " + _STRICT + ".",
+    "vhp": "The jacobian of the user-provided function is independent of input {}. " + _STRICT + ".",
+    "hvp": "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. " + _STRICT
+    + " as it prevents from using the double backward trick to replace forward mode AD.",
+}  # fmt: skip
+_CONSTANT = "The {} of the user-provided function is independent of input {}. " + _STRICT + " when create_graph=True."
 
 
-_OF_FUNCTION = "the user-provided function returns"
-_OF_INPUT = "the input to the user-provided function is"
+def _check_recorded(values: Sequence[Any], what: str, strict: bool) -> None:
+    for i, value in enumerate(values if strict else ()):
+        if value is None:
+            raise RuntimeError(_INDEPENDENT.format(i))
+        if not value.requires_grad:
+            raise RuntimeError(_UNRECORDED[what].format(i))
 
 
-def _check_outputs(outs: Tensors, strict: bool) -> None:
-    for i, o in enumerate(outs):
-        if strict and not o.requires_grad:
-            raise RuntimeError(
-                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in "
-                "a differentiable manner from the input when running in strict mode."
-            )
+def _filled(gs: Sequence[Any], like: Tensors, name: str, create_graph: bool, strict: bool) -> Tensors:
+    """Return gradients with zeros where there are none; in strict mode that is an error."""
+    for i, g in enumerate(gs if strict else ()):
+        if g is None:
+            raise RuntimeError(_MISSING[name].format(i))
+        if create_graph and not g.requires_grad:
+            raise RuntimeError(_CONSTANT.format("hessian" if "h" in name else "jacobian", i))
+    return tuple(create.zeros_like(x) if g is None else g for g, x in zip(gs, like, strict=True))
 
 
-def _gradients(outs: Tensors, inputs: Tensors, gs: Sequence[Any] | None, create_graph: bool) -> list[Any]:
-    """Return gradients, None where there are none, also for outputs that do not require any."""
+def _gradients(outs: Sequence[Any], inputs: Tensors, gs: Sequence[Any] | None, create_graph: bool) -> Sequence[Any]:
+    """Return gradients, None where there are none; outputs may be None or require no gradient."""
     gs = [None] * len(outs) if gs is None else gs
-    live = [(o, g) for o, g in zip(outs, gs, strict=True) if o.requires_grad]
+    live = [(o, g) for o, g in zip(outs, gs, strict=True) if o is not None and o.requires_grad]
     if not live:
         return [None] * len(inputs)
     ours, theirs = zip(*live, strict=True)
-    return list(grad(ours, inputs, theirs, retain_graph=True, create_graph=create_graph, allow_unused=True))
-
-
-def _filled(
-    gs: Sequence[Any], inputs: Tensors, strict: bool, stage: str, output: int = 0, create_graph: bool = False
-) -> Tensors:
-    """Return gradients with zeros where there are none; in strict mode that is an error."""
-    filled = []
-    for i, (g, x) in enumerate(zip(gs, inputs, strict=True)):
-        if strict and g is None:
-            raise RuntimeError(_independent(stage, i, output))
-        if strict and create_graph and not g.requires_grad:
-            raise RuntimeError(
-                f"The {stage} of the user-provided function is independent of input {i}. This is not allowed in strict "
-                "mode when create_graph=True."
-            )
-        filled.append(create.zeros_like(x) if g is None else g)
-    return tuple(filled)
-
-
-def _independent(stage: str, i: int, output: int) -> str:
-    if stage == "hessian":
-        return (
-            "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
-            f"{i} is independent of the input. This is not allowed in strict mode. You should ensure that your "
-            "function is twice differentiable and that the jacobian depends on the inputs (this would be violated by "
-            "a linear function for example)."
-        )
-    return (
-        f"Output {output} of the user-provided function is independent of input {i}. This is not allowed in strict "
-        "mode."
-    )
+    return grad(ours, inputs, theirs, retain_graph=True, create_graph=create_graph, allow_unused=True)
 
 
 # --- Products ---------------------------------------------------------------------------------------
@@ -155,10 +175,9 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         several, ins = _as_tuple(inputs, "inputs", "vjp")
         fresh = _fresh(ins, create_graph)
-        several_out, outs = _outputs(func(*fresh), "vjp")
-        _check_outputs(outs, strict)
-        vs = _vector(v, outs, several_out, "vjp", _OF_FUNCTION)
-        found = _filled(_gradients(outs, fresh, vs, create_graph), fresh, strict, "vjp", 0, create_graph)
+        several_out, outs = _outputs(func, fresh, "vjp", strict)
+        vs = _vector(v, outs, several_out, "vjp", create_graph)
+        found = _filled(_gradients(outs, fresh, vs, create_graph), fresh, "vjp", create_graph, strict)
     return _result(outs, several_out, create_graph), _result(found, several, create_graph)
 
 
@@ -176,25 +195,14 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         several, ins = _as_tuple(inputs, "inputs", "jvp")
         fresh = _fresh(ins, create_graph)
-        vs = _vector(v, ins, several, "jvp", _OF_INPUT)
-        several_out, outs = _outputs(func(*fresh), "jvp")
-        _check_outputs(outs, strict)
+        vs = _vector(v, ins, several, "jvp", create_graph)
+        several_out, outs = _outputs(func, fresh, "jvp", strict)
         # A gradient is linear in what comes in: its own gradient by that is the product asked for.
         seeds = tuple(create.zeros_like(o, requires_grad=True) for o in outs)
-        pulled = _filled(_gradients(outs, fresh, seeds, True), fresh, strict, "jvp")
-        found = _filled(_gradients(pulled, seeds, vs, create_graph), seeds, strict, "jvp", 0, create_graph)
+        pulled = _gradients(outs, fresh, seeds, True)
+        _check_recorded(pulled, "grad_inputs", strict)
+        found = _filled(_gradients(pulled, seeds, vs, create_graph), outs, "jvp", create_graph, strict)
     return _result(outs, several_out, create_graph), _result(found, several_out, create_graph)
-
-
-def _single(func: Callable[..., Any], fresh: Tensors, name: str, strict: bool) -> Any:
-    """Return a function's one output of one element."""
-    several, outs = _outputs(func(*fresh), name)
-    _check_outputs(outs, strict)
-    if several:
-        raise RuntimeError(f"The function given to {name} should return a single Tensor")
-    if math.prod(outs[0].array.shape) != 1:
-        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
-    return outs[0].reshape(())
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -207,21 +215,18 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     (tensor(9.), tensor([ 6., 12.]))
     """
     with enable_grad():
-        several, ins = _as_tuple(inputs, "inputs", "vhp")
-        fresh = _fresh(ins, create_graph)
-        vs = _vector(v, ins, several, "vhp", _OF_INPUT)
+        several, fresh, vs = _around_hessian(inputs, v, "vhp", create_graph)
         out = _single(func, fresh, "vhp", strict)
-        slopes = _filled(_gradients((out,), fresh, None, True), fresh, strict, "vhp")
-        if strict:
-            _check_curved(slopes)
-        found = _filled(_gradients(slopes, fresh, vs, create_graph), fresh, strict, "hessian", 0, create_graph)
+        slopes = _gradients((out,), fresh, None, True)
+        _check_recorded(slopes, "jacobian", strict)
+        found = _filled(_gradients(slopes, fresh, vs, create_graph), fresh, "vhp", create_graph, strict)
     return _result((out,), False, create_graph), _result(found, several, create_graph)
 
 
-def _check_curved(slopes: Tensors) -> None:
-    for i, g in enumerate(slopes):
-        if not g.requires_grad:
-            raise RuntimeError(_independent("hessian", i, 0))
+def _around_hessian(inputs: Any, v: Any, name: str, create_graph: bool) -> tuple[bool, Tensors, Tensors | None]:
+    """Return whether `inputs` is a tuple, what to differentiate by, and the vector of the same shapes."""
+    several, ins = _as_tuple(inputs, "inputs", name)
+    return several, _fresh(ins, create_graph), _vector(v, ins, several, name, create_graph)
 
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -236,16 +241,13 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     (tensor(9.), tensor([ 6., 12.]))
     """
     with enable_grad():
-        several, ins = _as_tuple(inputs, "inputs", "hvp")
-        fresh = _fresh(ins, create_graph)
-        vs = _vector(v, ins, several, "hvp", _OF_INPUT)
+        several, fresh, vs = _around_hessian(inputs, v, "hvp", create_graph)
         out = _single(func, fresh, "hvp", strict)
-        slopes = _filled(_gradients((out,), fresh, None, True), fresh, strict, "hvp")
-        if strict:
-            _check_curved(slopes)
-        seeds = tuple(create.zeros_like(g, requires_grad=True) for g in slopes)
-        pulled = _filled(_gradients(slopes, fresh, seeds, True), fresh, strict, "hessian")
-        found = _filled(_gradients(pulled, seeds, vs, create_graph), seeds, strict, "hessian", 0, create_graph)
+        slopes = _gradients((out,), fresh, None, True)
+        _check_recorded(slopes, "jacobian", strict)
+        seeds = tuple(create.zeros_like(x, requires_grad=True) for x in fresh)
+        pulled = _gradients(slopes, fresh, seeds, True)
+        found = _filled(_gradients(pulled, seeds, vs, create_graph), fresh, "hvp", create_graph, strict)
     return _result((out,), False, create_graph), _result(found, several, create_graph)
 
 
@@ -278,18 +280,24 @@ def jacobian(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    assert strategy in ("forward-mode", "reverse-mode"), (
-        'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than '
-        'inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
-    )
-    several, ins = _as_tuple(inputs, "inputs", "jacobian")
-    _check_strategy("jacobian", create_graph, strict, vectorize, strategy)
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
+            'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
     if strategy == "forward-mode":
+        _check_forward(create_graph, strict, vectorize)
+        several, ins = _as_tuple(inputs, "inputs", "jacobian")
         return _by_columns(func, ins, several)
     with enable_grad():
+        several, ins = _as_tuple(inputs, "inputs", "jacobian")
         fresh = _fresh(ins, create_graph)
-        several_out, outs = _outputs(func(*fresh), "jacobian")
-        _check_outputs(outs, strict)
+        several_out, outs = _outputs(func, fresh, "jacobian", strict)
+        if strict and vectorize:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+                "Please either set `strict=False` or `vectorize=False`."
+            )
         rows = _batched_rows if vectorize else _looped_rows
         found = tuple(
             _result(rows(o, fresh, i, create_graph, strict), several, create_graph) for i, o in enumerate(outs)
@@ -297,22 +305,18 @@ def jacobian(
     return found if several_out else found[0]
 
 
-def _check_strategy(name: str, create_graph: bool, strict: bool, vectorize: bool, strategy: str) -> None:
-    if strategy == "forward-mode":
-        if create_graph:
-            raise NotImplementedError(
-                f'torch.autograd.functional.{name}: `create_graph=True` and `strategy="forward-mode"` are not '
-                'supported together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
-            )
-        if not vectorize:
-            raise NotImplementedError(
-                "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
-                "`vectorize=True`."
-            )
-    if strict and vectorize:
-        raise RuntimeError(
-            f"torch.autograd.functional.{name}: `strict=True` and `vectorized=True` are not supported together. Please "
-            "either set `strict=False` or `vectorize=False`."
+def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
+    if create_graph or strict:
+        option = "create_graph" if create_graph else "strict"
+        refused: type[Exception] = NotImplementedError if create_graph else RuntimeError
+        raise refused(
+            f'torch.autograd.functional.jacobian: `{option}=True` and `strategy="forward-mode"` are not supported '
+            f'together (yet). Please either set `{option}=False` or `strategy="reverse-mode"`.'
+        )
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            "`vectorize=True`."
         )
 
 
@@ -322,9 +326,14 @@ def _looped_rows(out: Any, inputs: Tensors, number: int, create_graph: bool, str
     rows = []
     for element in out.reshape(-1):
         gs = _gradients((element,), inputs, None, create_graph)
-        if strict and any(g is None for g in gs):
-            raise RuntimeError(_independent("jacobian", gs.index(None), number))
-        rows.append(_filled(gs, inputs, strict, "jacobian", number, create_graph))
+        for i, g in enumerate(gs if strict else ()):
+            if g is None:
+                raise RuntimeError(
+                    f"Output {number} of the user-provided function is independent of input {i}. {_STRICT}."
+                )
+            if create_graph and not g.requires_grad:
+                raise RuntimeError(_CONSTANT.format("jacobian", i))
+        rows.append([create.zeros_like(x) if g is None else g for g, x in zip(gs, inputs, strict=True)])
     if not rows:
         return [create.new_zeros(x, shape + tuple(x.array.shape)) for x in inputs]
     return [
@@ -355,7 +364,7 @@ def _by_columns(func: Callable[..., Any], inputs: Tensors, several: bool) -> Any
     several_out: list[bool] = []
 
     def checked(*xs: Any) -> Tensors:
-        many, outs = _outputs(func(*xs), "jacobian")
+        many, outs = _outputs(func, xs, "jacobian", False)
         several_out.append(many)
         return outs
 
@@ -389,22 +398,20 @@ def hessian(
             [ 0., 12.]])
     """
     several, ins = _as_tuple(inputs, "inputs", "hessian")
-    assert outer_jacobian_strategy in ("forward-mode", "reverse-mode"), (
-        'Expected strategy to be either "forward-mode" or "reverse-mode".'
-    )
-    forward = outer_jacobian_strategy == "forward-mode"
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    if outer_jacobian_strategy == "forward-mode":
+        _check_forward(create_graph, strict, vectorize)
+        return _by_forward_over_reverse(func, ins, several)
 
     def slopes(*xs: Any) -> Any:
-        xs = tuple(alias(x) if x.requires_grad else x.requires_grad_(True) for x in xs)
-        out = _single(func, xs, "hessian", strict)
-        gs = _filled(_gradients((out,), xs, None, True), xs, strict, "jacobian")
-        if strict:
-            _check_curved(gs)
-        return gs
+        fresh = _fresh(xs, True)
+        out = _single(func, fresh, "hessian", strict)
+        gs = _gradients((out,), fresh, None, True)
+        found = tuple(create.zeros_like(x) if g is None else g for g, x in zip(gs, fresh, strict=True))
+        _check_recorded(found, "jacobian", strict)
+        return found
 
-    if forward:
-        _check_strategy("hessian", create_graph, strict, vectorize, outer_jacobian_strategy)
-        return _by_forward_over_reverse(func, ins, several)
     found = jacobian(slopes, ins, create_graph=create_graph, strict=strict, vectorize=vectorize)
     return found if several else found[0][0]
 

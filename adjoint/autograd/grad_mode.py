@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 __all__ = [
     "_unsafe_preserve_version_counter",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -291,6 +292,29 @@ class set_multithreading_enabled(_DecoratorContextManager):
 
     def __exit__(self, *error: object) -> None:
         modes.local.multithreading = self.before
+
+
+def is_multithreading_enabled() -> bool:
+    """Return what `set_multithreading_enabled` was given in this thread."""
+    return modes.local.multithreading
+
+
+class enforce_grad_layout_policy(_DecoratorContextManager):
+    """Say whether ``.grad`` always gets the strides of its tensor, which costs a copy where a gradient has others."""
+
+    def __init__(self, enable: bool = True) -> None:
+        self.before = modes.local.grad_layout
+        self.mode = modes.local.grad_layout = enable
+
+    def clone(self) -> Any:
+        """Return a fresh context of the same kind."""
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        modes.local.grad_layout = self.mode
+
+    def __exit__(self, *error: object) -> None:
+        modes.local.grad_layout = self.before
 
 
 class _unsafe_preserve_version_counter(_DecoratorContextManager):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ..core import device, modes
 from ..core.engine import running
-from ..core.nodes import Node, check_hooks, wrap
+from ..core.nodes import Node, check_hooks, hidden, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..hooks import RemovableHandle
@@ -24,10 +24,13 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved",
     "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
@@ -40,18 +43,55 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     >>> adjoint.autograd.graph.get_gradient_edge(x * 2).node.name()
     'MulBackward0'
     """
-    edge = edge_of(tensor)
-    if edge is None:
+    if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return gradient_edge(tensor, edge)
+    _get_grad_fn_or_grad_acc(tensor)
+    return gradient_edge(tensor, edge_of(tensor))
+
+
+def _get_grad_fn_or_grad_acc(t: Any) -> Any:
+    """Return the node that the gradient of a tensor or an edge goes to; raises if there is none."""
+    if isinstance(t, GradientEdge):
+        return t.node
+    node = edge_of(t)
+    if node is None or node is hidden:
+        raise AssertionError("Expected gradient function to be set: the tensor has no node that a gradient could reach")
+    return shown(node)
 
 
 def increment_version(tensor: Any) -> None:
     """Count a write that happened behind adjoint's back, through a NumPy alias say."""
     tensors: Any = (tensor,) if isinstance(tensor, TensorBase) else tensor
+    if not isinstance(tensors, Iterable):
+        raise RuntimeError(f"increment_version expect a Iterable[Tensor] as input, not {type(tensor).__name__}")
     for t in tensors:
-        if not t.is_inference():  # which has no version
+        if not isinstance(t, TensorBase):
+            raise RuntimeError(
+                f"increment_version expects each element of the iterable to be a tensor, not {type(t).__name__}"
+            )
+        if not t.is_inference():  # type: ignore[attr-defined]  # which has no version
             note_write(t, "increment_version")
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Accepted for torch's sake: a gradient is added on the stream that its leaf is used on."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Accepted for torch's sake: no stream of a capture outlives it."""
+
+
+def region_activation_memory_budget(budget: float) -> Any:
+    """Refuse, as torch does outside of its compiler; `adjoint.memory_budget` bounds what any program saves."""
+    name = "torch.autograd.graph.region_activation_memory_budget"
+    if isinstance(budget, bool) or not isinstance(budget, int | float):
+        raise TypeError(f"{name}: expects a float, got {type(budget).__name__}")
+    if not 0.0 <= budget <= 1.0:
+        raise ValueError(f"{name}: must be in [0, 1], got {budget}")
+    raise RuntimeError(
+        f"{name} can only be used inside a torch.compile region; it has no effect in eager mode. adjoint.memory_budget "
+        "bounds the memory of any program."
+    )
 
 
 class saved_tensors_hooks:
@@ -135,6 +175,8 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     lock = threading.Lock()
     if mode == "any":
         return _MultiHandle(_any_handles(tensors, fn, lock))
+    for t in tensors:
+        _get_grad_fn_or_grad_acc(t)
     nodes = [edge_of(t) for t in tensors]
     counts: dict[int, int] = {}
     buffers: dict[int, list[Any]] = {}
@@ -142,7 +184,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     def hook_for(index: int) -> Callable[[Any], None]:
         def hook(grad: Any) -> None:
             task = running.tasks[-1]
-            key = id(task)
+            key = task.number
             with lock:
                 buffer = buffers.setdefault(key, [None] * len(tensors))
                 if key not in counts:
@@ -163,16 +205,14 @@ def _any_handles(tensors: Sequence[Any], fn: Callable[..., Any], lock: Any) -> l
     seen: set[int] = set()
 
     def hook(grad: Any) -> None:
-        key = id(running.tasks[-1])
+        key = running.tasks[-1].number
         with lock:
             first = key not in seen
-            if first:
-                seen.clear()
-                seen.add(key)
+            seen.add(key)
         if first:
             fn(grad)
 
-    return [t.register_hook(hook) for t in tensors]
+    return [t.register_hook(hook) for t in tensors if t.requires_grad]
 
 
 @contextmanager

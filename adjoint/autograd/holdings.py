@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..core import dtypes
-from ..core.engine import AccumulateGrad, _reach
+from ..core.engine import AccumulateGrad, reach
 from ..core.nodes import Freed, Packed, kept_arrays, shown
 from ..core.tensor import TensorBase, owner_of
 from ..core.views import edge_of
@@ -63,7 +63,7 @@ def saved(loss: Any) -> Holdings:
     ([('SinBackward0', 12), ('ExpBackward0', 12)], 12)
     """
     root = edge_of(loss)
-    nodes = [] if root is None else _reach([root])
+    nodes = [] if root is None else reach([root])
     leaves = {id(owner_of(e.array)) for n in nodes for e in n.edges if type(e) is AccumulateGrad}
     seen: set[int] = set()
     found = Holdings()

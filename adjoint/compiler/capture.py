@@ -27,7 +27,7 @@ from ..core.primitive import as_floating
 from ..core.promotion import promote_all, promote_some
 from ..core.tensor import TensorBase, View, ours
 from ..errors import place
-from ..ops.shape import cast_p, expand_p
+from ..ops.shape import cast_p, clone_p, expand_p
 from ..tree import tree_flatten, tree_unflatten
 from .graph import GUARD, WRITE, Effect, Graph, Line, Reference, Step, Value
 from .memory import Memories, Memory, layout_of, put_region, take_region
@@ -158,36 +158,41 @@ class Tracer(Observer):
             return self.proceed(op, inputs, params, run)
         if not modes.local.subclasses_off and any(map(is_subclass, inputs)):
             return self.proceed(op, inputs, params, run)  # its class is asked first, and calls again
-        inputs, params = self._converted(op, tuple(map(looked_at, inputs))), tuple(map(looked_at, params))
+        params = tuple(map(looked_at, params))
+        inputs, taken = self._converted(op, tuple(map(looked_at, inputs)))
         operands = tuple(self.operand(v) for v in inputs)
         self.depth += 1
         try:
-            result = self.proceed(op, inputs, params, run)
+            result = self.proceed(op, taken, params, run)
         finally:
             self.depth -= 1
         self.record(op, operands, params, result if op.outputs else (result,), inputs)
         return result
 
-    def _converted(self, op: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the inputs in the dtypes in which an op takes them, by lines of their own.
+    def _converted(self, op: Any, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the inputs in the dtypes in which an op takes them, by lines of their own; and those it is to take.
 
-        Autocast is seen by what it converts. And where rules keep inputs, they keep them converted: an array that
-        nobody had written down would be taken for a constant in the backward pass.
+        Autocast is seen by what it converts. And where rules keep inputs, they keep them converted: nobody would
+        know such an array in the backward pass. The op takes numbers as the arrays that it would make of them.
         """
         if modes.local.autocast is not None:
             inputs = modes.local.autocast(op, inputs)
         keeping = modes.is_grad_enabled() and any(isinstance(v, TensorBase) and v.node is not None for v in inputs)
         if not keeping or not (op.promotes or op.floating) or any(map(is_subclass, inputs)):
-            return inputs
+            return inputs, inputs
         values = tuple(v.array if isinstance(v, TensorBase) else v for v in inputs)
         if op.promotes:
             values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes)
         if op.floating:
             values = tuple(map(as_floating, values))
-        return tuple(
+        for x, v in zip(inputs, values, strict=True):
+            if v is not x and not isinstance(x, TensorBase):
+                self.literal(v)
+        inputs = tuple(
             cast_p(x, v.dtype) if isinstance(x, TensorBase) and v.dtype != x.array.dtype else x
             for x, v in zip(inputs, values, strict=True)
         )
+        return inputs, tuple(x if isinstance(x, TensorBase) else v for x, v in zip(inputs, values, strict=True))
 
     def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
         """Write an in-place op down as the op out of place, whose result is the memory's new value."""
@@ -263,6 +268,30 @@ class Tracer(Observer):
         self.record(step, operands, (), result if several else (result,), ())
         return result
 
+    def literal(self, array: Any) -> None:
+        """Take in an array that is the same on every run."""
+        if not self.depth and _is_array(array) and self.memories.find(array) is None:
+            self._constant(array)
+
+    def saved_inputs(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what an in-place op keeps, copies and conversions made by lines of their own."""
+        if self.depth:
+            return values
+        was = modes.local.grad
+        modes.set_grad(False)
+        try:
+            return tuple(map(self._kept, inputs, values))
+        finally:
+            modes.set_grad(was)
+
+    def _kept(self, given: Any, value: Any) -> Any:
+        if not isinstance(given, TensorBase):
+            self.literal(value)
+            return value
+        if value is given.array:
+            return value
+        return (clone_p(given) if value.dtype == given.array.dtype else cast_p(given, value.dtype)).array
+
     def number(self, container: Any, key: Any, often: bool) -> Any:
         """Return a number of the program's, or several, as tensors that are read anew on every run."""
         found = container[key]
@@ -287,7 +316,7 @@ class Tracer(Observer):
 
     def knows(self, value: Any) -> bool:
         """Return whether a bare array lies in memory that the program has computed."""
-        if not hasattr(type(value), "strides") or isinstance(value, np.generic):
+        if not _is_array(value):
             return False
         return self.memories.find(value) is not None
 
@@ -312,8 +341,19 @@ class Tracer(Observer):
         if tensor is None and id(v) in self.before:
             tensor = v
         if tensor is None:
-            return self.memories.add(array, self.graph.constant(array.copy()))  # the program may write into it
+            self._refuse_unknown(array)
+            return self._constant(array)
         return self._refer(tensor)
+
+    def _constant(self, array: Any) -> Memory:
+        return self.memories.add(array, self.graph.constant(array.copy()))  # the program may write into it
+
+    def _refuse_unknown(self, array: Any) -> None:
+        """Refuse an array that is no input, no result of a line and no literal: on another run it may be another."""
+        self.unable = self.unable or (
+            f"an array {array.dtype.name}{list(array.shape)} is used at {self.where()[0]}, and was made by no op that "
+            "is captured; compute it with ops, or outside the compiled function"
+        )
 
     def _refer(self, tensor: Any) -> Memory:
         value = self.graph.value(tensor.array, "outside")
@@ -550,6 +590,10 @@ def _is_kept(memory: Memory) -> bool:
 
 def _and_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_and_subclasses, kind.__subclasses__()))
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(type(value), "strides") and not isinstance(value, np.generic)
 
 
 def _settled(value: Any) -> Any:

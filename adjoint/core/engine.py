@@ -8,11 +8,13 @@ the rest of the pass goes on.
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush, heappushpop
+from itertools import count
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
@@ -26,6 +28,7 @@ from . import device, modes, nodes, primitive, recorders
 from .anomaly import has_nan, recording
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, trail_of, wrap
+from .observation import literal
 from .payload import Payload
 from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, tick
 
@@ -63,6 +66,11 @@ class AccumulateGrad(Node):
         self.array, self.memory, self.kind = leaf.array, storage_of(leaf), type(leaf)
 
     @property
+    def form(self) -> nodes.Form:
+        """The form of the leaf, and so of its gradients."""
+        return nodes.Form.of(self.variable)
+
+    @property
     def watched(self) -> bool:
         """Whether somebody wants to know the moment the gradient is complete."""
         return self.extra is not None or self.post_hooks is not None
@@ -94,7 +102,7 @@ _accumulate = Special("AccumulateGrad", _run_leaf)
 class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
-    __slots__ = ("callbacks", "captured", "keep", "lift", "needed", "place", "roots", "start", "wanted")
+    __slots__ = ("_number", "callbacks", "captured", "keep", "lift", "needed", "place", "roots", "start", "wanted")
 
     def __init__(self, keep: bool, lift: bool) -> None:
         self.keep = keep
@@ -106,6 +114,14 @@ class Task:
         self.roots: Sequence[Any] = ()
         self.start: tuple[Any, int] | None = None  # where the program started it, if it is recorded
         self.place: tuple[Any, int] | None = None  # the same while a rule runs, which has no line of the program's own
+        self._number: int | None = None
+
+    @property
+    def number(self) -> int:
+        """The pass's own number, given to it when one first asks."""
+        if self._number is None:
+            self._number = _next_number()
+        return self._number
 
     def will_reach(self, node: Any) -> bool:
         """Return whether the pass gives a gradient to `node`."""
@@ -113,7 +129,10 @@ class Task:
             return node in self.needed
         if node in self.roots:
             return True
-        return any(e is node for n in _reach(self.roots) for e in (n, *n.edges))
+        return any(e is node for n in reach(self.roots) for e in (n, *n.edges))
+
+
+_next_number = count().__next__
 
 
 class _Running(threading.local):
@@ -216,7 +235,7 @@ def _backward(
     return [task.captured.get(node) for node in inputs]
 
 
-def _reach(roots: Sequence[Any]) -> list[Any]:
+def reach(roots: Sequence[Any]) -> list[Any]:
     """Return every node that the roots can reach, leaves left out, newest first."""
     seen = {root for root in roots if type(root) is not AccumulateGrad}
     stack = list(seen)
@@ -231,7 +250,7 @@ def _reach(roots: Sequence[Any]) -> list[Any]:
 def _needed(roots: Sequence[Any], wanted: set[Any]) -> set[Any]:
     """Return the nodes from which one of `wanted` can be reached, those included."""
     needed = set(wanted)
-    for node in reversed(_reach(roots)):
+    for node in reversed(reach(roots)):
         for e in node.edges:
             if e in needed:
                 needed.add(node)
@@ -242,7 +261,7 @@ def _needed(roots: Sequence[Any], wanted: set[Any]) -> set[Any]:
 def _ends(frontier: Sequence[Any], needed: set[Any] | None) -> dict[Any, list[Any]]:
     """Return, of each node still to run, the leaves that it is the last to feed."""
     last: dict[Any, Any] = {}
-    for node in _reach(frontier):
+    for node in reach(frontier):
         if needed is None or node in needed:
             for e in node.edges:
                 if type(e) is AccumulateGrad:
@@ -319,6 +338,9 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                 if anomaly:
                     _refuse_nan(node, edges, results)
             else:
+                if ends is None and extra is not None and extra.hooked:
+                    ends = _ends([node, *grads], needed)
+                    _finish_complete(sums, ends, lift, captured)
                 start = tick() if anomaly and lift else 0
                 g, edges, results = _run_watched(node, g, task, freed)
                 if anomaly:
@@ -382,7 +404,19 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
             finish(node, sums.pop(node), lift, captured)
     except Exception as error:
         _explain(error, node, freed)
+        if sums and type(node) is not leaf:
+            _finish_complete(sums, _ends([node, *grads], needed), lift, captured)
         raise
+
+
+def _finish_complete(
+    sums: dict[Any, Any], ends: dict[Any, list[Any]], lift: bool, captured: dict[Any, Any] | None
+) -> None:
+    """Give the leaves that no node still to run feeds their gradients, as a program that looks now expects."""
+    waiting = {leaf for leaves in ends.values() for leaf in leaves}
+    for leaf in tuple(sums):
+        if leaf not in waiting:
+            finish(leaf, sums.pop(leaf), lift, captured)
 
 
 def _place() -> tuple[Any, int] | None:
@@ -394,21 +428,53 @@ def _place() -> tuple[Any, int] | None:
 recorders.pass_place = _place
 
 
+def current_task() -> Task | None:
+    """Return the pass that this thread is inside of, the innermost."""
+    tasks = running.tasks
+    return tasks[-1] if tasks else None
+
+
+def current_node() -> Any:
+    """Return the node that this thread runs, in one of whose hooks or in whose backward the caller is.
+
+    The loop does not note it for the few that ask: its own frame knows.
+    """
+    frame: Any = sys._getframe(1)
+    names = {_execute.__code__: "node", finish.__code__: "leaf", accumulate.__code__: "leaf"}
+    while frame is not None:
+        if frame.f_code in names:
+            return nodes.shown(frame.f_locals[names[frame.f_code]])
+        frame = frame.f_back
+    return None
+
+
+def order_of_execution(task: Task) -> list[Any]:
+    """Return the nodes that a pass runs, in order; a leaf comes as soon as its gradient is complete."""
+    order: list[Any] = []
+    ends = _ends(task.roots, task.needed)
+    for node in reach(task.roots):
+        if task.needed is None or node in task.needed:
+            order += [n for n in (node, *ends.get(node, ())) if type(n) is not nodes.Output]
+    return [nodes.shown(n) for n in order]
+
+
 def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
     """Run a node that has hooks, or in a pass that is pruned or recorded; return its gradient, edges, results."""
     edges, extra, op = node.edges, node.extra, node.op
-    lift, needed = task.lift, task.needed
-    if extra is not None and g is not None:
-        g = _before(node, extra, g, lift)
+    lift, needed, captured = task.lift, task.needed, task.captured
     if needed is not None:
-        if node in task.wanted:  # type: ignore[operator]
-            _capture(node, g, task.captured)
         for e in edges:
             if e is not None and e not in needed:
                 edges = tuple([e if e in needed else None for e in edges])
                 break
-        if not any(edges):
-            return g, edges, (None,) * len(edges)
+        if captured is not None and node in task.wanted:  # type: ignore[operator]
+            if any(edges):
+                captured[node] = g  # as it arrives: hooks are for what the node itself is given
+            else:
+                captured[node] = g = g if extra is None or g is None else _before(node, extra, g, lift)
+                return g, edges, (None,) * len(edges)
+    if extra is not None and g is not None:
+        g = _before(node, extra, g, lift)
     if extra is not None and extra.prehooks:
         g = _call_prehooks(node, extra, g, lift)
     if node.stamp < clock.latest:
@@ -461,11 +527,6 @@ def _add(total: Any, g: Any) -> Any:
     return total + g
 
 
-def _capture(node: Any, g: Any, captured: dict[Any, Any] | None) -> None:
-    if captured is not None:
-        captured[node] = g
-
-
 def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | None) -> None:
     """Give a leaf its complete gradient."""
     if g is None:
@@ -475,7 +536,7 @@ def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | 
         if variable is None:
             return
         with _accumulate_lock:
-            if variable._grad is None:
+            if variable._grad is None and variable.node is not None:
                 variable._grad = wrap(_own(g, variable.array, _references))
                 return
     if leaf.extra is not None:
@@ -501,7 +562,7 @@ def _as_chosen(dtype: Any, g: Any, lift: bool) -> Any:
 
 
 def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
-    """Add a gradient to the leaf's ``.grad``, then run its post-accumulate hooks."""
+    """Add a gradient to the leaf's ``.grad``, unless it was frozen since; then run its post-accumulate hooks."""
     variable = leaf.ref()
     if variable is None and not leaf.post_hooks:
         return
@@ -509,14 +570,16 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
     with _accumulate_lock:
         held = variable._grad
         chosen = None if leaf.extra is None else leaf.extra.grad_dtype
-        if held is None:
+        if variable.node is None:
+            pass
+        elif held is None:
             like = variable.array if chosen is None or lift else g
-            variable._grad = (g if lift is True else g.clone()) if lift else wrap(_own(g, like, _references_below))
+            variable._grad = _laid_out(g.clone(), like) if lift else wrap(_own(g, like, _references_below))
         elif lift:
             variable._grad = held + g if lift is True else held.add_(g)
-        elif held.node is None and _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):
+        elif _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):
             np.add(held.array, g, out=held.array)
-            if getrefcount(held.array) > _sole_reference:  # else nobody kept or viewed it: no need to know
+            if getrefcount(held) > _sole_holder or getrefcount(held.array) > _sole_reference:  # else nobody can know
                 note_write(held, "gradient accumulation")
         else:
             variable._grad = held + wrap(g)
@@ -528,16 +591,22 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
 
 def _writable(held: Any, g: Any) -> bool:
     if type(held) is np.ndarray:
-        return held.flags.writeable and held.dtype == g.dtype
+        return held.flags.writeable and held.dtype == g.dtype and held.shape == g.shape
     return not isinstance(held, Payload) and held.dtype == g.dtype
 
 
 def _own(g: Any, like: Any, references: int) -> Any:
-    """Return an array for ``.grad``: `g` itself when nobody else can see it, otherwise a copy."""
+    """Return an array for ``.grad``: `g` itself when nobody else can see it, otherwise a copy.
+
+    It has the strides of `like`, if those leave no holes.
+    """
     if type(g) is ndarray:
         # More references than the calls from `_execute` down to here make mean that a rule, a kept value
         # or another edge holds the same array, which a later in-place add must not change.
-        alone = getrefcount(g) <= references and g.dtype is like.dtype and g.flags.writeable
+        flags = g.flags
+        alone = getrefcount(g) <= references and g.dtype is like.dtype and flags.writeable
+        if not (flags.c_contiguous and like.flags.c_contiguous) and g.strides != like.strides:
+            return g if alone and not modes.local.grad_layout else _copied_like(g, like)
         large = g.size > _MANY
         if alone and (g.base is None or _is_whole(g)):
             if large:
@@ -557,6 +626,25 @@ def _own(g: Any, like: Any, references: int) -> Any:
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
 
+def _copied_like(g: Any, like: Any) -> Any:
+    """Return a copy of a gradient in the memory layout that torch promises: that of `like`, or row by row."""
+    if like.shape != g.shape:
+        return g.astype(like.dtype)
+    out = np.empty_like(like, order="K", subok=False)
+    if out.strides != like.strides:  # it has holes, or elements lie upon one another
+        out = np.empty(g.shape, like.dtype)
+    np.copyto(out, g, casting="unsafe")
+    return out
+
+
+def _laid_out(g: Any, like: Any) -> Any:
+    """Return a gradient that is a tensor of its own in the memory layout of `like`."""
+    a = g.array
+    if type(a) is ndarray and type(like) is ndarray and a.strides != like.strides and a.shape == like.shape:
+        g.array = _copied_like(a, like)
+    return g
+
+
 def _is_whole(g: Any) -> bool:
     """Return whether an array is all of another that nobody else holds, as the reshape of a fresh result is."""
     base = g.base
@@ -569,7 +657,8 @@ def _is_whole_on_gpu(g: Any) -> bool:
     return alone and g.nbytes == base.nbytes
 
 
-_references = _references_below = _sole_reference = 0  # in `finish`, in `accumulate` below it; of a held gradient
+_references = _references_below = 0  # in `finish`, in `accumulate` below it
+_sole_reference = _sole_holder = 0  # of a held gradient: its array, the tensor itself
 _OWN_SUM = 4
 _SMALL = 8192  # elements under which adding in place gains nothing
 _MANY = 1 << 16  # and from which on a copy may be shared by threads
@@ -707,7 +796,7 @@ def _calibrate() -> None:
 
     The number depends on how an interpreter passes arguments, so it is found by a pass over one node.
     """
-    global _own, _references, _references_below, _sole_reference
+    global _own, _references, _references_below, _sole_reference, _sole_holder
     own, counts = _own, []
     ways: tuple[Any, ...] = (None, {})  # without hooks through `finish`, else through `accumulate`
 
@@ -728,16 +817,15 @@ def _calibrate() -> None:
     finally:
         _own = own
     _references, _references_below = counts
-    sole = wrap(np.zeros(1))
-    _sole_reference = getrefcount(sole.array)
+    leaf._grad = wrap(np.zeros(1))
+    held = leaf._grad
+    _sole_reference, _sole_holder = getrefcount(held.array), getrefcount(held)
 
 
 def start_gradient(root: TensorBase) -> Any:
     """Return the gradient of a scalar root with respect to itself: one."""
     array = root.array
-    if isinstance(array, Payload):
-        return array.ones()
-    return device.ones_like(array)
+    return literal(array.ones() if isinstance(array, Payload) else device.ones_like(array))
 
 
 _calibrate()

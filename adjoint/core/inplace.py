@@ -36,7 +36,7 @@ from .tensor import (
     storage_of,
     tick,
 )
-from .views import edge_of, refused_view, replayed
+from .views import edge_of, refused_view, replayed, way_from_base
 
 _OVERLAPPING = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
@@ -259,6 +259,8 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         return result
     kept = _kept_before(op, edges, values, x.array) if recording else values
     if modes.unusual and modes.local.observer is not None:
+        if recording:
+            kept = modes.local.observer.saved_inputs(inputs, kept)
         modes.local.observer.compute_into(op, x, inputs, params, lambda: compute_into(op, x, values, params))
     else:
         compute_into(op, x, values, params)
@@ -629,7 +631,7 @@ def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> Cop
     node.saved, node.targets, node.extra = inner.saved, None, None
     inner.saved = None
     node.stamp, node.code, node.lasti = tick(), inner.code, inner.lasti
-    node.inner, node.slot, node.replay = inner, slot, x.lineage.replay
+    node.inner, node.slot, node.replay = inner, slot, way_from_base(x)
     node.strides = tuple(base.array.strides)
     return node
 

@@ -16,6 +16,7 @@ from typing import Any
 
 unusual: int = 0
 off: list[None] = []
+warn_always: bool = False  # whether what is worth one warning in a process is warned of each time
 inferred: bool = False  # whether inference mode was ever on: only then can an inference tensor turn up
 
 told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
@@ -38,6 +39,7 @@ class _Thread(threading.local):
     function_modes: tuple[Any, ...] = ()  # which see every public function before it runs, innermost last
     forward_grad: bool = True
     multithreading: bool = True
+    grad_layout: bool = True  # whether a gradient always gets the strides of its tensor
     # What autocast, where it is on, makes of the inputs of an op: ``autocast(op, inputs)``.
     autocast: Callable[[Any, tuple[Any, ...]], tuple[Any, ...]] | None = None
     autocast_on: frozenset[str] = frozenset()  # the kinds of devices where it is on

@@ -6,7 +6,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ..errors import FreedGraphError, InPlaceError, place
 from ..hooks import RemovableHandle
 from . import device, modes
 from .anomaly import Trail, recording
+from .dtypes import of
+from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
@@ -33,13 +35,43 @@ make: Callable[[], Any] = TensorBase
 registry: dict[str, Any] = {}
 
 
+class Form(NamedTuple):
+    """The form of an output: what a gradient of it must look like."""
+
+    shape: Any
+    dtype: Any
+    device: Any
+    is_tensor_subclass: bool = False
+    is_nested_tensor: bool = False
+    is_cpp_nested_tensor: bool = False
+
+    @classmethod
+    def of(cls, x: Any) -> Form:
+        """Return the form of a tensor."""
+        return cls(Size(x.array.shape), of(x.array.dtype), device.of(x.array), type(x) is not tensor_type)
+
+
+# Forms by node, of outputs whose `grad_fn` a program has looked at: no other node needs to remember them.
+_forms: weakref.WeakKeyDictionary[Any, Form] = weakref.WeakKeyDictionary()
+
+
+def note_form(node: Any, x: Any) -> None:
+    """Remember the form of an output, which `node` is the place of."""
+    _forms[node] = Form.of(x)
+
+
+def form_of(node: Any) -> Form | None:
+    """Return the form of the output that `node` is the place of, if it is known."""
+    return node.form if hasattr(node, "form") else _forms.get(node)
+
+
 class Extra:
     """What few nodes have: hooks, metadata, the forward traceback, tensors that retain a gradient.
 
     `grad_dtype` is set at leaves whose gradients have another dtype than they: ``(dtype,)``, or ``(None,)`` for any.
     """
 
-    __slots__ = ("grad_dtype", "hooks", "metadata", "prehooks", "retain", "tensor_hooks", "traceback")
+    __slots__ = ("detached", "grad_dtype", "hooks", "metadata", "prehooks", "retain", "tensor_hooks", "traceback")
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, Callable[..., Any]] | None = None
@@ -49,6 +81,12 @@ class Extra:
         self.retain: weakref.ref[TensorBase] | None = None
         self.traceback: Any = None
         self.grad_dtype: tuple[Any] | None = None
+        self.detached = False  # whether its tensor has forgotten it, by `detach_`
+
+    @property
+    def hooked(self) -> bool:
+        """Whether functions of the program's run when the node does."""
+        return bool(self.tensor_hooks or self.prehooks or self.hooks)
 
 
 class Freed:
@@ -202,6 +240,10 @@ class Node:
                     extra.metadata["parent_"] = shown(parent)
         return extra.metadata
 
+    @property
+    def _input_metadata(self) -> list[Any]:
+        return [form_of(self)]
+
     def _sequence_nr(self) -> int:
         return self.stamp
 
@@ -279,6 +321,12 @@ def verify_kept(node: Node, saved: Any) -> None:
         ledger = written_ledger(value)
         if ledger is not None and ledger.time > node.stamp:
             raise InPlaceError(_overwritten(node, position, ledger))
+        edge = node.edges[position] if position < len(node.edges) else None
+        if edge is not None and edge.extra is not None and edge.extra.detached:
+            raise InPlaceError(
+                "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not "
+                f"supported, please use out-of-place `.detach()` instead: {node.op.title} saved its input {position}"
+            )
 
 
 def unpacked(node: Node) -> Any:
@@ -523,7 +571,7 @@ class Cotangents:
 
 
 class MultipleNode(Node):
-    """A node of several outputs; `metas` has an entry for each: a custom function's shape, dtype and array class."""
+    """A node of several outputs; `metas` has the shape and dtype of each (a custom function's: its array class)."""
 
     __slots__ = ("metas",)
 
@@ -536,6 +584,16 @@ class MultipleNode(Node):
             for i, part in g.parts.items():
                 gs[i] = part
         return gs
+
+    @property
+    def _input_metadata(self) -> list[Any]:
+        known = {
+            node.index: form for node, form in tuple(_forms.items()) if type(node) is Output and node.edges[0] is self
+        }
+        return [
+            known.get(i) or (None if meta is None else Form(Size(meta[0]), of(meta[1]), device.CPU))
+            for i, meta in enumerate(self.metas)
+        ]
 
 
 def output_node(parent: Node, index: int) -> Output:

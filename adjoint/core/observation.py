@@ -70,6 +70,15 @@ class Observer:
         if self.inner is not None:
             self.inner.lent(x)
 
+    def literal(self, array: Any) -> None:
+        """Hear that an array follows from Python's numbers and from shapes alone, and is the same on every run."""
+        if self.inner is not None:
+            self.inner.literal(array)
+
+    def saved_inputs(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what an in-place op keeps of its inputs: some are copies, made before it writes."""
+        return values if self.inner is None else self.inner.saved_inputs(inputs, values)
+
     def number(self, container: Any, key: Any, often: bool) -> Any:
         """Return a number that a program keeps somewhere and may change, such as a learning rate, or several."""
         return container[key] if self.inner is None else self.inner.number(container, key, often)
@@ -118,6 +127,17 @@ def pattern(tensors: list[Any]) -> Any:
     """Return what notes how tensors are changed from now on, or None; see `compiler.capture.Pattern`."""
     watching = modes.local.observer if modes.unusual else None
     return None if watching is None else watching.pattern(tensors)
+
+
+def literal(array: Any) -> Any:
+    """Return `array`, which follows from Python's numbers and from shapes alone: a constant of a captured program.
+
+    What is neither that, nor an input of the program, nor the result of a line, cannot be captured.
+    """
+    watching = modes.local.observer if modes.unusual else None
+    if watching is not None:
+        watching.literal(array)
+    return array
 
 
 @contextlib.contextmanager

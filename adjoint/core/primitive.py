@@ -37,7 +37,7 @@ from .nodes import (
 )
 from .overrides import has_handler, overridden, plain
 from .payload import Payload, grad_at, inside
-from .promotion import promote_all, promote_some
+from .promotion import holds_numpy, promote_all, promote_some, python_scalars
 from .tensor import (
     STALE,
     InferenceStorage,
@@ -481,6 +481,8 @@ def _run_several(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
+    if params and holds_numpy(params):
+        params = python_scalars(params)
     if modes.unusual:
         if modes.local.observer is not None:
             return modes.local.observer.call(op, inputs, params, unobserved)
@@ -658,7 +660,7 @@ def _record_several(
     if recording:
         arrays = tuple([o.array for o in outs])
         node = build_node(op, edges, owned, values, params, arrays)
-        node.metas = (None,) * len(arrays)
+        node.metas = tuple([(a.shape, a.dtype) for a in arrays])
         for i, out in enumerate(outs):
             if differentiable(out.array.dtype):
                 out.node = output_node(node, i)

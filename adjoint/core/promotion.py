@@ -76,6 +76,27 @@ def promote(a: Any, b: Any) -> tuple[Any, Any]:
     return convert(a, dtype, hosted), convert(b, dtype, hosted)
 
 
+def promote_beside(a: Any, other: Any) -> tuple[Any, Any]:
+    """Return a tensor's value and an operand that is no tensor in their common dtype.
+
+    An array of NumPy's counts by NumPy's rules, as it does where NumPy computes: a 0-d one is no Python scalar.
+    """
+    if type(other) is np.ndarray and type(a) is np.ndarray and other.ndim == 0:
+        dtype = np.result_type(a, other)
+        return a.astype(dtype, copy=False), other.astype(dtype, copy=False)
+    return promote(a, other)
+
+
+def holds_numpy(params: Sequence[Any]) -> bool:
+    """Return whether one of an op's parameters is a scalar of NumPy's, which NumPy gives more weight than Python's."""
+    return any(isinstance(p, np.generic) for p in params)
+
+
+def python_scalars(params: Sequence[Any]) -> tuple[Any, ...]:
+    """Return an op's parameters with scalars of NumPy's as Python's: like these, they do not widen a result."""
+    return tuple([p.item() if isinstance(p, np.generic) else p for p in params])
+
+
 def promote_all(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return all operands in their common dtype."""
     first = getattr(values[0], "dtype", None)

@@ -41,8 +41,8 @@ from .primitive import (
 from .primitive import (
     Primitive as Primitive,
 )
+from .promotion import holds_numpy, promote_beside, promote_some, python_scalars
 from .promotion import promote as promote_pair
-from .promotion import promote_some
 from .tensor import STALE, TensorBase, View, ours, tick
 from .views import note_view, refresh, shares
 
@@ -223,7 +223,7 @@ def binary(
             ey = None
             sized = False
             try:
-                a, b = promote_pair(a, other)
+                a, b = promote_beside(a, other)
             except TypeError as error:
                 return _reflected(op, input, other, error)
             mixed = True
@@ -304,7 +304,7 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
                 return general(op, (input, other), ())
             else:
                 try:
-                    a, b = promote_pair(a, other)
+                    a, b = promote_beside(a, other)
                 except TypeError as error:
                     return _reflected(op, input, other, error)
         if floating and a.dtype is not f32 and a.dtype is not f64:
@@ -436,6 +436,8 @@ def parametric(
             raise explained(op, error, (input, *params)) from None
         if type(c) is not ndarray:
             c = asarray(c) if isinstance(c, generic) else settle(c)
+        if c.dtype is f64 and a.dtype is not f64 and holds_numpy(params):
+            return call(input, *python_scalars(params))
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -660,10 +662,12 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
             raise explained(op, error, (x, y)) from error.__cause__
         if type(c) is not ndarray:
             c = settle(c)
+        d = c.dtype
+        if d is f64 and params and a.dtype is not f64 and holds_numpy(params):
+            return call(x, y, *python_scalars(params))
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
-        d = c.dtype
         if (ex is None and ey is None) or (off and not local.grad) or not (d is f32 or d is f64 or differentiable(d)):
             out.node = None
             return out
@@ -768,6 +772,8 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
             raise explained(op, error, (x, y, z)) from error.__cause__
         if type(r) is not ndarray:
             r = settle(r)
+        if params and r.dtype is f64 and a.dtype is not f64 and holds_numpy(params):
+            return call(x, y, z, *python_scalars(params))
         out = make()
         out.array = r
         out._grad = out.lineage = out.memory = None
@@ -868,7 +874,7 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
         n.edges = tuple(edges)
         n.stamp = tick()
         n.targets = n.extra = None
-        n.metas = (None,) * len(outs)
+        n.metas = tuple([(out.array.shape, out.array.dtype) for out in outs])
         if keeps:
             results = tuple([out.array if kept is None or i in kept else None for i, out in enumerate(outs)])
             if only_shape:

@@ -32,7 +32,7 @@ _ledger_lock = threading.Lock()
 class Ledger:
     """What has happened to a storage: its writes, and the views that must hear of the next one."""
 
-    __slots__ = ("code", "fresh", "lasti", "limit", "operation", "time", "version")
+    __slots__ = ("code", "fresh", "lasti", "limit", "operation", "reshaped", "time", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -40,6 +40,7 @@ class Ledger:
         self.code: Any = None
         self.lasti = 0
         self.operation = ""
+        self.reshaped = False  # whether a tensor was given another geometry in place: how its views came is history
         # Weak references to the views whose `node` is up to date. A write that changes the history of
         # the base marks these stale and empties the list; reading a stale view puts it back. So a
         # write costs nothing for a view that nobody has looked at since the last one.
@@ -73,7 +74,8 @@ class View:
 
     __slots__ = ("base", "kind", "maker", "replay")
 
-    maker: str  # which output of which custom function it is; unset for other views
+    # Which output of which custom function it is, or the node of a stale view that may not be used; else unset.
+    maker: Any
     NORMAL, NO_GRAD, MULTIPLE, CUSTOM, INFERENCE = range(5)
 
     def __init__(self, base: TensorBase, replay: tuple[Any, ...], kind: int) -> None:
@@ -204,8 +206,16 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
         if view is not None:
             if view.node is not None:
                 retain_later(view)
+                if view.lineage is not None and view.lineage.kind and not hasattr(view.lineage, "maker"):
+                    view.lineage.maker = view.node
             view.node = STALE
     ledger.fresh = []
+
+
+def note_geometry(x: TensorBase) -> None:
+    """Note that the tensor is about to get another shape, strides or memory in place."""
+    if x.memory is not None and (x.lineage is not None or x.memory.ledger is not None):
+        ledger_of(x.memory).reshaped = True
 
 
 # Views whose gradient the program wants to keep, by identity, while they have no node that could remember it.

@@ -11,7 +11,7 @@ import numpy as np
 from . import modes
 from .nodes import Node, extra_of, hidden, output_index, registry, shown
 from .payload import Payload
-from .tensor import STALE, TensorBase, View, ledger_of, retaining, storage_of
+from .tensor import STALE, TensorBase, View, ledger_of, owner_of, retaining, storage_of
 
 ndarray = np.ndarray
 
@@ -28,12 +28,13 @@ def refresh(x: TensorBase) -> Any:
     assert view is not None
     base: Any = view.base
     transformed = isinstance(base.array, Payload)  # whose views are new values, not a look at its memory
-    if view.kind in (View.NO_GRAD, View.MULTIPLE, View.CUSTOM) and not transformed:
+    if view.kind != View.NORMAL and not transformed:
         raise RuntimeError(refused_view(x, indirectly=True))
     if base.node is None and not transformed:
         x.node = None
     elif transformed or x.array.dtype != base.array.dtype:
-        fresh = _replayed_all(base, view.replay)
+        changed = not transformed and view.replay[-1][0] not in (registry["view_as_real"], registry["view_as_complex"])
+        fresh = _replayed_all(base, way_from_base(x, changed))
         x.node = fresh.node
         if transformed:
             x.array = fresh.array
@@ -65,10 +66,84 @@ def _as_strided_node(x: Any, base: Any) -> Any:
     """Return the node that leads from a base to its view, however many ops once did."""
     from .primitive import build_node
 
-    item, (here, there) = x.array.itemsize, (_address(a) for a in (base.array, x.array))
-    strides, own = (tuple(s // item for s in a.strides) for a in (x.array, base.array))
-    params = (tuple(x.array.shape), strides, (there - here) // item, own)
+    if _reshaped(x):
+        _check_covered(base.array, x.array)
+    params = _strided(base.array, x.array, x.array.itemsize)
     return build_node(registry["as_strided"], (base.node,), (base,), (base.array,), params, x.array)
+
+
+def way_from_base(x: TensorBase, short: bool = False) -> tuple[Any, ...]:
+    """Return the ops, with parameters, that lead from the base of a view to it.
+
+    These are the ops that made it, unless a tensor of this memory has been given another geometry since, or a `short`
+    way is wanted. Then the geometry that base and view have now says which elements the view looks at.
+    """
+    view = x.lineage
+    assert view is not None
+    base, own = view.base.array, x.array
+    reshaped = _reshaped(x)
+    if isinstance(base, Payload) or not (reshaped or short):
+        return view.replay
+    if reshaped:
+        _check_covered(base, own)
+    as_strided = registry["as_strided"]
+    if own.dtype == base.dtype:
+        return ((as_strided, _strided(base, own, own.itemsize)),)
+    if base.dtype.kind == "c" and own.dtype.itemsize * 2 == base.dtype.itemsize:
+        shape, strides, shift, lies = _strided(base, own, own.itemsize)
+        return (registry["view_as_real"], ()), (as_strided, (shape, strides, shift, (*lies, 1)))
+    if own.dtype.kind == "c" and base.dtype.itemsize * 2 == own.dtype.itemsize:
+        shape, strides, shift, lies = _strided(base, own, base.itemsize)
+        return (as_strided, ((*shape, 2), (*strides, 1), shift, lies)), (registry["view_as_complex"], ())
+    return view.replay
+
+
+def _reshaped(x: TensorBase) -> bool:
+    storages = x.memory, None if x.lineage is None else x.lineage.base.memory
+    return any(s is not None and s.ledger is not None and s.ledger.reshaped for s in storages)
+
+
+def _strided(base: Any, own: Any, item: int) -> tuple[Any, ...]:
+    """Return the parameters of `as_strided`, in elements of `item` bytes, that lead from `base` to `own`."""
+    strides, lies = (tuple(s // item for s in a.strides) for a in (own, base))
+    return tuple(own.shape), strides, (_offset(own) - _offset(base)) // item, lies
+
+
+def _check_covered(base: Any, own: Any) -> None:
+    """Raise if a view looks at memory outside its base, as one does whose base was made smaller in place.
+
+    torch takes such a view's gradient for zero where its base no longer reaches.
+    """
+    if own.size == 0:
+        return
+    start = _offset(own) - _offset(base)
+    end = start + _extent(own)
+    apart = all(s > 0 for s, n in zip(base.strides, base.shape, strict=True) if n > 1)  # no two elements at one place
+    if apart and _extent(base) == base.size * base.itemsize and 0 <= start and end <= _extent(base):
+        return
+    places = [_places(a, at) for a, at in ((base, 0), (own, start))]
+    if not apart or not np.isin(places[1], places[0]).all():
+        raise RuntimeError(
+            "a view looks at elements that its base, whose shape or memory was changed in place, no longer has, so "
+            "that their history is not known. Make the view again from the base, or clone() it before the change."
+        )
+
+
+def _extent(array: Any) -> int:
+    return int(sum(abs(s) * (n - 1) for s, n in zip(array.strides, array.shape, strict=True)) + array.itemsize)
+
+
+def _places(array: Any, start: int) -> Any:
+    """Return the places of an array's bytes, relative to those of another."""
+    places = start + np.arange(array.itemsize)
+    for n, s in zip(array.shape, array.strides, strict=True):
+        places = (places[:, None] + s * np.arange(n)).reshape(-1)
+    return places
+
+
+def _offset(array: Any) -> int:
+    """Return where an array starts in the memory that it looks at, in bytes."""
+    return _address(array) - _address(owner_of(array))
 
 
 def _address(array: Any) -> int:
@@ -125,13 +200,12 @@ def _maker(x: TensorBase) -> str:
     """Return which output of which op a view is, if a recorded one."""
     node, view = x.node, x.lineage
     assert view is not None
-    if hasattr(view, "maker"):
-        return str(view.maker)
+    made = getattr(view, "maker", "")
+    if isinstance(made, str) and made:
+        return made
+    node = made or node
     if isinstance(node, Node) and node is not hidden and node.edges:
         return f"Output {output_index(node)} of {shown(node).name().removesuffix('Backward0')}"
-    if node is STALE and view.kind in (View.MULTIPLE, View.CUSTOM) and view.replay:
-        op, params = view.replay[-1]
-        return f"Output {params[-1] if op.outputs else 0} of {op.title.removesuffix('Backward0')}"
     return ""
 
 

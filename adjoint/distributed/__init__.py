@@ -1,4 +1,4 @@
-"""Many processes: torch.distributed's collectives, data parallel and sharded training, on MPI and NCCL."""
+"""Many processes: torch.distributed's collectives, data parallel and sharded training, on MPI, TCP and NCCL."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from .device_mesh import DeviceMesh, init_device_mesh
 from .engines import ReduceOp, reduce_op
 from .groups import *  # noqa: F403
 from .objects import *  # noqa: F403
+from .rendezvous import register_rendezvous_handler, rendezvous
 from .watch import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
 from .works import DistBackendError, DistError, DistNetworkError, DistStoreError, Work
 
 # Loaded when a program first says them.
-_ROOMS_LATER = frozenset({"algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim"})
+_ROOMS_LATER = frozenset({"algorithms", "checkpoint", "elastic", "fsdp", "nn", "optim", "run"})
 _NAMES_LATER = {
     "GradBucket": "reducer",
     **dict.fromkeys(("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"), "store"),

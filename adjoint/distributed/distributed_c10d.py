@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import collectives, engines, groups, objects, watch, works
 
-__all__ = ["_get_default_group"]
+__all__ = ["_get_default_group", "_get_default_store"]
 
 
 def _get_default_group() -> groups.ProcessGroup:
     return groups.resolved(None)
+
+
+def _get_default_store() -> Any:
+    return groups.default_store()
 
 
 for _room in (collectives, engines, groups, objects, watch, works):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import multiprocessing.util
 import os
 import stat
 import sys
@@ -17,7 +18,9 @@ import numpy as np
 
 from ..core import device as devices
 from .engines.alone import Alone, AloneEngine
-from .engines.mpi import MpiEngine, mpi
+from .engines.mpi import Letters, MpiEngine, mpi
+from .engines.sockets import SocketComm, SocketEngine
+from .meeting import meet, meets_by_store
 from .watch import Check, Watch, debugging
 from .works import Call, DistBackendError, Work, here
 
@@ -55,9 +58,9 @@ class ProcessGroup:
         self.seconds = timeout.total_seconds()
         self._watch, self._count = watch, -1
         self._rank, self._size = comm.Get_rank(), comm.Get_size()
-        self._engine: Any = AloneEngine(comm) if isinstance(comm, Alone) else MpiEngine(comm)
+        self._engine = _engine_of(comm)
         self._nccl: dict[int, Any] = {}  # by GPU
-        self._check = Check(comm.Dup()) if debugging() and self._size > 1 else None
+        self._check = Check(_engine_of(comm.Dup())) if debugging() and self._size > 1 else None
 
     def rank(self) -> int:
         """Return this process's number in the group."""
@@ -179,14 +182,22 @@ class ProcessGroup:
         for engine in self._nccl.values():
             engine.close()
         if self._check is not None:
-            self._check.comm.Free()
+            self._check.engine.close()
         self._engine.close()
+
+
+def _engine_of(comm: Any) -> Any:
+    kinds: dict[type, Any] = {Alone: AloneEngine, SocketComm: SocketEngine}
+    return kinds.get(type(comm), MpiEngine)(comm)
 
 
 class _Everyone:
     """What there is one of in a process: the group of all, and the groups made since."""
 
     def __init__(self) -> None:
+        self.comm: Any = None  # the communicator of all processes
+        self.store: Any = None  # through which they met, if not through MPI
+        self.store_is_ours = False
         self.world: ProcessGroup | None = None
         self.groups: dict[str, ProcessGroup] = {}
         self.made = 0
@@ -247,35 +258,47 @@ def init_process_group(
     device_id: Any = None,
     _ranks: list[int] | None = None,
 ) -> None:
-    """Meet the other processes that ``mpiexec`` or ``adjoint launch`` started; each must call this.
+    """Meet the other processes; each must call this.
 
     Parameters
     ----------
     backend
-        "mpi" carries everything through MPI; "nccl" tensors on GPUs through NCCL, the others through MPI; "gloo" is
-        taken for "mpi". By default "cpu:mpi,cuda:nccl": NCCL where CuPy has it.
+        "mpi" carries everything through MPI; "nccl" tensors on GPUs through NCCL, the others as "gloo" does; "gloo"
+        through MPI where ``mpiexec`` or ``adjoint launch`` started the processes, and by TCP where the program did.
+        By default NCCL for tensors on GPUs where CuPy has it.
     timeout
         How long a collective waits for the others before it raises and says who is missing.
     init_method, store, world_size, rank
-        MPI knows who and how many there are; a `world_size` or `rank` that says otherwise is an error. A process that
-        nothing started together with others is one of one, and needs no MPI.
+        Where processes that MPI did not start find each other ("tcp://host:port", "file:///path", "env://": the
+        variables MASTER_ADDR and MASTER_PORT), how many they are, and which this one is (or WORLD_SIZE and RANK).
+        MPI knows that itself; a `world_size` or `rank` that says otherwise is an error then. A process that nothing
+        started together with others is one of one.
     device_id
         The GPU on which this rank works: NCCL's ranks meet now, and not with the first tensor on it.
 
     Notes
     -----
-    An exception that ends this process ends the job: its traceback is printed, and the other processes are stopped.
+    Under MPI an exception that ends this process ends the job: its traceback is printed, and the other processes are
+    stopped. Elsewhere the others' collectives raise.
     """
     if _everyone.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
     backend = _backend(backend)
-    comm = _world(world_size)
-    _check_numbers(comm, rank, world_size)
     _everyone.timeout = timeout or default_pg_timeout
+    if meets_by_store(backend, init_method, world_size, rank, store):
+        comm, _everyone.store = meet(init_method, world_size, rank, store, _everyone.timeout)
+        _everyone.store_is_ours = store is None
+    else:
+        comm = _world(world_size)
+        _check_numbers(comm, rank, world_size)
+    if isinstance(comm, SocketComm):
+        backend = backend.replace("mpi", "gloo")
+    _everyone.comm = comm
     if _everyone.watch is None:
-        sys.excepthook = abort_with_traceback
+        sys.excepthook = print_with_rank if type(comm) in (Alone, SocketComm) else abort_with_traceback
         atexit.register(_leave)
-    _everyone.watch = Watch(comm.Dup())
+        multiprocessing.util.Finalize(None, _leave, exitpriority=100)  # children of multiprocessing run these alone
+    _everyone.watch = Watch(comm.Dup() if type(comm) in (Alone, SocketComm) else Letters(comm.Dup()))
     _everyone.world = _made(comm.Dup(), list(range(comm.Get_size())), "WORLD", backend, _everyone.timeout)
     if device_id is not None and "nccl" in backend:
         _everyone.world._nccl_on(devices.as_device(device_id).index or 0)
@@ -287,9 +310,10 @@ def _backend(said: Any) -> str:
     unknown = words - set(_BACKENDS)
     if unknown:
         raise ValueError(f"Unknown c10d backend type {sorted(unknown)[0].upper()}: choose mpi, nccl or gloo")
+    host = "gloo" if "gloo" in words else "mpi"
     if "nccl" not in words:
-        return "mpi"
-    return "nccl" if words == {"nccl"} else "cpu:mpi,cuda:nccl"
+        return host
+    return "nccl" if words == {"nccl"} else f"cpu:{host},cuda:nccl"
 
 
 def _world(world_size: int) -> Any:
@@ -333,14 +357,37 @@ def destroy_process_group(group: Any = None) -> None:
         held.close()
     _everyone.groups.clear()
     _everyone.watch.close()
-    _everyone.world = None
+    if isinstance(_everyone.comm, SocketComm):
+        _everyone.comm.mesh.close()
+    _release_store()
+    _everyone.world = _everyone.comm = None
     _everyone.made = 0
 
 
+def _release_store() -> None:
+    """Close the store if `init_process_group` opened it: another world may use its address."""
+    store, _everyone.store = _everyone.store, None
+    if _everyone.store_is_ours and hasattr(store, "close"):
+        store.close()
+
+
 def _leave() -> None:
-    """Stop the thread before MPI ends."""
+    """Stop the thread before MPI ends, and let what was sent leave this process."""
     if _everyone.world is not None and _everyone.watch is not None:
         _everyone.watch.stop()
+    if isinstance(_everyone.comm, SocketComm):
+        _everyone.comm.mesh.close()
+
+
+def print_with_rank(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Print what ended this process, the rank before each line: several may print at once."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    if _everyone.world is not None:
+        before = f"[rank{_everyone.world.rank()}]: "
+        text = "".join(before + line for line in text.splitlines(keepends=True))
+    sys.stdout.flush()
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def end_job(code: int) -> None:
@@ -351,7 +398,7 @@ def end_job(code: int) -> None:
     while any(_unread(stream) for stream in (1, 2)) and time.monotonic() < patience:
         time.sleep(0.005)
     time.sleep(0.1)  # from the launcher's proxy on this host to mpiexec
-    _world(1).Abort(code)
+    (_everyone.comm or _world(1)).Abort(code)
 
 
 def _unread(stream: int) -> int:
@@ -462,12 +509,18 @@ def split_group(
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)[0]
 
 
+def default_store() -> Any:
+    """Return the store through which the processes met; None where MPI started them."""
+    resolved(None)
+    return _everyone.store
+
+
 # --- Questions --------------------------------------------------------------------------------------
 
 
 def is_available() -> bool:
-    """Return whether processes can talk to each other: whether mpi4py and an MPI are installed."""
-    return is_mpi_available()
+    """Return True: processes can talk to each other."""
+    return True
 
 
 def is_mpi_available() -> bool:
@@ -478,8 +531,8 @@ def is_mpi_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """Return whether "gloo" is taken as a backend; MPI does its work."""
-    return is_mpi_available()
+    """Return True: "gloo" is taken as a backend; MPI or TCP does its work."""
+    return True
 
 
 def is_nccl_available() -> bool:
@@ -503,8 +556,8 @@ def is_backend_available(backend: str) -> bool:
 
 
 def is_torchelastic_launched() -> bool:
-    """Return whether ``adjoint launch`` started this process."""
-    return "ADJOINT_LAUNCH" in os.environ
+    """Return whether ``adjoint launch`` or ``torchrun`` started this process."""
+    return "ADJOINT_LAUNCH" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def is_initialized() -> bool:
@@ -524,13 +577,14 @@ def get_world_size(group: Any = None) -> int:
 
 def get_backend(group: Any = None) -> Backend:
     """Return the name of a group's backend."""
-    return Backend("nccl" if resolved(group).backend == "nccl" else "mpi")
+    backend = resolved(group).backend
+    return Backend("nccl" if backend == "nccl" else "gloo" if "gloo" in backend else "mpi")
 
 
 def get_backend_config(group: Any = None) -> str:
-    """Return which backend carries the tensors of which devices, as in "cpu:mpi,cuda:nccl"."""
+    """Return which backend carries the tensors of which devices, as in "cpu:gloo,cuda:nccl"."""
     backend = resolved(group).backend
-    return backend if ":" in backend else f"cpu:mpi,cuda:{backend}"
+    return backend if ":" in backend else f"cpu:{get_backend(group) if backend != 'nccl' else 'mpi'},cuda:{backend}"
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import device as devices
-from ..core.engine import AccumulateGrad, _reach, running
+from ..core.engine import AccumulateGrad, reach, running
 from ..core.nodes import wrap
 from ..core.tensor import note_write
 from ..core.views import edge_of
@@ -211,7 +211,7 @@ class Reducer:
     def _reached(self, outputs: list[Any]) -> set[int]:
         """Return the parameters (by id) that the graph of the outputs leads to."""
         roots = [edge_of(tensor) for tensor in outputs]
-        leaves = {e for node in _reach(roots) for e in node.edges if type(e) is AccumulateGrad}
+        leaves = {e for node in reach(roots) for e in node.edges if type(e) is AccumulateGrad}
         leaves |= {root for root in roots if type(root) is AccumulateGrad}
         return {id(p) for p in self.params if edge_of(p) in leaves}
 

@@ -28,10 +28,11 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[0] == "--torch":
         # The room of stand-ins is built on all others; only this command puts adjoint in torch's place.
-        from ..stand_in import install
+        from ..stand_in import include_children, install
 
         arguments = arguments[1:]
         install()
+        include_children()
     _tell_environment()
     try:
         if arguments[0] == "-m":

@@ -194,6 +194,12 @@ class FileStore(Store):
         """The name of the file."""
         return self._path
 
+    def close(self) -> None:
+        """Remove the file, if nobody else has it open."""
+        if self.add("cleanup/", -1) == 0:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
     @contextlib.contextmanager
     def _file(self) -> Iterator[Any]:
         import fcntl  # which only systems with files of this kind have
@@ -262,10 +268,18 @@ class TCPStore(Store):
             self._line.sendall(_framed([action.encode(), key.encode(), *values]))
             return _received(self._line)[0]
 
-    def __del__(self) -> None:
+    @property
+    def local_address(self) -> str:
+        """The address of this process as the others can reach it."""
+        return str(self._line.getsockname()[0])
+
+    def close(self) -> None:
+        """Hang up; whoever keeps the table takes no more."""
         for part in ("_line", "_server"):
             if getattr(self, part, None) is not None:
                 getattr(self, part).close()
+
+    __del__ = close
 
 
 def _received(line: socket.socket) -> list[bytes | None]:

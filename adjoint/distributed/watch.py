@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .engines.mpi import mpi
 from .works import Call, DistBackendError, main_thread_at, polled
 
 if TYPE_CHECKING:
@@ -68,10 +67,10 @@ def debugging() -> bool:
 
 
 class Check:
-    """Compares the calls of a group's members, on a communicator of its own."""
+    """Compares the calls of a group's members, by an engine of its own."""
 
-    def __init__(self, comm: Any) -> None:
-        self.comm = comm
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
         self._warned: set[tuple[str, ...]] = set()
 
     def compare(self, call: Call, group: ProcessGroup) -> None:
@@ -79,8 +78,7 @@ class Check:
         told = json.dumps([call.op, call.what[:300], call.site[-400:]]).encode()[:_LENGTH].ljust(_LENGTH)
         sent = np.frombuffer(told, np.uint8).copy()
         heard = np.empty((group.size(), _LENGTH), np.uint8)
-        request = self.comm.Iallgather(sent, heard)
-        if not polled(request.Test, group.seconds):
+        if not polled(self.engine.all_gather(heard, sent), group.seconds):
             raise group.late(call, group.seconds)
         calls = [json.loads(row.tobytes()) for row in heard]
         if any(said[:2] != calls[0][:2] for said in calls):
@@ -112,7 +110,6 @@ def _told(group: ProcessGroup, calls: list[list[str]], parts: int) -> list[str]:
 
 
 _QUESTION, _ANSWER = 1, 2
-_LONGEST = 4096  # bytes of a message; nobody's answer is longer
 _PAUSE = 0.2  # seconds between two looks at the letter box
 _PATIENCE = 2.0  # seconds for answers to come
 
@@ -130,15 +127,14 @@ class _Followed(NamedTuple):
 class Watch:
     """Answers other ranks' questions in a thread of its own, and asks for the main thread when it waits in vain."""
 
-    def __init__(self, comm: Any) -> None:
-        self.comm = comm
-        self.rank = comm.Get_rank()
+    def __init__(self, letters: Any) -> None:
+        self.letters = letters
+        self.rank = letters.Get_rank()
         self.last: dict[str, Call] = {}  # of each group, the latest call that this process made
         self._stop = threading.Event()
-        self._sent: list[Any] = []
         self._thread: threading.Thread | None = None
         self._followed: list[_Followed] = []
-        if comm.Get_size() > 1 and mpi().Query_thread() == mpi().THREAD_MULTIPLE:
+        if letters.Get_size() > 1 and letters.threads:
             self._thread = threading.Thread(target=self._answer, name="adjoint-watch", daemon=True)
             self._thread.start()
 
@@ -152,9 +148,7 @@ class Watch:
     def close(self) -> None:
         """Stop, and give the communicator back."""
         self.stop()
-        for request in self._sent:
-            request.Test()
-        self.comm.Free()
+        self.letters.Free()
 
     def missing(self, call: Call, ranks: list[int]) -> list[str]:
         """Return a line for each of the global `ranks` that has not made this call, and says so or says nothing."""
@@ -185,7 +179,7 @@ class Watch:
     def follow(self, test: Any, call: Call, seconds: float, group: ProcessGroup) -> bool:
         """Keep an eye on a call that only a stream waits for; return False if there is no thread to do it."""
         if self._thread is None:
-            return self.comm.Get_size() == 1  # with itself a rank always agrees
+            return bool(self.letters.Get_size() == 1)  # with itself a rank always agrees
         # Streams end in order, so that looking at the oldest is enough.
         while self._followed and self._followed[0].test.event.done:
             self._followed.pop(0)
@@ -239,24 +233,18 @@ class Watch:
         return told | {"number": last.number, "op": last.op, "site": last.site[-500:]}
 
     def _post(self, words: dict[str, Any], rank: int, tag: int) -> None:
-        text = bytearray(json.dumps(words).encode())
-        self._sent = [request for request in self._sent if not request.Test()]
-        self._sent.append(self.comm.Isend([text, mpi().BYTE], rank, tag))
+        self.letters.post(json.dumps(words).encode(), rank, tag)
 
     def _take(self, tag: int) -> tuple[int, dict[str, Any]] | None:
         """Return the next message and its sender, if there is one."""
-        MPI = mpi()
-        status = MPI.Status()
-        if not self.comm.Iprobe(MPI.ANY_SOURCE, tag, status):
+        found = self.letters.take(tag)
+        if found is None:
             return None
-        text = bytearray(min(status.Get_count(MPI.BYTE), _LONGEST))
-        source = status.Get_source()
-        self.comm.Recv([text, MPI.BYTE], source, tag)
         try:
-            words = json.loads(bytes(text))
+            words = json.loads(found[1])
         except (ValueError, RecursionError):
             words = None
-        return source, words if isinstance(words, dict) else {}
+        return found[0], words if isinstance(words, dict) else {}
 
 
 def _where(answer: dict[str, Any]) -> str:

@@ -83,6 +83,8 @@ _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 def polled(test: Callable[[], bool], seconds: float) -> bool:
     """Call `test` until it is true; return False if it is not after `seconds`."""
+    if hasattr(test, "wait"):  # there is an event to wait for
+        return bool(test.wait(seconds))
     for _ in range(_SPINS):
         if test():
             return True

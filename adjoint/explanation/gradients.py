@@ -47,7 +47,7 @@ def passages(loss: Any, x: Any, start: Any = None) -> tuple[list[Passage], Any]:
     seen: list[Passage] = []
     handles = []
     needed = engine._needed([root], {wanted})
-    for node in engine._reach([root]):
+    for node in engine.reach([root]):
         if node in needed and type(node) is not Output and node is not wanted:
             handles.append(node.register_hook(_recording(node, needed, seen)))
     g = np.ones(loss.array.shape, loss.array.dtype) if start is None else start.array
@@ -70,7 +70,7 @@ def _recording(node: Any, needed: set[Any], seen: list[Passage]) -> Any:
 def reachable(loss: Any) -> list[Any]:
     """Return every node behind a loss, newest first."""
     root = edge_of(loss)
-    return [] if root is None else engine._reach([root])
+    return [] if root is None else engine.reach([root])
 
 
 def leads_to(loss: Any, x: Any) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import device as devices
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
 from ..ops.shape import reshape_p
@@ -70,7 +71,7 @@ def _rows(outs: list[Any], pull: Callable[..., Any], chunk_size: int | None) -> 
 
 def _unit(out: Any) -> Any:
     shape, dtype, xp = _make_like(out)
-    return wrap(xp.ones(shape, dtype))
+    return wrap(literal(xp.ones(shape, dtype)))
 
 
 def _make_like(x: Any) -> tuple[Any, Any, Any]:
@@ -87,7 +88,7 @@ def _basis(tensors: list[Any]) -> list[Any]:
     for t, n in zip(tensors, sizes, strict=True):
         shape, dtype, xp = _make_like(t)
         part = xp.eye(total, n, -start, dtype=dtype) if n else xp.zeros((total, 0), dtype)
-        basis.append(wrap(part.reshape(total, *shape)))
+        basis.append(wrap(literal(part.reshape(total, *shape))))
         start += n
     return basis
 

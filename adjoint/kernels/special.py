@@ -1,7 +1,6 @@
 """Values of special functions: SciPy's where it is installed (CuPy's on a GPU), a few made here.
 
-SciPy is imported when the first of its functions is called. What the standard library or a few lines can
-compute works without it.
+SciPy is imported when the first of its functions is called. Without it, `approximations` has the common ones.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import fused, passes, provider
+from . import approximations, fused, passes, provider
 from .constants import constants_of
 from .elementwise import elementwise
 from .gpu.host import through_host
@@ -43,7 +42,12 @@ def _library(name: str) -> Any:
 
 
 ndarray = np.ndarray
-_STANDARD: dict[str, Callable[[float], float]] = {"erf": math.erf, "erfc": math.erfc, "gammaln": math.lgamma}
+# What programs call the functions that `approximations` does not have.
+_CALLED = {"gammainc": "igamma", "gammaincc": "igammac", "airy": "special.airy_ai"} | {
+    f"{letter}{order}{scaled}": f"special.{kind}{letter}{order}"
+    for letter, kind, scaled in (("j", "bessel_", ""), ("y", "bessel_", ""), ("k", "modified_bessel_", ""))
+    for order in (0, 1)
+} | {f"k{order}e": f"special.scaled_modified_bessel_k{order}" for order in (0, 1)}  # fmt: skip
 
 
 @cache
@@ -51,10 +55,11 @@ def _function(name: str, module: str) -> Callable[..., Any]:
     try:
         found = getattr(_library(module), name, None)
     except ImportError as error:
-        if name in _STANDARD:
-            return _elementwise(_STANDARD[name])
+        own = getattr(approximations, name, None)
+        if own is not None:
+            return _in_double(own)
         raise ImportError(
-            f"{name}: special functions are computed by SciPy, which is not installed here; pip install adjoint[math]"
+            f"{_CALLED.get(name, name)} is computed by SciPy, which is not installed here; pip install adjoint[math]"
         ) from error
     if found is None:  # CuPy lacks some: one round trip through the host
         on_host = _function(name, "numpy")
@@ -62,15 +67,16 @@ def _function(name: str, module: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _elementwise(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    def guarded(value: float) -> float:
-        try:
-            return function(value)
-        except (OverflowError, ValueError):  # lgamma at its poles
-            return math.inf
+def _in_double(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one of our own functions for arrays of any precision."""
 
-    slow = np.frompyfunc(guarded, 1, 1)
-    return lambda x: np.asarray(slow(x), x.dtype)
+    def rounded(*arrays: Any) -> Any:
+        dtypes = [a.dtype for a in arrays if isinstance(a, ndarray | np.generic) and a.dtype.kind == "f"]
+        with np.errstate(all="ignore"):
+            out = function(*[np.asarray(a, np.float64) for a in arrays])
+        return out.astype(np.result_type(*dtypes), copy=False)
+
+    return rounded
 
 
 def special(name: str, part: int | None = None) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype
 from ..core.inplace import inplace
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider, selection
@@ -327,7 +328,7 @@ def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any)
             raise RuntimeError(f"{word} must be non-negative, got {count}")
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
     array = np.stack(of(row, offset, col)).astype(wanted.np)
-    return finish(devices.place_array(array, devices.as_device(device)))
+    return finish(literal(devices.place_array(array, devices.as_device(device))))
 
 
 def tril_indices(
@@ -358,7 +359,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return wrap(module_of(input.array).empty((0,), input.array.dtype))
+        return wrap(literal(module_of(input.array).empty((0,), input.array.dtype)))
     choose = _with_replacement if with_replacement else _combinations
     rows = np.array(list(choose(range(input.array.size), r)), np.int64).reshape(-1, r)
     return index_p((input, wrap(rows)), (0,))

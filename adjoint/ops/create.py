@@ -16,6 +16,7 @@ from ..core.dtypes import as_dtype, default
 from ..core.engine import AccumulateGrad
 from ..core.inplace import overlaps_itself
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import InferenceStorage, Storage, TensorBase
 from .arguments import shape_from
@@ -40,14 +41,13 @@ def finish(array: Any, requires_grad: bool = False) -> Tensor:
     return out
 
 
-def require_grad(x: TensorBase) -> None:
+def require_grad(
+    x: TensorBase, refusal: str = "Only Tensors of floating point and complex dtype can require gradients"
+) -> None:
     """Make a leaf record what is computed from it."""
     dtype = dtypes.of(x.array.dtype)
     if dtype.category < 2:
-        raise RuntimeError(
-            "only Tensors of floating point and complex dtype can require gradients; this one is "
-            f"{dtype.name}: convert it with .float()"
-        )
+        raise RuntimeError(f"{refusal}; this one is {dtype.name}: convert it with .float()")
     x.node = AccumulateGrad(x)
 
 
@@ -81,10 +81,24 @@ def tensor(
 
 
 def _copied(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    if modes.unusual and modes.local.observer is not None and isinstance(data, TensorBase | np.ndarray):
+        return _copied_in_sight(data, dtype, device, requires_grad)
     array = array_from(data, None if dtype is None else as_dtype(dtype), copy=True)
     if device is not None or not (isinstance(data, TensorBase) or (type(array) is np.ndarray and _at_home())):
         array = devices.place_array(array, devices.as_device(device))
+    if modes.unusual:
+        literal(array)
     return finish(array, requires_grad)
+
+
+def _copied_in_sight(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """Copy by ops, which whoever watches sees."""
+    out: Any = data.detach() if isinstance(data, TensorBase) else from_numpy(data)  # type: ignore[attr-defined]
+    place = devices.of(out.array) if device is None and isinstance(data, TensorBase) else devices.as_device(device)
+    out = out.to(device=place, dtype=None if dtype is None else as_dtype(dtype), copy=True).detach()
+    if requires_grad:
+        require_grad(out)
+    return cast("Tensor", out)
 
 
 def _at_home() -> bool:
@@ -107,7 +121,7 @@ def scalar_tensor(
     """Make a 0-d tensor of the default dtype from one number."""
     value = scalar_of(s, "s", "scalar_tensor")
     array = number_as(value, default() if dtype is None else as_dtype(dtype))
-    return finish(devices.place_array(array, devices.as_device(device)), requires_grad)
+    return finish(literal(devices.place_array(array, devices.as_device(device))), requires_grad)
 
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -198,7 +212,7 @@ def asarray(
             f"device {device}: that takes a copy."
         )
     if copy and out is alias:
-        out = finish(out.array.copy(order="K")) if out.node is None else out.clone()
+        out = out.clone()
     if requires_grad and out.node is None:
         require_grad(out)
     elif not requires_grad and out.node is not None:
@@ -278,13 +292,15 @@ def _filled(
         if order is not None:
             array = layout.empty_ordered(module, shape, wanted.np, order)
         elif value == 0:
-            return finish(module.zeros(shape, wanted.np), requires_grad)
+            array, value = module.zeros(shape, wanted.np), None
         else:
             array = module.empty(shape, wanted.np)
     except (ValueError, MemoryError) as error:
         raise _unmakeable(shape, wanted, error) from None
     if value is not None:
         _fill(array, value, wanted)
+    if modes.unusual:
+        literal(array)
     return finish(array, requires_grad)
 
 
@@ -412,7 +428,7 @@ def empty_strided(
     wanted = default() if dtype is None else as_dtype(dtype)
     module = devices.array_module(devices.as_device(device))
     array = _strided(module, shape_from((size,)), shape_from((stride,)), wanted.np)
-    return finish(array, requires_grad)
+    return finish(literal(array), requires_grad)
 
 
 def empty_permuted(

@@ -1,8 +1,7 @@
 """Matrices taken apart: Cholesky, QR, singular values, eigenvalues, LU.
 
 The vectors of a decomposition are free up to a sign or a phase, and within a subspace of equal values
-altogether. Losses that make sense do not depend on that, and for them the terms with a vanishing
-difference of values vanish too: the rules leave these terms out instead of dividing by zero.
+altogether: `degeneracy` says what that means for derivatives.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.observation import note_read
+from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..errors import LinAlgError
@@ -26,6 +25,7 @@ from .arrange import tril_p, triu_p
 from .contraction import matmul
 from .convert import concrete
 from .create import finish, into
+from .degeneracy import check_phase, differences, reciprocals, undefined, unless_unused, within
 from .linalg import (
     algebra,
     aligned,
@@ -50,7 +50,7 @@ from .linalg import (
 from .looping import looped
 from .measure import conjugate, real_part
 from .piecewise import where_p
-from .reduce import part, widened
+from .reduce import part, sum_p, widened
 from .shape import cast_p, expand_p, reshape_p, sum_to_p
 
 __all__ = [
@@ -63,13 +63,6 @@ __all__ = [
 def _halved(x: Any) -> Any:
     """Return the lower triangles of matrices, their diagonals halved."""
     return tril_p(x, 0) - diagonal_matrix(diagonal_of(x)) / 2
-
-
-def _differences(x: Any) -> Any:
-    """Return 1 over the difference of each pair of values, 0 for equal ones."""
-    gap = row(x) - column(x)
-    equal = gap == 0
-    return where_p(equal, 0, 1 / where_p(equal, 1, gap))
 
 
 # --- Cholesky -------------------------------------------------------------------------------------
@@ -298,7 +291,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     if mode == "r":
-        found = finish(module_of(A.array).zeros((0,), A.array.dtype)), qr_r_p(A)
+        found = finish(literal(module_of(A.array).zeros((0,), A.array.dtype))), qr_r_p(A)
     else:
         found = qr_p(A, mode)
     return outs(return_types.linalg_qr, found, out)
@@ -310,7 +303,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     check_matrices(input, "torch.geqrf", "input")
     note_read("geqrf", input)
     h, tau = _reflections(input.array)
-    return outs(return_types.geqrf, (finish(h), finish(tau)), out)
+    return outs(return_types.geqrf, (finish(literal(h)), finish(literal(tau))), out)
 
 
 @through_host("geqrf")
@@ -427,31 +420,42 @@ def _svd_x(g: Any, out: Any) -> Any:
     if gu is None and gv is None:
         return None if gs is None else (u * row(gs)) @ v
     inner = None if gs is None else diagonal_matrix(gs)
-    square = s * s
-    inverse = _differences(square)
-    zero = s == 0
-    per = where_p(zero, 0, 1 / where_p(zero, 1, s))
-    result = None
+    inverse, equal = differences(s)
+    inverse = inverse / where_p(equal, 1, row(s) + column(s))  # of squares
+    turn_u = turn_v = result = None
     if gu is not None:
         gu = first_of(gu, -1, k)
-        turn = mH(u) @ gu
-        skew = _skew(turn)
-        inner = _plus(inner, (skew * inverse) * row(s))
-        if _is_complex(u):
-            inner = _plus(inner, diagonal_matrix(diagonal_of(skew) * per / 2))
+        turn_u = mH(u) @ gu
+        inner = _plus(inner, (_skew(turn_u) * inverse) * row(s))
         if m > k:
-            result = ((gu - u @ turn) * row(per)) @ v
+            result = ((gu - u @ turn_u) * row(_reciprocal(s, gu, gs, axis=-2))) @ v
     if gv is not None:
         gv = first_of(gv, -2, k)
-        turn = v @ mH(gv)
-        inner = _plus(inner, column(s) * (_skew(turn) * inverse))
+        turn_v = v @ mH(gv)
+        inner = _plus(inner, column(s) * (_skew(turn_v) * inverse))
         if n > k:
-            result = _plus(result, u @ (column(per) * (gv - mH(turn) @ v)))
+            beside = gv - mH(turn_v) @ v
+            result = _plus(result, u @ (column(_reciprocal(s, gv, gs, axis=-1)) * beside))
+    turn = _plus(turn_u, turn_v)
+    if _is_complex(u):
+        check_phase(turn, "svd", "phase term, making it")
+    if turn_u is not None and turn_v is not None:
+        # The rotation from one side's basis to the other's does not depend on their choice.
+        apart = _skew(turn_u) - _skew(turn_v)
+        inner = inner + where_p(equal, apart * row(_reciprocal(s, apart, axis=-2)) / 4, 0)
+    inner = inner + within(equal, turn, _skew(turn), gs)
     return _plus(result, u @ inner @ v)
 
 
+def _reciprocal(s: Any, gradient: Any, slopes: Any = None, *, axis: int) -> Any:
+    """Return 1 over singular values; NaN for a zero whose vector (along `axis`) or value has a gradient."""
+    size = np.abs(gradient)
+    used = sum_p(size, (size.ndim + axis,), False) != 0
+    return reciprocals(s, used if slopes is None else used | (slopes != 0))
+
+
 def _plus(a: Any, b: Any) -> Any:
-    return b if a is None else a + b
+    return b if a is None else a if b is None else a + b
 
 
 def _is_complex(x: Any) -> bool:
@@ -520,8 +524,12 @@ def _eigh_x(g: Any, out: Any) -> Any:
     (gw, gv), (w, v) = g, out
     if gv is None:
         return None if gw is None else (v * row(gw)) @ mH(v)
-    inverse = _differences(w)
-    inner = _skew(mH(v) @ gv) * (inverse / 2)
+    inverse, equal = differences(w)
+    turn = mH(v) @ gv
+    if _is_complex(v):
+        check_phase(turn, "linalg_eigh")
+    skew = _skew(turn)
+    inner = skew * (inverse / 2) + within(equal, turn, skew, gw)
     if gw is not None:
         inner = inner + diagonal_matrix(gw)
     return v @ inner @ mH(v)
@@ -530,8 +538,8 @@ def _eigh_x(g: Any, out: Any) -> Any:
 def _eigh_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     w, v = out
     inner = mH(v) @ tangents[0] @ v
-    inverse = _differences(w)
-    return real_part(diagonal_of(inner)), v @ (inner * inverse)
+    inverse, equal = differences(w)
+    return real_part(diagonal_of(inner)), v @ (inner * inverse + undefined(equal, inner))
 
 
 eigh_p: Any = parametric(
@@ -587,9 +595,10 @@ def _eig_x(g: Any, out: Any, x_dtype: Any) -> Any:
     inner = None if gw is None else diagonal_matrix(gw)
     if gv is not None:
         turn = mH(v) @ gv
-        inverse = _differences(w)
+        check_phase(turn, "linalg_eig")
+        inverse, equal = differences(w)
         length = real_part(diagonal_of(turn))
-        inner = _plus(inner, (turn - (mH(v) @ v) * row(length)) * conjugate(inverse))
+        inner = _plus(inner, (turn - (mH(v) @ v) * row(length)) * conjugate(inverse) + unless_unused(equal, gv, gw))
     result = solve_p(mH(v), inner @ mH(v), True)
     return result if x_dtype.kind == "c" else cast_p(result, x_dtype)
 
@@ -779,7 +788,7 @@ def lu_unpack(
     xp = module_of(LU_data.array)
 
     def nothing() -> Tensor:
-        return finish(xp.zeros((0,), LU_data.array.dtype))
+        return finish(literal(xp.zeros((0,), LU_data.array.dtype)))
 
     p = permutation_p(LU_pivots, LU_data.array.shape[-2], LU_data.array.dtype) if unpack_pivots else nothing()
     factors = unpacked_lu(LU_data) if unpack_data else (nothing(), nothing())
@@ -805,7 +814,7 @@ def ldl_factor_ex(input: Tensor, *, hermitian: bool = False, check_errors: bool 
     packed, pivots, info = _ldl(input.detach().array, hermitian)
     if check_errors and info.any():
         raise RuntimeError(f"torch.linalg.ldl_factor_ex: D[{info.max()},{info.max()}] is zero")
-    return outs(return_types.linalg_ldl_factor_ex, (finish(packed), finish(pivots), finish(info)), out)
+    return outs(return_types.linalg_ldl_factor_ex, tuple(finish(literal(a)) for a in (packed, pivots, info)), out)
 
 
 @through_host("linalg.ldl_factor")
@@ -831,7 +840,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     check_square(LD, "torch.linalg.ldl_solve", "LD")
     check_matrices(B, "torch.linalg.ldl_solve", "B")
     note_read("ldl_solve", LD, pivots, B)
-    return into(out, finish(_ldl_solve(LD.array, pivots.array, B.array, hermitian)))
+    return into(out, finish(literal(_ldl_solve(LD.array, pivots.array, B.array, hermitian))))
 
 
 @through_host("linalg.ldl_solve")

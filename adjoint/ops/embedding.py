@@ -13,7 +13,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
-from ..core.observation import opaque
+from ..core.observation import literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..kernels import gathering, provider
@@ -166,7 +166,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if isinstance(array, Payload) and num_classes != -1:
-        hot = eq_p(reshape_p(input, (*input.shape, 1)), wrap(module_of(input.array).arange(num_classes)))
+        hot = eq_p(reshape_p(input, (*input.shape, 1)), wrap(literal(module_of(input.array).arange(num_classes))))
         return cast_p(hot, np.dtype(np.int64))
     if array.size:
         if array.min() < 0:

@@ -87,27 +87,45 @@ def _share(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
 
 
+def _share_of_whole(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
+    """Return the gradient of the extreme of all elements: a NaN's is split among the NaNs, as in torch."""
+    if type(x) is ndarray and not isinstance(g, TensorBase) and out == out:
+        return _share(g, x, out, axes, keepdims)
+    chosen = cast_p(_is_extreme(x, kept(out, x.ndim, axes, keepdims)), dtype_of(g))
+    return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))
+
+
+def _is_extreme(x: Any, out: Any) -> Any:
+    return (x == out) | ((x != x) & (out != out))
+
+
 def _share_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     (t,), (x,), (axes, keepdims) = tangents, inputs, params
     chosen = cast_p(x == kept(out, x.ndim, axes, keepdims), dtype_of(t))
     return sum_p(chosen * t, axes, keepdims) / chosen.sum(axis=axes, keepdims=keepdims)
 
 
-def _extreme(kernel: Any, name: str, node_name: str | None = None) -> Any:
+def _share_of_whole_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
+    (t,), (x,), (axes, keepdims) = tangents, inputs, params
+    chosen = cast_p(_is_extreme(x, kept(out, x.ndim, axes, keepdims)), dtype_of(t))
+    return sum_p(chosen * t, axes, keepdims) / chosen.sum(axis=axes, keepdims=keepdims)
+
+
+def _extreme(kernel: Any, name: str, rule: Any, jvp: Any, node_name: str | None = None) -> Any:
     def batch(x: Any, axes: Any, keepdims: Any) -> Any:
         return call(x, shifted(axes), keepdims)
 
     call = parametric(
-        kernel, x=_share, name=name, node_name=node_name, jvp=_share_tangent, batch=batch,
+        kernel, x=rule, name=name, node_name=node_name, jvp=jvp, batch=batch,
         saved={"axes": "dim", "keepdims": "keepdim"},
     )  # fmt: skip
     return call
 
 
-amax_p = _extreme(_amax, "amax")
-amin_p = _extreme(_amin, "amin")
-max_all_p = _extreme(_amax, "max_all", "MaxBackward1")
-min_all_p = _extreme(_amin, "min_all", "MinBackward1")
+amax_p = _extreme(_amax, "amax", _share, _share_tangent)
+amin_p = _extreme(_amin, "amin", _share, _share_tangent)
+max_all_p = _extreme(_amax, "max_all", _share_of_whole, _share_of_whole_tangent, "MaxBackward1")
+min_all_p = _extreme(_amin, "min_all", _share_of_whole, _share_of_whole_tangent, "MinBackward1")
 
 
 def amax(
@@ -449,13 +467,13 @@ nanmedian_dim_p = _choice(_nanmedian, "nanmedian_dim", "NanmedianBackward1")
 
 def _share_of_all(g: Any, x: Any, out: Any) -> Any:
     # As in torch, a NaN median is shared out among the NaNs.
-    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(g))
+    chosen = cast_p(_is_extreme(x, out), dtype_of(g))
     return chosen * (g / chosen.sum())
 
 
 def _share_of_all_tangent(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     (t,), (x,) = tangents, inputs
-    chosen = cast_p((x == out) | ((x != x) & (out != out)), dtype_of(t))
+    chosen = cast_p(_is_extreme(x, out), dtype_of(t))
     return (chosen * t).sum() / chosen.sum()
 
 

@@ -16,6 +16,7 @@ from ..core import device as devices
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, of
+from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from .arguments import dim_in, dtype_of, either, require_tensor
 from .create import finish, into
@@ -366,7 +367,7 @@ def _frequencies(values: Any, n: int, d: float, dtype: Any, device: Any, require
     if wanted.category < 2:
         raise RuntimeError(f"fftfreq requires a floating point or complex dtype, not {wanted.name}")
     array = (values / (n * d)).astype(wanted.np)
-    made = finish(devices.place_array(array, devices.as_device(device)), requires_grad)
+    made = finish(literal(devices.place_array(array, devices.as_device(device))), requires_grad)
     return into(out, made)
 
 

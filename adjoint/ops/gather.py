@@ -15,7 +15,7 @@ from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
-from ..core.observation import opaque
+from ..core.observation import literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
@@ -491,7 +491,7 @@ def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
         return value
     if value is None:
         raise missing("scatter", "src")
-    return wrap(module_of(input.array).full(index.array.shape, value, input.array.dtype))
+    return wrap(literal(module_of(input.array).full(index.array.shape, value, input.array.dtype)))
 
 
 def scatter_add(
@@ -599,16 +599,20 @@ def _scatter_reduce_joint(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, r
 
 
 def _scatter_prod(g: Any, x: Any, y: Any, i: Any, out: Any, axis: Any, include_self: Any) -> tuple[Any, Any]:
-    """Return the gradients of a product, where one factor that is zero must not hide the others."""
-    zero = x == 0
-    one = where_p(zero, 1, x)
+    """Return the gradients of a product, where factors that are zero must not hide the others.
+
+    Beside one zero more, the gradient of a zero is zero, but depends on that other one, which second derivatives need:
+    it is the sum of all zeros of the place without the zero itself.
+    """
+    one = where_p(x == 0, 1, x)
     gx = g * scatter_reduce_p(one, y, i, axis, "prod", include_self) / one
     absent = y == 0
-    zeros = scatter_add_p(_full_like(x, x, 0), cast_p(absent, _dtype_of(x)), i, axis)
-    only = absent & (gather_p(zeros, i, axis) == 1)
-    rest = scatter_reduce_p(x, where_p(only, 1, y), i, axis, "prod", include_self)
-    gy = where_p(only, gather_p(g * rest, i, axis), gather_p(g * out, i, axis) / where_p(absent, 1, y))
-    return gx, gy
+    nothing = _full_like(x, x, 0)
+    zeros = gather_p(scatter_add_p(nothing, cast_p(absent, _dtype_of(x)), i, axis), i, axis)
+    others = gather_p(scatter_add_p(nothing, where_p(absent, y, 0), i, axis), i, axis) - y
+    rest = scatter_reduce_p(x, where_p(absent, 1, y), i, axis, "prod", include_self)
+    alone = where_p(zeros == 1, 1, where_p(zeros == 2, others, 0)) * gather_p(g * rest, i, axis)
+    return gx, where_p(absent, alone, gather_p(g * out, i, axis) / where_p(absent, 1, y))
 
 
 def _dtype_of(x: Any) -> Any:

@@ -21,7 +21,7 @@ from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import check_writable, overlaps_itself, write
 from ..core.nodes import wrap
-from ..core.observation import opaque
+from ..core.observation import literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
@@ -550,7 +550,7 @@ def _item(item: Any) -> Any:
     if isinstance(item, slice):
         return as_slice(item)
     if isinstance(item, bool | np.bool_):
-        return wrap(np.array(bool(item)))
+        return wrap(literal(np.array(bool(item))))
     if isinstance(item, int | np.integer):
         return int(item)
     if isinstance(item, TensorBase):
@@ -948,7 +948,7 @@ def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tupl
     basic, indexes, spec = _parsed(x, tuple(_ALL if i is None else i for i in indices))
     if not indexes:
         # Numbers only: index by them as tensors, since a copy is wanted.
-        arrays = tuple(wrap(np.array(operator.index(i))) for i in indices)
+        arrays = tuple(wrap(literal(np.array(operator.index(i)))) for i in indices)
         return x, arrays, tuple(range(len(arrays)))
     return (x if basic is None else _view(x, basic)), indexes, spec
 

@@ -16,7 +16,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.observation import note_read
+from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
@@ -80,7 +80,7 @@ def tied(x: Tensor, source: Tensor) -> Tensor:
 def eye_like(x: Tensor, n: int, m: int | None = None) -> Tensor:
     """Return an identity matrix of the dtype and on the device of `x`."""
     a = x.array
-    return finish(module_of(a).eye(n, m, dtype=a.dtype))
+    return finish(literal(module_of(a).eye(n, m, dtype=a.dtype)))
 
 
 def algebra(x: Any) -> Any:
@@ -745,13 +745,13 @@ def lstsq(input: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = N
     rank = rank_p(input, cutoff, False)
     real = of(a.dtype).to_real().np
     xp = module_of(a)
-    empty = finish(xp.zeros((0,), real))
+    empty = finish(literal(xp.zeros((0,), real)))
     residuals = real_part(reshape_p(part(solution, 0, 0, 0), (-1,)))
     residuals = part(residuals, 0, 0, 0)
     if m > n and driver not in (None, "gelsy") and _all_equal(rank, n):
         away = matmul(input, solution) - B
         residuals = real_part(away * conjugate(away)).sum(-2)
-    ranks = rank if driver != "gels" else finish(xp.zeros((0,), np.int64))
+    ranks = rank if driver != "gels" else finish(literal(xp.zeros((0,), np.int64)))
     values = svdvals(input.detach()) if driver in ("gelsd", "gelss") else empty
     if vector:
         solution = reshape_p(solution, tuple(solution.array.shape[:-1]))
@@ -804,7 +804,7 @@ def cond(input: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
     if p is None or p in (2, -2):
         values = svdvals(input)
         if min(input.array.shape[-2:]) == 0:
-            return into(out, finish(module_of(input.array).zeros(input.array.shape[:-2], values.array.dtype)))
+            return into(out, finish(literal(module_of(input.array).zeros(input.array.shape[:-2], values.array.dtype))))
         largest, least = values.amax(-1), values.amin(-1)
         return into(out, least / largest if p == -2 else largest / least)
     check_square(input, "linalg.cond")
@@ -908,5 +908,5 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if n < 1:
         raise RuntimeError(f"N must be greater than 1, but got {n}")
     powers = cumprod(expand_p(column(x), (*shape, n - 1)), -1)
-    ones = finish(module_of(x.array).ones((*shape, 1), powers.array.dtype))
+    ones = finish(literal(module_of(x.array).ones((*shape, 1), powers.array.dtype)))
     return cat([ones, powers], -1)

@@ -262,6 +262,7 @@ def _from_mixed(data: Any, dtype: dtypes.dtype | None) -> Any:
             return [plain(i, first and n == 0) for n, i in enumerate(item)]
         if isinstance(item, TensorBase):
             note(dtypes.of(item.array.dtype))
+            note_read("tolist()", item)
             return devices.place_array(item.array, devices.CPU).tolist()
         if isinstance(item, np.generic | np.ndarray):
             arrays = arrays or isinstance(item, np.ndarray)

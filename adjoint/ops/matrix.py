@@ -7,6 +7,7 @@ from typing import Any
 from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
+from ..core.observation import literal
 from . import decomposition, linalg
 from .contraction import matmul
 from .create import finish, into
@@ -112,7 +113,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
         m, n = input.array.shape[-2:]
         a = input.array
         xp = module_of(a)
-        u, v = (finish(xp.zeros((*a.shape[:-2], k, k), a.dtype)) for k in (m, n))
+        u, v = (finish(literal(xp.zeros((*a.shape[:-2], k, k), a.dtype))) for k in (m, n))
         return outs(return_types.svd, (u, decomposition.svdvals(input), v), out)
     u, s, vh = decomposition.svd_p(input, not some)
     return outs(return_types.svd, (u, s, mH(vh)), out)

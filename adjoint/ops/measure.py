@@ -11,6 +11,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, either, missing, require_tensor
@@ -386,7 +387,7 @@ def pdist(input: Tensor, p: Any = 2) -> Tensor:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = np.triu_indices(a.shape[0], 1)
     xp = module_of(a)
-    rows, others = finish(xp.asarray(first)), finish(xp.asarray(second))
+    rows, others = finish(literal(xp.asarray(first))), finish(literal(xp.asarray(second)))
     return _distances(sub_p(input[rows], input[others]), float(p), 1)
 
 

@@ -15,7 +15,16 @@ from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
 from ..core.inplace import refuse_inference_write
-from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, owner_of, storage_of
+from ..core.tensor import (
+    InferenceStorage,
+    PrivateStorage,
+    Storage,
+    TensorBase,
+    note_geometry,
+    note_write,
+    owner_of,
+    storage_of,
+)
 from .arguments import shape_from
 from .shape import reshape
 
@@ -384,7 +393,9 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
+    note_geometry(x)
     x.array, x.memory = array, memory
+    note_geometry(x)
     if type(x.node) is AccumulateGrad:
         x.node.follow(x)
 

@@ -13,6 +13,7 @@ from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, nary, parametric, public, unary
@@ -84,7 +85,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     if not isinstance(other, TensorBase) and not isinstance(input, TensorBase):
         wanted = result_type((input, other)).np
         xp = module_of(condition.array)
-        input, other = wrap(xp.asarray(input, wanted)), wrap(xp.asarray(other, wanted))
+        input, other = wrap(literal(xp.asarray(input, wanted))), wrap(literal(xp.asarray(other, wanted)))
     return where_p(condition, input, other, out=out)
 
 

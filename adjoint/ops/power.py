@@ -109,11 +109,13 @@ def _power_from(x: Any, base: Any) -> Any:
 def _power_from_x(g: Any, x: Any, out: Any, base: Any) -> Any:
     if base == 0:
         return where_p(_nonnegative(x), 0, g * out * -math.inf)
-    return g * (out * _log(base))
+    return g * (out * _log(base, dtype_of(x).kind == "c"))
 
 
-def _log(base: Any) -> Any:
-    return cmath.log(base) if isinstance(base, complex) else math.log(base) if base > 0 else math.nan
+def _log(base: Any, complex_power: bool) -> Any:
+    if complex_power or isinstance(base, complex):
+        return cmath.log(base)
+    return math.log(base) if base > 0 else math.nan
 
 
 exponential_p = parametric(

@@ -14,6 +14,7 @@ from ..core import device as devices
 from ..core import dtypes
 from ..core.dtypes import as_dtype, default
 from ..core.layout import check_layout
+from ..core.observation import literal
 from ..core.tensor import TensorBase
 from .create import _as_out, _put, finish
 from .literals import depth_outside, scalar_of
@@ -30,7 +31,7 @@ def _refuse(dtype: dtypes.dtype, op: str) -> NotImplementedError:
 
 def _made(array: Any, device: Any, requires_grad: bool) -> Tensor:
     place = devices.as_device(device)
-    return finish(array if place.type == "cpu" else devices.place_array(array, place), requires_grad)
+    return finish(literal(array if place.type == "cpu" else devices.place_array(array, place)), requires_grad)
 
 
 def arange(
@@ -221,4 +222,4 @@ def eye(
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
     wanted = as_dtype(_as_out(out, dtype) or default())
     module = devices.array_module(devices.as_device(device))
-    return _put(out, finish(module.eye(n, m, dtype=wanted.np), requires_grad))
+    return _put(out, finish(literal(module.eye(n, m, dtype=wanted.np)), requires_grad))

@@ -14,7 +14,7 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
-from ..core.observation import note_read
+from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
@@ -590,7 +590,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
     values = a.reshape(-1).astype(np.float64)
     values = values[(values >= low) & (values <= high)]
     places = xp.minimum(((values - low) / (high - low) * bins).astype(np.int64), bins - 1)
-    return into(out, finish(xp.bincount(places, minlength=bins).astype(a.dtype)))
+    return into(out, finish(literal(xp.bincount(places, minlength=bins).astype(a.dtype))))
 
 
 @looped
@@ -611,12 +611,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if a.ndim != 1 or (a.size and int(a.min()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is None:
-        return finish(module_of(a).bincount(a, minlength=minlength).astype(np.int64))
+        return finish(literal(module_of(a).bincount(a, minlength=minlength).astype(np.int64)))
     w = weights.array
     if w.shape != a.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kept = w.dtype if w.dtype == np.float32 else np.dtype(np.float64)
-    return finish(module_of(a).bincount(a, weights=w.astype(np.float64), minlength=minlength).astype(kept))
+    return finish(literal(module_of(a).bincount(a, weights=w.astype(np.float64), minlength=minlength).astype(kept)))
 
 
 @looped
@@ -692,7 +692,7 @@ def _histogram(
             shape = [-1 if i == axis else 1 for i in _range(len(edges))]
             volume = volume * (e[1:] - e[:-1]).reshape(shape)
         hist = hist / hist.sum() / volume
-    return finish(hist.astype(a.dtype)), tuple(finish(e) for e in edges)
+    return finish(literal(hist.astype(a.dtype))), tuple(finish(literal(e)) for e in edges)
 
 
 _range = range
@@ -733,7 +733,7 @@ def hash_tensor(
     a = input.array
     dims = [dim] if isinstance(dim, int) else list(dim)
     axes = tuple(dim_in(d, a.ndim) for d in dims) if dims and a.ndim else tuple(_range(a.ndim))
-    return into(out, finish(_hashed(a, axes, keepdim)))
+    return into(out, finish(literal(_hashed(a, axes, keepdim))))
 
 
 @through_host("hash_tensor")

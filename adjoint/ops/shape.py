@@ -21,7 +21,7 @@ from ..core.failures import title_of
 from ..core.inplace import check_writable, is_leaf_node, refuse_inference_write
 from ..core.nodes import hidden
 from ..core.recorders import Primitive, parametric, unary
-from ..core.tensor import TensorBase, note_write, storage_of
+from ..core.tensor import TensorBase, note_geometry, note_write, storage_of
 from ..core.views import watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
@@ -108,7 +108,7 @@ def _copy_strided(x: Any, strides: Any) -> Any:
     """Return a copy whose memory is laid out by `strides`, as that of a base which views look at."""
     xp = module_of(x)
     reach = sum(abs(s) * (n - 1) for s, n in zip(strides, x.shape, strict=True)) + x.itemsize
-    if x.size == 0 or any(s <= 0 for s in strides) or reach > 8 * x.nbytes + 64:
+    if x.size == 0 or any(s <= 0 for s, n in zip(strides, x.shape, strict=True) if n > 1) or reach > 8 * x.nbytes + 64:
         return xp.array(x, order="C")
     memory = xp.empty(reach // x.itemsize, x.dtype)
     copy = xp.lib.stride_tricks.as_strided(memory, x.shape, strides)
@@ -856,6 +856,7 @@ def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
     refuse_inference_write(input)
     if recording:
         check_writable(input, True)
+    note_geometry(input)
     input.array = seen.array
     if is_leaf_node(input.node) and input.node is not hidden:
         input.node.follow(input)

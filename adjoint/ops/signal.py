@@ -12,6 +12,7 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, float32, of
+from ..core.observation import literal
 from .arguments import dtype_of
 from .create import finish
 from .fft import c2c_p, c2r_p, r2c_p
@@ -51,7 +52,7 @@ def _window(
         span = M - 1 if sym else M
         values = shape(np.arange(M, dtype=np.float64), span)
     array = devices.place_array(values.astype(wanted.np), devices.as_device(device))
-    return finish(array, requires_grad)
+    return finish(literal(array), requires_grad)
 
 
 def general_cosine(
@@ -275,7 +276,7 @@ def _padded(x: Tensor, width: int, mode: str) -> Tensor:
             f"({width}, {width}) at dimension {last} of input {list(x.array.shape)}"
         )
     at = np.pad(np.arange(n), width, mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])  # type: ignore[call-overload]
-    found: Tensor = index_select_p(x, finish(module_of(x.array).asarray(at)), last)
+    found: Tensor = index_select_p(x, finish(literal(module_of(x.array).asarray(at))), last)
     return found
 
 
@@ -284,7 +285,7 @@ def _wide_window(x: Tensor, window: Tensor | None, n_fft: int, win_length: int) 
     if window is None:
         a = x.array
         real = of(a.dtype).to_real().np
-        window = finish(module_of(a).ones((win_length,), real))
+        window = finish(literal(module_of(a).ones((win_length,), real)))
     left = (n_fft - win_length) // 2
     return widened(window, 0, left, n_fft - win_length - left) if win_length < n_fft else window
 

@@ -12,7 +12,7 @@ from .._typing import Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
-from ..core.observation import opaque
+from ..core.observation import literal, opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
@@ -160,7 +160,7 @@ def topk(
     if not 0 <= k <= length:
         raise RuntimeError(f"selected index k out of range: {k} of {length} elements along dim {dim}")
     if input.array.ndim == 0:
-        found: Any = reshape(input, 1), wrap(module_of(input.array).zeros(1, np.int64))
+        found: Any = reshape(input, 1), wrap(literal(module_of(input.array).zeros(1, np.int64)))
         found = tuple(reshape(f, ()).clone() for f in found) if k else tuple(f[:0].clone() for f in found)
     else:
         order = best_p(input, axis, int(k), bool(largest))
@@ -254,7 +254,11 @@ def searchsorted(
         sorted_sequence = gather_p(sorted_sequence, sorter, sorter.array.ndim - 1)
     have = sorted_sequence.array.shape
     kind = sorted_sequence.array.dtype
-    value = input if isinstance(input, TensorBase) else wrap(module_of(sorted_sequence.array).full((), input, kind))
+    value = (
+        input
+        if isinstance(input, TensorBase)
+        else wrap(literal(module_of(sorted_sequence.array).full((), input, kind)))
+    )
     want = value.array.shape
     if len(have) != 1 and (len(have) != len(want) or have[:-1] != want[:-1]):
         raise RuntimeError(

@@ -489,14 +489,15 @@ def spherical_bessel_j0(input: Tensor, *, out: Any = None) -> Tensor:
 @in_single
 def _logit(x: Any, eps: Any) -> Any:
     if eps is not None:
-        x = np.minimum(np.maximum(x, x.dtype.type(eps)), x.dtype.type(1 - eps))
+        # Not a clamp: with `eps` above one half the bounds are crossed, and the lower one is tried first.
+        x = np.where(x < eps, x.dtype.type(eps), np.minimum(x, x.dtype.type(1 - eps)))
     return np.log(x / (1 - x))
 
 
 def _logit_x(g: Any, x: Any, eps: Any) -> Any:
     if eps is None or eps < 0:
         return where_p((x >= 0) & (x <= 1), g / (x * (1 - x)), math.nan)
-    return where_p((x >= eps) & (x <= 1 - eps), g / (x * (1 - x)), 0)
+    return where_p((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
 
 
 logit_p = parametric(_logit, x=_logit_x, floating=True, jvp="elementwise", batch="same")

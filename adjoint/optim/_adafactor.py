@@ -11,7 +11,7 @@ from ..autograd.grad_mode import no_grad
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.nodes import wrap
-from ..core.observation import number
+from ..core.observation import literal, number
 from ..core.tensor import TensorBase
 from .elementwise import advanced, is_captured, without_tensors
 from .optimizer import Closure, Optimizer, ParamsT, check, check_lr, note_written, scalar, zeros_like
@@ -64,6 +64,9 @@ def _mean(x: Any, axis: int) -> Any:
 
 class Adafactor(Optimizer):
     """Adafactor (Shazeer & Stern 2018): relative steps, factored second moments, clipped updates."""
+
+    _later_options = {"foreach": None}
+    _counts = ("step",)
 
     def __init__(
         self,
@@ -125,5 +128,5 @@ class Adafactor(Optimizer):
             return
         *rest, rows, columns = p.array.shape
         zeros = module_of(p.array).zeros
-        state["row_var"] = wrap(zeros((*rest, rows, 1), p.array.dtype))
-        state["col_var"] = wrap(zeros((*rest, 1, columns), p.array.dtype))
+        state["row_var"] = wrap(literal(zeros((*rest, rows, 1), p.array.dtype)))
+        state["col_var"] = wrap(literal(zeros((*rest, 1, columns), p.array.dtype)))

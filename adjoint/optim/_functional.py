@@ -16,6 +16,7 @@ from .elementwise import Elementwise
 
 __all__ = [
     "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd",
+    "sparse_adam",
 ]  # fmt: skip
 
 Tensors = list[Any]
@@ -435,6 +436,25 @@ def rprop(
         "step_sizes": (step_size_min, step_size_max),
     }
     _step(descent.Rprop, params, grads, remembered, options)
+
+
+def sparse_adam(
+    params: Tensors,
+    grads: Tensors,
+    exp_avgs: Tensors,
+    exp_avg_sqs: Tensors,
+    state_steps: list[int],
+    *,
+    eps: float,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    maximize: bool,
+) -> None:
+    """Make one step of `SparseAdam`, `state_steps` being those after it."""
+    group = {"lr": lr, "betas": (beta1, beta2), "eps": eps, "maximize": maximize}
+    for p, grad, mean, square, step in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps):
+        averaging.update_rows(p, grad, {"step": step, "exp_avg": mean, "exp_avg_sq": square}, group)
 
 
 vars(averaging).update({step.__name__: step for step in (adam, adamax, adamw, nadam, radam)})

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.tensor import TensorBase
 from ..ops.piecewise import where
-from .elementwise import Elementwise, advanced, is_captured, stored, without_tensors
+from .elementwise import Elementwise, advanced, is_captured, item_of, stored, without_tensors
 from .optimizer import (
     Closure,
     Optimizer,
@@ -55,7 +55,7 @@ def _amsgrad(
 class _Averaging(Elementwise):
     """An optimizer by averages of the gradient and its square; weight decay may pass them by."""
 
-    remembers = ("exp_avg", "exp_avg_sq")
+    _kept = ("exp_avg", "exp_avg_sq")
 
     def _pull(self, group: dict[str, Any]) -> Any:
         return None if group["decoupled_weight_decay"] else group["weight_decay"]
@@ -74,7 +74,11 @@ class Adam(_Averaging):
     tensor([0.9000, 1.9000], requires_grad=True)
     """
 
-    compilable = (_adam,)
+    _compilable = (_adam,)
+    _later_options = {
+        "amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+        "decoupled_weight_decay": False, "fused": None,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -97,7 +101,7 @@ class Adam(_Averaging):
         check_lr(lr)
         check_betas(betas)
         check_positive(epsilon=eps, weight_decay=weight_decay)
-        _check_tensor_betas(betas, foreach and not capturable)
+        betas = _checked(betas, foreach and not capturable)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
@@ -106,19 +110,11 @@ class Adam(_Averaging):
         super().__init__(params, defaults)
         check_fused(fused, foreach, differentiable)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name in ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay"):
-                group.setdefault(name, False)
-            group.setdefault("foreach", None)
-            group.setdefault("fused", None)
-
     def _update_for(self, group: dict[str, Any]) -> Any:
         return _amsgrad if group["amsgrad"] else _adam
 
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return (*self.remembers, "max_exp_avg_sq") if group["amsgrad"] else self.remembers
+        return (*self._kept, "max_exp_avg_sq") if group["amsgrad"] else self._kept
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         beta1, beta2 = group["betas"]
@@ -131,13 +127,15 @@ class Adam(_Averaging):
         return step, group["eps"] * correction, 1 - beta1, beta2, 1 - beta2, keep
 
 
-def _check_tensor_betas(betas: tuple[Any, Any], foreach: Any) -> None:
-    tensors = [isinstance(beta, TensorBase) for beta in betas]
-    check(all(tensors) or not any(tensors), "betas must be either both floats or both Tensors")
+def _checked(betas: tuple[Any, Any], foreach: Any) -> tuple[Any, ...]:
+    """Return Adam's decay rates: two Python floats, or two tensors of no dimension."""
+    same_kind = any(all(isinstance(beta, kind) for beta in betas) for kind in (float, TensorBase))
+    check(same_kind, "betas must be either both floats or both Tensors")
     for i, beta in enumerate(betas):
         if isinstance(beta, TensorBase):
             check(not foreach, f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
             check(beta.array.size == 1, f"Tensor betas[{i}] must be 1-element")
+    return tuple(beta.squeeze() if isinstance(beta, TensorBase) else beta for beta in betas)  # type: ignore[attr-defined]
 
 
 class AdamW(Adam):
@@ -185,8 +183,13 @@ def _nadam(
 class NAdam(_Averaging):
     """Adam with Nesterov momentum (Dozat 2016)."""
 
-    update = staticmethod(_nadam)
-    compilable = (_nadam,)
+    _update = staticmethod(_nadam)
+    _compilable = (_nadam,)
+    _later_options = {
+        "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+        "decoupled_weight_decay": False,
+    }  # fmt: skip
+    _counts = ("step", "mu_product")
 
     def __init__(
         self,
@@ -215,14 +218,17 @@ class NAdam(_Averaging):
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         if not state:
-            state["mu_product"] = scalar(1.0)
+            state.update(step=scalar(0.0), mu_product=scalar(1.0))
             self._begin(state, p, group)
         step = advanced(state["step"])
         if is_captured():
             state["mu_product"].mul_(_momentum(group, step))
             return step, state["mu_product"].double().clone()
+        if state["mu_product"].requires_grad:  # of a step that is differentiated
+            state["mu_product"] = state["mu_product"] * _momentum(group, step)
+            return step, state["mu_product"]
         product = state["mu_product"].array
-        product *= _momentum(group, step)
+        product *= item_of(_momentum(group, step))
         return step, float(product)
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
@@ -283,8 +289,12 @@ def _either(
 class RAdam(_Averaging):
     """Rectified Adam (Liu et al. 2020)."""
 
-    update = staticmethod(_radam)
-    compilable = (_radam,)
+    _update = staticmethod(_radam)
+    _compilable = (_radam,)
+    _later_options = {
+        "foreach": None, "maximize": False, "differentiable": False, "decoupled_weight_decay": False,
+        "capturable": False,
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -344,8 +354,8 @@ def _adamax(p: Any, g: Any, mean: Any, largest: Any, step: Any, eps: Any, fresh1
 class Adamax(Elementwise):
     """Adam by the infinity norm (Kingma & Ba 2015)."""
 
-    update = staticmethod(_adamax)
-    remembers = ("exp_avg", "exp_inf")
+    _update = staticmethod(_adamax)
+    _kept = ("exp_avg", "exp_inf")
 
     def __init__(
         self,
@@ -374,15 +384,22 @@ class Adamax(Elementwise):
         return group["lr"] / (1 - beta1**stage), group["eps"], 1 - beta1, beta2
 
 
-def _update_rows(p: Any, g: Any, at: Any, mean: Any, square: Any, step: int, group: dict[str, Any]) -> None:
-    """Update the rows of a parameter at the given indices, of which none repeats."""
-    beta1, beta2 = group["betas"]
+def update_rows(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """Update the rows of a parameter that a sparse gradient has."""
+    grad = grad.coalesce()
+    g = -grad.values().array if group["maximize"] else grad.values().array
+    if not g.size:
+        return
+    at = tuple(grad.indices().array)
+    (beta1, beta2), step = group["betas"], state["step"]
+    mean, square = state["exp_avg"].array, state["exp_avg_sq"].array
     first, second = mean[at], square[at]
     first += (g - first) * (1 - beta1)
     second += (g * g - second) * (1 - beta2)
     mean[at], square[at] = first, second
     rate = group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-    p[at] -= first / (np.sqrt(second) + group["eps"]) * rate
+    p.array[at] -= first / (np.sqrt(second) + group["eps"]) * rate
+    note_written([p], "SparseAdam.step")
 
 
 class SparseAdam(Optimizer):
@@ -413,7 +430,7 @@ class SparseAdam(Optimizer):
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            plain, written = without_tensors(group), []
+            plain = without_tensors(group)
             for p in group["params"]:
                 if p._grad is None:
                     continue
@@ -423,14 +440,5 @@ class SparseAdam(Optimizer):
                 if not state:
                     state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
                 state["step"] += 1
-                grad = p._grad.coalesce()
-                values = grad.values().array
-                if not values.size:
-                    continue
-                g = -values if group["maximize"] else values
-                at = tuple(grad.indices().array)
-                _update_rows(p.array, g, at, state["exp_avg"].array, state["exp_avg_sq"].array, state["step"], plain)
-                written.append(p)
-            if written:
-                note_written(written, "SparseAdam.step")
+                update_rows(p, p._grad, state, plain)
         return loss

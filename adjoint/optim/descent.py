@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import TensorBase
 from ..ops.piecewise import where_p
-from .elementwise import Elementwise, advanced, is_captured, stored
+from .elementwise import Elementwise, advanced, is_captured, item_of, stored
 from .optimizer import ParamsT, check, check_fused, check_lr, check_positive, scalar, zeros_like
 
 __all__ = ["ASGD", "SGD", "Adadelta", "Adagrad", "RMSprop", "Rprop"]
@@ -42,7 +41,9 @@ class SGD(Elementwise):
     tensor([0.8000, 1.6000], requires_grad=True)
     """
 
-    compilable = (_sgd, _with_momentum)
+    _compilable = (_sgd, _with_momentum)
+    _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
+    _counts = ()
 
     def __init__(
         self,
@@ -68,14 +69,6 @@ class SGD(Elementwise):
         }  # fmt: skip
         super().__init__(params, defaults)
         check_fused(fused, foreach, differentiable)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, value in (
-                ("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)
-            ):  # fmt: skip
-                group.setdefault(name, value)
 
     def _update_for(self, group: dict[str, Any]) -> Any:
         return _sgd if group["momentum"] == 0 else _with_momentum
@@ -108,16 +101,13 @@ def _asgd(p: Any, g: Any, average: Any, eta: Any, keep: Any, share: Any) -> Any:
     return p, average
 
 
-def _number(lr: Any) -> Any:
-    return lr.item() if isinstance(lr, TensorBase) else lr  # type: ignore[attr-defined]
-
-
 class ASGD(Elementwise):
     """Averaged gradient descent (Polyak & Juditsky 1992); the average is in ``state[p]["ax"]``."""
 
-    update = staticmethod(_asgd)
-    remembers = ("ax",)
-    compilable = (_asgd,)
+    _update = staticmethod(_asgd)
+    _kept = ("ax",)
+    _compilable = (_asgd,)
+    _counts = ("step", "eta", "mu")
 
     def __init__(
         self,
@@ -143,7 +133,7 @@ class ASGD(Elementwise):
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         lr = group["lr"]
         if not state:
-            state.update(eta=scalar(_number(lr)), mu=scalar(1.0))
+            state.update(step=scalar(0.0), eta=scalar(item_of(lr)), mu=scalar(1.0))
             self._begin(state, p, group)
         step = advanced(state["step"])
         if is_captured():
@@ -151,7 +141,7 @@ class ASGD(Elementwise):
             state["eta"].copy_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
             state["mu"].copy_(1 / (step - group["t0"]).clamp(min=1))
             return now
-        lr = _number(lr)
+        lr = item_of(lr)
         eta, mu = state["eta"].array, state["mu"].array
         now = float(eta), float(mu)
         # What the next step will use.
@@ -173,9 +163,10 @@ def _adagrad(p: Any, g: Any, total: Any, lr: Any, eps: Any) -> Any:
 class Adagrad(Elementwise):
     """Adaptive subgradients (Duchi, Hazan & Singer 2011)."""
 
-    update = staticmethod(_adagrad)
-    remembers = ("sum",)
-    compilable = (_adagrad,)
+    _update = staticmethod(_adagrad)
+    _kept = ("sum",)
+    _compilable = (_adagrad,)
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
 
     def __init__(
         self,
@@ -237,9 +228,9 @@ def _adadelta(p: Any, g: Any, square: Any, moved: Any, lr: Any, rho: Any, fresh:
 class Adadelta(Elementwise):
     """Adadelta (Zeiler 2012)."""
 
-    update = staticmethod(_adadelta)
-    remembers = ("square_avg", "acc_delta")
-    compilable = (_adadelta,)
+    _update = staticmethod(_adadelta)
+    _kept = ("square_avg", "acc_delta")
+    _compilable = (_adadelta,)
 
     def __init__(
         self,
@@ -293,7 +284,8 @@ def _rmsprop(p: Any, g: Any, square: Any, *rest: Any) -> Any:
 class RMSprop(Elementwise):
     """Hinton's RMSprop; `centered` divides by the standard deviation instead."""
 
-    update = staticmethod(_rmsprop)
+    _update = staticmethod(_rmsprop)
+    _later_options = {"momentum": 0, "centered": False, **Elementwise._later_options}
 
     def __init__(
         self,
@@ -348,8 +340,8 @@ def _rprop(p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, small
 class Rprop(Elementwise):
     """Resilient backpropagation (Riedmiller & Braun 1993), for full batches."""
 
-    update = staticmethod(_rprop)
-    remembers = ("prev", "step_size")
+    _update = staticmethod(_rprop)
+    _kept = ("prev", "step_size")
 
     def __init__(
         self,
@@ -379,7 +371,7 @@ class Rprop(Elementwise):
 
     def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
         super()._begin(state, p, group)
-        lr = _number(group["lr"])
+        lr = item_of(group["lr"])
         state["step_size"].array[...] = complex(lr, lr) if p.is_complex() else lr
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ from ..core.tensor import TensorBase
 from ..kernels import threads
 from ..ops.kinds import view_as_complex, view_as_real
 from . import compiled
-from .optimizer import Closure, Optimizer, note_written, scalar, zeros_like
+from .optimizer import Closure, Optimizer, _device_dtype_check_for_fused, note_written, scalar, zeros_like
 
 ndarray = np.ndarray
 LARGE = 32_768  # elements from which a compiled loop is worth calling
@@ -39,19 +39,21 @@ Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and 
 
 
 class Elementwise(Optimizer):
-    """An optimizer that gives `update`, and says what a parameter's state and numbers are."""
+    """An optimizer that gives `_update`, and says what a parameter's state and numbers are."""
 
-    update: Callable[..., Any]
-    remembers: tuple[str, ...] = ()  # the tensors in a parameter's state that `update` takes after the gradient
-    compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
+    _update: Callable[..., Any]
+    _kept: tuple[str, ...] = ()  # the tensors in a parameter's state that the update takes after the gradient
+    _compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _counts = ("step",)
 
     def _update_for(self, group: dict[str, Any]) -> Callable[..., Any]:
         """Return the update that the options of a group call for."""
-        return type(self).update
+        return type(self)._update
 
     def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """Return what the options of a group call for of `remembers`."""
-        return self.remembers
+        """Return what the options of a group call for of `_kept`."""
+        return self._kept
 
     def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
         """Make the state of a parameter before its first step."""
@@ -66,7 +68,7 @@ class Elementwise(Optimizer):
         return advanced(state["step"])
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
-        """Return what `update` takes last."""
+        """Return what the update takes last."""
         raise NotImplementedError
 
     def _pull(self, group: dict[str, Any]) -> Any:
@@ -94,6 +96,8 @@ class Elementwise(Optimizer):
 
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         """Update parameters by the gradients given, and their state."""
+        if group["differentiable"] or group.get("capturable") or group.get("fused"):
+            _check_kind_of_step(params, group)
         if any(g.is_sparse for g in grads):
             self._check_sparse(group)
             grads = [g.to_dense() if g.is_sparse else g for g in grads]
@@ -105,9 +109,8 @@ class Elementwise(Optimizer):
 
     def _check_sparse(self, group: dict[str, Any]) -> None:
         """Raise unless it is all the same to the update whether elements have no gradient or one of zero."""
-        raise RuntimeError(
-            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
-        )
+        name = type(self).__name__.replace("AdamW", "Adam")
+        raise RuntimeError(f"{name} does not support sparse gradients, please consider SparseAdam instead")
 
     def _step_tensors(self, params: list[Any], grads: list[Any], group: dict[str, Any], read: dict[str, Any]) -> None:
         """Update tensor by tensor, recording the update where grad mode is on.
@@ -140,9 +143,9 @@ class Elementwise(Optimizer):
         if p.is_complex():
             values = [view_as_real(v) for v in values]
         g, *kept = values
-        changed = self._update_for(group)(
-            kept[0], _adjusted(kept[0], g, group["maximize"], self._pull(read)), *kept[1:], *numbers
-        )
+        pull = self._pull(read)
+        seen = kept[0].clone() if isinstance(pull, TensorBase) else kept[0]  # the gradient of `pull` needs it
+        changed = self._update_for(group)(kept[0], _adjusted(seen, g, group["maximize"], pull), *kept[1:], *numbers)
         results = changed if isinstance(changed, tuple) else (changed,)
         if p.is_complex():
             results = tuple(view_as_complex(v) for v in results)
@@ -174,8 +177,21 @@ class Elementwise(Optimizer):
         plain = without_tensors(group)
         update, maximize, pull = self._update_for(plain), plain["maximize"], self._pull(plain)
         for (_, stage, _), rows in piles.items():
-            Pass(update, self._numbers(plain, stage), maximize, pull, update in self.compilable).run(rows)
+            Pass(update, self._numbers(plain, stage), maximize, pull, update in self._compilable).run(rows)
         note_written(params, f"{type(self).__name__}.step")
+
+
+def _check_kind_of_step(params: list[Any], group: dict[str, Any]) -> None:
+    """Raise if options were asked for that PyTorch has no step for."""
+    if group["differentiable"] and group.get("foreach"):
+        raise AssertionError("_foreach ops don't support autograd: leave out foreach=True, or differentiable=True")
+    if group.get("capturable") and not (group.get("fused") or is_captured()) and any(p.is_cpu for p in params):
+        raise AssertionError(
+            "If capturable=True, params and state_steps must be on supported devices: ['cuda', 'xpu', 'hpu', "
+            "'privateuseone', 'xla']. On a CPU there are no graphs to capture: leave it out."
+        )
+    for p in params if group.get("fused") else ():
+        _device_dtype_check_for_fused(p)
 
 
 def _seen_through(params: list[Any]) -> bool:
@@ -197,13 +213,14 @@ def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in group.items():
         if isinstance(value, TensorBase) or (type(value) is tuple and any(isinstance(v, TensorBase) for v in value)):
-            found[name] = _number(value)
+            found[name] = item_of(value)
     return {**group, **found} if found else group
 
 
-def _number(value: Any) -> Any:
+def item_of(value: Any) -> Any:
+    """Return the number in a tensor of one element, the numbers of a tuple, or what is a number already."""
     if isinstance(value, tuple):
-        return tuple(_number(v) for v in value)
+        return tuple(item_of(v) for v in value)
     return value.item() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]
 
 

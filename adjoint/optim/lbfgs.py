@@ -17,57 +17,65 @@ __all__ = ["LBFGS"]
 
 
 class Point(NamedTuple):
-    """A place on the line that is searched: how far, the loss, its gradient, and its slope along the line."""
+    """A place on the line that is searched: how far, the loss, its gradient, and its slope along the line.
 
-    t: float
+    The loss is a Python number. The slope, and a distance that was computed from slopes, are scalars in the
+    parameters' dtype, so that the search rounds as the losses do: one that was more exact would find differences
+    between losses where there are none.
+    """
+
+    t: Any
     loss: float
     gradient: Any
-    slope: float
+    slope: Any
 
 
-def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> float:
+def _cubic_minimum(a: Point, b: Point, bounds: tuple[Any, Any] | None = None) -> Any:
     """Return where the cubic through two points, by loss and slope, is least (Nocedal & Wright, eq. 3.59)."""
-    low, high = bounds or (min(a.t, b.t), max(a.t, b.t))
     if a.t > b.t:
         a, b = b, a
+    low, high = bounds or (a.t, b.t)
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
     square = d1 * d1 - a.slope * b.slope
-    if square < 0:
+    if not square >= 0:  # not a number, where the points coincide
         return (low + high) / 2.0
-    d2 = float(np.sqrt(square))
+    d2 = np.sqrt(square)
     t = b.t - (b.t - a.t) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
-    return float(min(max(t, low), high))
+    return min(max(t, low), high)
 
 
 class WolfeSearch:
     """A line search that ends where the strong Wolfe conditions hold (Nocedal & Wright, algorithms 3.5 and 3.6)."""
 
-    decrease, curvature, patience = 1e-4, 0.9, 25
-
-    def __init__(self, at: Callable[[float], Point], start: Point, tolerance: float, span: float) -> None:
+    def __init__(
+        self, at: Callable[[Any], Point], start: Point, span: Any, patience: int, tolerance: float = 1e-9,
+        decrease: float = 1e-4, curvature: float = 0.9,
+    ) -> None:  # fmt: skip
         self.at, self.start = at, start
-        self.tolerance, self.span = tolerance, span  # span: the largest element of the direction
+        self.span, self.patience = span, patience  # span: the largest element of the direction
+        self.tolerance, self.decrease, self.curvature = tolerance, decrease, curvature
         self.evaluations = 0
 
-    def look(self, t: float) -> Point:
+    def look(self, t: Any) -> Point:
         """Evaluate the loss at distance `t`."""
         self.evaluations += 1
         return self.at(t)
 
     def too_high(self, point: Point) -> bool:
         """Return whether the loss has not decreased as it should."""
-        return point.loss > self.start.loss + self.decrease * point.t * self.start.slope
+        return bool(point.loss > self.start.loss + self.decrease * point.t * self.start.slope)
 
     def flat(self, point: Point) -> bool:
         """Return whether the slope has decreased as it should."""
-        return abs(point.slope) <= -self.curvature * self.start.slope
+        return bool(abs(point.slope) <= -self.curvature * self.start.slope)
 
-    def run(self, t: float) -> Point:
+    def run(self, t: Any) -> Point:
         """Return an acceptable point, the first guess being distance `t`."""
-        tried, ends = self.bracket(t)
-        return ends[0] if len(ends) == 1 else self.zoom(ends, tried)
+        with np.errstate(all="ignore"):  # a bracket may collapse, and a loss overflow
+            tried, ends = self.bracket(t)
+            return ends[0] if len(ends) == 1 else self.zoom(ends, tried)
 
-    def bracket(self, t: float) -> tuple[int, list[Point]]:
+    def bracket(self, t: Any) -> tuple[int, list[Point]]:
         """Return two points between which an acceptable one lies, or one that is acceptable."""
         before, point = self.start, self.look(t)
         for tried in range(self.patience):
@@ -86,7 +94,7 @@ class WolfeSearch:
         """Narrow a bracket until a point in it is acceptable, or nothing is left of it."""
         low = _lower(ends)
         stuck = False
-        while tried < self.patience and abs(ends[1].t - ends[0].t) * self.span >= self.tolerance:
+        while tried < self.patience and not abs(ends[1].t - ends[0].t) * self.span < self.tolerance:
             t, stuck = _guess(ends, stuck)
             point = self.look(t)
             tried += 1
@@ -106,12 +114,12 @@ def _lower(ends: list[Point]) -> int:
     return 0 if ends[0].loss <= ends[1].loss else 1
 
 
-def _guess(ends: list[Point], stuck: bool) -> tuple[float, bool]:
+def _guess(ends: list[Point], stuck: bool) -> tuple[Any, bool]:
     """Return a point inside of a bracket, and whether it is suspiciously close to an end."""
     t = _cubic_minimum(ends[0], ends[1])
     left, right = min(ends[0].t, ends[1].t), max(ends[0].t, ends[1].t)
     margin = 0.1 * (right - left)
-    if min(right - t, t - left) >= margin:
+    if not min(right - t, t - left) < margin:
         return t, False
     if not stuck and left < t < right:
         return t, True
@@ -177,7 +185,7 @@ class LBFGS(Optimizer):
             parts.append(part if p._grad is not None else part * 0)
         return module_of(parts[0]).concatenate(parts)
 
-    def _move(self, t: float, direction: Any) -> None:
+    def _move(self, t: Any, direction: Any) -> None:
         """Add `t` times a direction to the parameters."""
         start = 0
         for p in self._params:
@@ -188,7 +196,7 @@ class LBFGS(Optimizer):
             else:
                 end = start + array.size
                 part = direction[start:end]
-            array += part.reshape(array.shape) * t
+            array += (part.reshape(array.shape) * t).astype(array.dtype, copy=False)
             start = end
         note_written(self._params, "LBFGS.step")
 
@@ -200,8 +208,10 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Take up to `max_iter` steps; `closure` clears the gradients, computes the loss and returns it."""
+        if len(self.param_groups) != 1:
+            raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
         group = self.param_groups[0]
-        lr = group["lr"].item() if isinstance(group["lr"], TensorBase) else group["lr"]  # type: ignore[attr-defined]
+        lr = _number(group["lr"])
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -216,14 +226,15 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             direction = memory.direction(gradient, state["n_iter"] == 1)
             memory.gradient, memory.loss = gradient, loss
-            t = min(1.0, 1.0 / float(abs(gradient).sum())) * lr if state["n_iter"] == 1 else lr
+            t = min(1.0, 1.0 / _scalar(abs(gradient).sum())) * lr if state["n_iter"] == 1 else lr
             memory.direction_taken, memory.distance = direction, t
-            slope = float(gradient.dot(direction))
+            slope = _scalar(gradient.dot(direction))
             if slope > -group["tolerance_change"]:
                 break
             before = loss
             if group["line_search_fn"] is not None:
-                point, used = self._search(closure, Point(0, loss, gradient, slope), direction, t)
+                start = Point(0, loss, gradient, slope)
+                point, used = self._search(closure, start, direction, t, group["max_eval"] - evaluations)
                 self._move(point.t, direction)
                 loss, gradient, t = point.loss, point.gradient, point.t
                 memory.distance = t
@@ -248,23 +259,33 @@ class LBFGS(Optimizer):
         with enable_grad():
             return closure()
 
-    def _search(self, closure: Any, start: Point, direction: Any, t: float) -> tuple[Point, int]:
+    def _search(self, closure: Any, start: Point, direction: Any, t: Any, patience: int) -> tuple[Point, int]:
         if self.param_groups[0]["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         origin = [p.array.copy() for p in self._params]
 
-        def at(t: float) -> Point:
+        def at(t: Any) -> Point:
             self._move(t, direction)
             loss, gradient = float(self._evaluate(closure)), self._gradient()
             self._restore(origin)
-            return Point(t, loss, gradient, float(gradient.dot(direction)))
+            return Point(t, loss, gradient, _scalar(gradient.dot(direction)))
 
-        search = WolfeSearch(at, start, self.param_groups[0]["tolerance_change"], _largest(direction))
+        search = WolfeSearch(at, start, _largest(direction), patience)
         return search.run(t), search.evaluations
 
 
-def _largest(x: Any) -> float:
-    return float(abs(x).max())
+def _largest(x: Any) -> Any:
+    return _scalar(abs(x).max())
+
+
+def _scalar(x: Any) -> Any:
+    """Return an array of one element as a scalar of its dtype, in the memory of the CPU."""
+    return x if isinstance(x, np.generic) else x.dtype.type(x.item())
+
+
+def _number(lr: Any) -> Any:
+    """Return a learning rate; of a tensor, its element in the dtype it has."""
+    return _scalar(lr.array.reshape(())) if isinstance(lr, TensorBase) else lr
 
 
 class _Memory:
@@ -277,7 +298,7 @@ class _Memory:
         )
         self.scale = _raw(state.get("H_diag", 1))
         self.direction_taken, self.gradient = _raw(state.get("d")), _raw(state.get("prev_flat_grad"))
-        self.distance, self.loss = state.get("t"), state.get("prev_loss")
+        self.distance, self.loss = _number(state.get("t")), state.get("prev_loss")
         self.weights: list[Any] = state.get("al") or []
 
     def direction(self, gradient: Any, first: bool) -> Any:
@@ -300,7 +321,7 @@ class _Memory:
 
     def _learn(self, change: Any, step: Any) -> None:
         curvature = change.dot(step)
-        if curvature <= 1e-10:
+        if not curvature > 1e-10:
             return
         if len(self.changes) == self.size:
             del self.changes[0], self.steps[0], self.inverses[0]
@@ -311,10 +332,13 @@ class _Memory:
 
     def save(self, state: dict[str, Any]) -> None:
         """Put everything into an optimizer's state, as tensors."""
+        if self.gradient is None:  # not one step was allowed
+            return
         module = module_of(self.gradient)
         if self.weights:
             state["al"] = [*self.weights, *[None] * (self.size - len(self.weights))]
-        state["d"], state["t"] = wrap(self.direction_taken), self.distance
+        state["d"] = wrap(self.direction_taken)
+        state["t"] = _outside(self.distance)
         state["old_dirs"], state["old_stps"] = [[wrap(v) for v in vs] for vs in (self.changes, self.steps)]
         state["ro"] = [wrap(v) for v in self.inverses]
         state["H_diag"] = self.scale if isinstance(self.scale, int) else wrap(module.asarray(self.scale))
@@ -330,24 +354,30 @@ def _raw(value: Any) -> Any:
 
 def _cubic_interpolate(
     x1: Any, f1: Any, g1: Any, x2: Any, f2: Any, g2: Any, bounds: tuple[Any, Any] | None = None
-) -> float:
+) -> Any:
     """Return where the cubic through two points, given by place, loss and slope, is least."""
-    a, b = (Point(float(x), float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
-    return _cubic_minimum(a, b, None if bounds is None else (float(bounds[0]), float(bounds[1])))
+    x1, f1, g1, x2, f2, g2 = (_number(value) for value in (x1, f1, g1, x2, f2, g2))
+    limits = None if bounds is None else (_number(bounds[0]), _number(bounds[1]))
+    with np.errstate(all="ignore"):
+        return _outside(_cubic_minimum(Point(x1, f1, None, g1), Point(x2, f2, None, g2), limits))
 
 
 def _strong_wolfe(
     obj_func: Callable[..., Any], x: Any, t: Any, d: Any, f: Any, g: Any, gtd: Any, c1: float = 1e-4, c2: float = 0.9,
     tolerance_change: float = 1e-9, max_ls: int = 25,
-) -> tuple[float, Any, float, int]:  # fmt: skip
+) -> tuple[Any, Any, Any, int]:  # fmt: skip
     """Search along `d` from `x`; return loss, gradient, distance and how often ``obj_func(x, t, d)`` was called."""
 
-    def at(t: float) -> Point:
-        loss, gradient = obj_func(x, t, d)
-        return Point(t, float(loss), gradient.clone(), float(gradient.dot(d)))
+    def at(t: Any) -> Point:
+        loss, gradient = obj_func(x, _outside(t), d)
+        return Point(t, _number(loss), gradient.clone(), _number(gradient.dot(d)))
 
-    start = Point(0.0, float(f), g, float(gtd))
-    search = WolfeSearch(at, start, tolerance_change, float(d.abs().max()))
-    search.decrease, search.curvature, search.patience = c1, c2, max_ls
-    found = search.run(float(t))
-    return found.loss, found.gradient, found.t, search.evaluations
+    start = Point(0, _number(f), g, _number(gtd))
+    search = WolfeSearch(at, start, _number(d.abs().max()), max_ls, tolerance_change, c1, c2)
+    found = search.run(_number(t))
+    return _outside(found.loss), found.gradient, _outside(found.t), search.evaluations
+
+
+def _outside(x: Any) -> Any:
+    """Return a scalar of a dtype as the tensor that a program expects."""
+    return wrap(np.asarray(x)) if isinstance(x, np.generic) else x

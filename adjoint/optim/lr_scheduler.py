@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, Literal, SupportsFloat
+from weakref import ref
 
 from ..core.tensor import TensorBase
 from .optimizer import Optimizer
@@ -133,7 +134,7 @@ class LRScheduler:
                 values = self.get_lr() if closed is None else closed()
         finally:
             self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, values):
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             _set(group, "lr", lr)
         self._last_lr: list[Any] = _values(self.optimizer, "lr")
 
@@ -163,14 +164,16 @@ def _watch_step(optimizer: Any) -> None:
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     function = optimizer.step.__func__
+    itself = ref(optimizer)  # a method here would keep the optimizer alive, for it would hold itself
 
     @wraps(function)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        self: Any = itself()
         self._opt_called = True
         return function(self, *args, **kwargs)
 
     wrapper._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
-    optimizer.step = types.MethodType(wrapper, optimizer)
+    optimizer.step = wrapper
 
 
 def _warn_of_order(optimizer: Any) -> None:
@@ -238,7 +241,7 @@ class LambdaLR(_ByFunctions):
     def get_lr(self) -> list[Any]:
         """Return the learning rates of this epoch."""
         self._warn_unless_stepping()
-        return [base * function(self.last_epoch) for function, base in zip(self.lr_lambdas, self.base_lrs)]
+        return [base * function(self.last_epoch) for function, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
 class MultiplicativeLR(_ByFunctions):
@@ -257,7 +260,7 @@ class MultiplicativeLR(_ByFunctions):
         self._warn_unless_stepping()
         if self._is_initial:
             return self._current()
-        return [lr * function(self.last_epoch) for function, lr in zip(self.lr_lambdas, self._current())]
+        return [lr * function(self.last_epoch) for function, lr in zip(self.lr_lambdas, self._current(), strict=True)]
 
 
 # --- By a factor ---------------------------------------------------------------------------------------
@@ -449,7 +452,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+                self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
             if epoch < 0:
@@ -461,7 +464,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             values = self.get_lr()
         finally:
             self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, values):
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
             _set(group, "lr", lr)
         self._last_lr = _values(self.optimizer, "lr")
 
@@ -533,12 +536,13 @@ class SequentialLR(_OfSchedulers):
         self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Every schedule took its first step when it was made; only the first one's counts.
+        # Every schedule took its first step when it was made; only that of the one whose turn it is counts.
         for group in optimizer.param_groups:
             _set(group, "lr", group["initial_lr"])
         self.recursive_undo()
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
         """Take back the first step of every schedule, also of those within schedules."""

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ..autograd.grad_mode import enable_grad
+from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of, written_ledger
 from ..hooks import RemovableHandle
 from ..ops import create
+from ..ops.kinds import view_as_real
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -29,6 +33,7 @@ Closure: TypeAlias = Callable[[], Any] | None
 
 _global_optimizer_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
 _global_optimizer_post_hooks: dict[int, Callable[..., Any]] = OrderedDict()
+named_ranges: list[Callable[[str], AbstractContextManager[Any]]] = []  # of profiles that are on
 
 
 class _RequiredParameter:
@@ -51,6 +56,26 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return RemovableHandle(_global_optimizer_post_hooks, hook)
 
 
+def _named(name: str) -> AbstractContextManager[Any]:
+    """Return the context in which a profile, if there is one, gives a stretch of the program a name."""
+    return named_ranges[-1](name) if named_ranges else nullcontext()
+
+
+def _step_with_hooks(func: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
+    """Call a class's `step`, and before and after it the hooks; the first of `args` is the optimizer."""
+    for hook in [*_global_optimizer_pre_hooks.values(), *optimizer._optimizer_step_pre_hooks.values()]:
+        answer = hook(optimizer, args, kwargs)
+        if answer is None:
+            continue
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {answer}.")
+        args, kwargs = answer
+    result = func(*args, **kwargs)
+    for hook in [*optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()]:
+        hook(optimizer, args, kwargs)
+    return result
+
+
 class Optimizer:
     """Holds parameters in groups with their options, and what it remembers of each in `state`.
 
@@ -67,6 +92,9 @@ class Optimizer:
     # Of an optimizer that wraps another and never calls `__init__`, as libraries have them.
     _optimizer_step_pre_hooks: Any = MappingProxyType({})
     _optimizer_step_post_hooks: Any = MappingProxyType({})
+    # What checkpoints lack that are older than an option, and the numbers in a state that are not tensors in them.
+    _later_options: ClassVar[dict[str, Any]] = {}
+    _counts: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -100,6 +128,7 @@ class Optimizer:
         ):  # fmt: skip
             if name not in self.__dict__:
                 setattr(self, name, OrderedDict())
+        self._patch_step_function()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -108,13 +137,20 @@ class Optimizer:
         self.__dict__.update(state)
         self._prepare()
         self.defaults.setdefault("differentiable", False)
+        for group in self.param_groups:
+            for name, value in self._later_options.items():
+                group.setdefault(name, value)
+            for state in [self.state[p] for p in group["params"] if self.state.get(p)]:
+                for name in self._counts:
+                    if not isinstance(state[name], TensorBase):
+                        state[name] = scalar(float(state[name]))
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        groups = []
         for number, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {number}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join([*lines, ")"])
+            lines = [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+            groups.append("\n".join([f"\nParameter Group {number}", *lines, ""]))
+        return f"{type(self).__name__} ({''.join(groups)})"
 
     # --- Stepping ----------------------------------------------------------------------------------
 
@@ -125,28 +161,25 @@ class Optimizer:
             return func
 
         @functools.wraps(func)
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            self = args[0]
             if not (
                 self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
-                or _global_optimizer_pre_hooks or _global_optimizer_post_hooks
+                or _global_optimizer_pre_hooks or _global_optimizer_post_hooks or named_ranges
             ):  # fmt: skip
-                return func(self, *args, **kwargs)
-            for hook in [*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]:
-                answer = hook(self, args, kwargs)
-                if answer is None:
-                    continue
-                if not (isinstance(answer, tuple) and len(answer) == 2):
-                    raise RuntimeError(
-                        f"{func} must return None or a tuple of (new_args, new_kwargs), but got {answer}."
-                    )
-                args, kwargs = answer
-            result = func(self, *args, **kwargs)
-            for hook in [*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()]:
-                hook(self, args, kwargs)
-            return result
+                return func(*args, **kwargs)
+            with _named(f"Optimizer.step#{type(self).__name__}.step"):
+                return _step_with_hooks(func, self, args, kwargs)
 
         wrapper.hooked = True  # type: ignore[attr-defined]
         return wrapper
+
+    def _patch_step_function(self) -> None:
+        """Wrap a `step` that was given to the class after it was made."""
+        kind: Any = type(self)
+        self._zero_grad_profile_name = f"Optimizer.zero_grad#{kind.__name__}.zero_grad"  # libraries look at it
+        if not getattr(kind.step, "hooked", False):
+            kind.step = self.profile_hook_step(kind.step)
 
     def step(self, closure: Closure = None) -> Any:
         """Update the parameters by their gradients; `closure` computes the loss anew and returns it."""
@@ -154,16 +187,17 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if set_to_none:
-                    p._grad = None
-                elif p._grad is not None:
-                    if p._grad.grad_fn is not None:
-                        p._grad.detach_()
-                    else:
-                        p._grad.requires_grad_(False)
-                    p._grad.zero_()
+        with _named(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if set_to_none:
+                        p._grad = None
+                    elif p._grad is not None:
+                        if p._grad.grad_fn is not None:
+                            p._grad.detach_()
+                        else:
+                            p._grad.requires_grad_(False)
+                        p._grad.zero_()
 
     # --- Hooks -------------------------------------------------------------------------------------
 
@@ -314,14 +348,28 @@ class Optimizer:
     @staticmethod
     def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         new["params"] = old["params"]
-        if "param_names" in old:
-            new["param_names"] = old["param_names"]
+        names = old.get("param_names")
+        if names is not None and sorted(new.get("param_names", names)) == sorted(names):
+            new["param_names"] = names
         return new
 
     def _check_loaded(self, state: dict[Any, Any]) -> None:
         """Raise if loaded state does not fit the parameters; nothing has been taken over yet."""
 
     # --- For subclasses ----------------------------------------------------------------------------
+
+    def _cuda_graph_capture_health_check(self) -> None:
+        """Do nothing: there are no graphs of CUDA's that a step could be captured into unawares."""
+
+    _accelerator_graph_capture_health_check = _cuda_graph_capture_health_check
+
+    @staticmethod
+    def _process_value_according_to_param_policy(
+        param: Any, value: Any, param_id: int, param_groups: list[dict[Any, Any]], key: Any = None
+    ) -> Any:
+        """Return a tensor of a loaded state as its parameter wants it."""
+        group = next((g for g in param_groups if param_id in g["params"]), {})
+        return _fitted(param, value, group, key)
 
     def _loss_of(self, closure: Closure) -> Any:
         if closure is None:
@@ -400,14 +448,14 @@ def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) 
 def scalar(value: float) -> Any:
     """Return a number as optimizers keep it in their state: a tensor, at least in single precision."""
     wide = dtypes.default() is dtypes.float64
-    return wrap(np.array(value, np.float64 if wide else np.float32))
+    return wrap(literal(np.array(value, np.float64 if wide else np.float32)))
 
 
 def zeros_like(p: Any) -> Any:
     """Return a tensor of zeros in memory of its own, laid out as a parameter's."""
     if isinstance(p.array, Payload):  # without elements, or inside a transform
         return create.zeros_like(p.detach())
-    return wrap(module_of(p.array).zeros_like(p.array))
+    return wrap(literal(module_of(p.array).zeros_like(p.array)))
 
 
 def note_written(params: list[Any], operation: str) -> None:
@@ -427,3 +475,78 @@ def note_written(params: list[Any], operation: str) -> None:
             continue
         ledger.version += 1
         ledger.time, ledger.code, ledger.lasti, ledger.operation = done.time, done.code, done.lasti, operation
+
+
+# --- Names that packages import from torch's module though they are private there ---------------------
+
+_params_doc = "params: parameters, named parameters, or dicts of parameter groups."
+_foreach_doc = "foreach: accepted; all parameters are updated together in any case."
+_fused_doc = "fused: accepted; an update is one loop in any case."
+_capturable_doc = "capturable: accepted for parameters on a GPU."
+_differentiable_doc = "differentiable: whether the step is recorded, so that it can be differentiated."
+_maximize_doc = "maximize: whether to go up the gradient."
+
+
+def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a `step` with grad mode as the optimizer's option `differentiable` says."""
+
+    @functools.wraps(func)
+    def with_mode(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with set_grad_enabled(self.defaults["differentiable"]):
+            return func(self, *args, **kwargs)
+
+    return with_mode
+
+
+def _get_value(x: Any) -> Any:
+    """Return the number in a tensor of one element."""
+    return x.item() if isinstance(x, TensorBase) else x  # type: ignore[attr-defined]
+
+
+def _dispatch_sqrt(x: Any) -> Any:
+    """Return the square root of a number or a tensor."""
+    return x.sqrt() if isinstance(x, TensorBase) else math.sqrt(x)  # type: ignore[attr-defined]
+
+
+def _stack_if_compiling(x: Any) -> Any:
+    return x
+
+
+def _to_scalar(x: Any) -> Any:
+    """Return a tensor of one element without its dimensions."""
+    return x.squeeze() if isinstance(x, TensorBase) and x.array.ndim else x  # type: ignore[attr-defined]
+
+
+def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
+    """Return the dtype of step counts."""
+    return dtypes.float64 if dtypes.default() is dtypes.float64 and not is_fused else dtypes.float32
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
+def _default_to_fused_or_foreach(params: list[Any], differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """Return whether to take a package's fused or its foreach step: the one for single tensors is as fast here."""
+    return False, False
+
+
+def _disable_dynamo_if_unsupported(single_tensor_fn: Any = None) -> Callable[..., Any]:
+    return lambda func: func
+
+
+def _device_dtype_check_for_fused(p: Any, cuda_unsupported: bool = False) -> None:
+    """Raise if a parameter cannot be updated by a fused step."""
+    if not p.is_floating_point():
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu', 'cuda'] "
+            f"but {p.dtype} and {p.device.type}"
+        )
+
+
+def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
+    """Put pairs of real numbers in place of the complex tensors in lists."""
+    for i, p in enumerate(params):
+        if p.is_complex():
+            for tensors in (params, *state_and_grads):
+                tensors[i] = view_as_real(tensors[i])

@@ -70,11 +70,12 @@ def get_swa_multi_avg_fn() -> Callable[..., None]:
 
 
 def _move(average: Any, current: Any, share: float) -> None:
-    """Move an average towards a value; what is neither real nor complex cannot be averaged and is copied."""
+    """Move an average towards a value; of whole numbers, the whole part of the average is kept."""
+    change = (current - average) * share
     if average.is_floating_point() or average.is_complex():
-        average.add_((current - average) * share)
+        average.add_(change)
     else:
-        average.copy_(current)
+        average.copy_(average + change)
 
 
 class AveragedModel(Module):

@@ -8,6 +8,8 @@ from typing import Any
 from ..core import modes
 from ..core.device import module_of
 from ..core.nodes import differentiable
+from ..core.observation import literal
+from ..core.payload import Payload
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -92,7 +94,11 @@ class Dual(Speaking):
     def detached(self) -> Dual:
         """Return the primal without history and tangent."""
         primal = self.primal
-        return Dual(primal.detach() if isinstance(primal, TensorBase) else primal, None, self.level)  # type: ignore[attr-defined]
+        if isinstance(primal, TensorBase):
+            primal = primal.detach()  # type: ignore[attr-defined]
+        elif isinstance(primal, Payload):
+            primal = primal.detached()
+        return Dual(primal, None, self.level)
 
     def history(self) -> Any:
         """Return the primal if it has a history, and the program itself has made the value dual."""
@@ -170,7 +176,7 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
     result = op.call(*leaves, *params)
     outs = result if op.outputs else (result,)
     live = [o for o in outs if o.node is not None]
-    seeds = [wrap(module_of(o.array).zeros(o.array.shape, o.array.dtype)) for o in live]
+    seeds = [wrap(_seed(o.array)) for o in live]
     for seed in seeds:
         create.require_grad(seed)
     wanted = [edge_of(v) for v, t in zip(leaves, tangents, strict=True) if t is not None]
@@ -188,6 +194,12 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
     by_output = iter(found)
     changes = tuple(next(by_output) if o.node is not None else None for o in outs)
     return changes if op.outputs else changes[0]
+
+
+def _seed(out: Any) -> Any:
+    """Return zeros of the level of an output: at a lower one, what is computed from them would be recorded there."""
+    zeros = literal(module_of(out).zeros(out.shape, out.dtype))
+    return type(out).lifted(zeros, out.level) if isinstance(out, Payload) else zeros
 
 
 def _leaf(value: Any) -> Any:

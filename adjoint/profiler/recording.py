@@ -14,6 +14,7 @@ from ..core.nodes import Output, shown
 from ..core.observation import Observer
 from ..core.tensor import TensorBase, caller, owner_of
 from ..errors import place
+from ..optim.optimizer import named_ranges
 from ..utils._python_dispatch import aten_name
 from .events import FunctionEvent, Interval
 
@@ -37,6 +38,7 @@ class Recorder(Observer):
     def __enter__(self) -> Recorder:
         super().__enter__()
         active.append(self)
+        named_ranges.append(record_function)
         if self.with_modules:
             from ..nn.modules import module as hooks
 
@@ -50,6 +52,7 @@ class Recorder(Observer):
         for handle in self.handles:
             handle.remove()
         active.remove(self)
+        named_ranges.remove(record_function)
         super().__exit__(*error)
 
     # --- events ---
@@ -116,7 +119,7 @@ class Recorder(Observer):
         """Time each node of a backward pass."""
         event = self.begin("backward", "backward")
         handles = []
-        for node in engine._reach([r for r in roots if r is not None]):
+        for node in engine.reach([r for r in roots if r is not None]):
             if type(node) is not Output:
                 handles += self._time_node(node)
         try:

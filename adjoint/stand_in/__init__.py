@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .children import include_children
 from .finder import TORCH_VERSION, install, installed
 
-__all__ = ["TORCH_VERSION", "install", "installed"]
+__all__ = ["TORCH_VERSION", "include_children", "install", "installed"]

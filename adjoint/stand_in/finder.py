@@ -28,6 +28,8 @@ __all__ = ["TORCH_VERSION", "install", "installed"]
 
 # What programs that compare versions are told: the torch whose semantics adjoint follows.
 TORCH_VERSION = "2.13.0+adjoint"
+# What ``python -m`` runs: no packages.
+_COMMANDS = frozenset({"distributed.launch", "distributed.run"})
 
 
 class _Loader(importlib.abc.Loader):
@@ -45,6 +47,11 @@ class _Loader(importlib.abc.Loader):
         """Give the module its own spec back, if it has one, in place of the one of torch's name that is there now."""
         if self._spec is not None:
             module.__spec__ = self._spec
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of the module, for ``python -m``."""
+        loader: Any = getattr(self._spec, "loader", None)
+        return loader.get_code(self._spec.name) if hasattr(loader, "get_code") else None
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -129,7 +136,7 @@ def _module_of(rest: str) -> types.ModuleType | None:
             raise ModuleNotFoundError(name=name)
         for added, value in ADDED.get(rest, {}).items():
             module.__dict__.setdefault(added, value)
-        if rest:
+        if rest and rest not in _COMMANDS:
             module.__dict__.setdefault("__path__", [])  # torch may have a package where adjoint has one file
             _answer_absent(module, rest)
         return module

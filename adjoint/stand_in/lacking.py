@@ -137,10 +137,8 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     },
     "utils.dlpack": {"DLDeviceType": DLDeviceType},
     "autograd": {
-        **_ASKING, "enforce_grad_layout_policy": _context, "kineto_available": _no,
-        "is_multithreading_enabled": _always(True), "is_view_replay_enabled": _no,
+        **_ASKING, "kineto_available": _no, "is_view_replay_enabled": _no,
     },
-    "autograd.grad_mode": {"enforce_grad_layout_policy": _context},
     "autograd.function": {"FunctionMeta": type(Function)},
     "autograd.variable": {"VariableMeta": type(Variable)},
     "autograd.profiler": {"kineto_available": _no},

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from ..autograd.holdings import function_of, values_kept
-from ..core.engine import AccumulateGrad, _reach
+from ..core.engine import AccumulateGrad, reach
 from ..core.nodes import Output, shown
 from ..core.tensor import owner_of
 from ..core.views import edge_of
@@ -40,7 +40,7 @@ def structure(loss: Any, names: dict[int, str], times: Any = None, modules: Any 
     `names` are those of leaves by the identity of the tensor; `times` and `modules` those of nodes, from a profile.
     """
     root = edge_of(loss)
-    nodes = [] if root is None else [n for n in _reach([root]) if type(n) is not Output]
+    nodes = [] if root is None else [n for n in reach([root]) if type(n) is not Output]
     leaves = list(dict.fromkeys(e for n in nodes for e in n.edges if type(e) is AccumulateGrad))
     if type(root) is AccumulateGrad:
         leaves = [root]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 import adjoint
 from tests.ops import checks
-from tests.oracle import needs_torch, same
+from tests.oracle import needs_torch, same, torch
 
 rng = np.random.default_rng(7)
 
@@ -430,3 +430,92 @@ def test_matmul_of_any_ranks(data: Any) -> None:
         return [out, a.grad, b.grad]
 
     same(program)
+
+
+# --- Repeated values ------------------------------------------------------------------------------
+
+
+def _of_eigh(h: Any) -> Any:
+    def function(x: Any) -> Any:
+        w, v = adjoint.linalg.eigh((x + x.mT) / 2)
+        return (v * h(w)) @ v.mT
+
+    return function
+
+
+def _of_svd(h: Any) -> Any:
+    def function(x: Any) -> Any:
+        u, s, v = adjoint.linalg.svd(x, full_matrices=False)
+        return (u * h(s)) @ v
+
+    return function
+
+
+INVARIANT = {
+    "eigh, the matrix": _of_eigh(lambda w: w),
+    "eigh, its exponential": _of_eigh(lambda w: w.exp()),
+    "eigh, its root": _of_eigh(lambda w: w.sqrt()),
+    "eigh, a projector": _of_eigh(lambda w: (w < 1.5).to(w.dtype)),
+    "eigvalsh": lambda x: adjoint.linalg.eigvalsh((x + x.mT) / 2).square().sum(),
+    "svd, the matrix": _of_svd(lambda s: s),
+    "svd, the polar factor": _of_svd(adjoint.ones_like),
+    "svd, a root": _of_svd(lambda s: s.sqrt()),
+    "svdvals": lambda x: adjoint.linalg.svdvals(x).square().sum(),
+}
+
+
+def _with_values(*values: float) -> Any:
+    q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))
+    return (q * np.array(values)) @ q.T
+
+
+@pytest.mark.parametrize("name", INVARIANT)
+@pytest.mark.parametrize("matrix", [np.eye(3), 2.5 * np.eye(3), _with_values(1, 1, 2), _with_values(0.5, 2, 2)])
+def test_gradients_at_repeated_values_where_no_basis_matters(name: str, matrix: Any) -> None:
+    g = adjoint.tensor(np.random.default_rng(1).normal(size=(3, 3)))
+    f = lambda x: (INVARIANT[name](x) * g).sum()
+    x = adjoint.tensor(matrix, requires_grad=True)
+    (found,) = adjoint.autograd.grad(f(x), x)
+    for i, j in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
+        step[i, j] = 1e-5
+        slope = (f(adjoint.tensor(matrix + step)) - f(adjoint.tensor(matrix - step))).item() / 2e-5
+        assert found[i, j].item() == pytest.approx(slope, abs=1e-6)
+
+
+BASIS_CHOSEN: dict[str, Any] = {
+    "eigh": lambda x, g: (adjoint.linalg.eigh(x)[1] * g).sum(),
+    "svd": lambda x, g: (adjoint.linalg.svd(x)[0] * g).sum(),
+    "eig": lambda x, g: (adjoint.linalg.eig(x)[1].abs() * g).sum(),
+}
+
+
+@pytest.mark.parametrize("name", BASIS_CHOSEN)
+def test_gradients_at_repeated_values_are_nan_where_the_basis_matters(name: str) -> None:
+    g = adjoint.tensor(np.random.default_rng(1).normal(size=(3, 3)))
+    x = adjoint.tensor(_with_values(1, 1, 2), requires_grad=True)
+    (found,) = adjoint.autograd.grad(BASIS_CHOSEN[name](x, g), x)
+    assert found.isnan().any()
+    with adjoint.autograd.set_detect_anomaly(True), pytest.warns(UserWarning, match="Error detected in"):
+        with pytest.raises(RuntimeError, match="returned nan values"):
+            BASIS_CHOSEN[name](x, g).backward()
+
+
+def test_vectors_of_single_values_have_gradients_beside_repeated_ones() -> None:
+    x = adjoint.tensor(_with_values(1, 1, 2), requires_grad=True)
+    w, v = adjoint.linalg.eigh(x)
+    (found,) = adjoint.autograd.grad(w.sum() + v[:, 2].abs().sum(), x)
+    assert found.isfinite().all()
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["eigh", "svd", "eig"])
+def test_functions_of_the_phase_of_complex_vectors_are_refused(name: str) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([[2.0, 1j], [-1j, 4.0]], dtype=m.complex128, requires_grad=True)
+        vectors = getattr(m.linalg, name)(x)[0 if name == "svd" else 1]
+        (vectors * m.tensor([[1j, 2.0], [1.0, 1j]])).real.sum().backward()
+
+    for module in (adjoint, torch):
+        with pytest.raises(RuntimeError, match="in the complex case are specified up to multiplication by e"):
+            program(module)

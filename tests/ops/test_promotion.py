@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import adjoint
-from tests.oracle import needs_torch, torch
+from tests.oracle import needs_torch, same, torch
 
 DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64",
@@ -131,3 +132,37 @@ def test_known_results(a: Any, b: Any, expected: str) -> None:
     x, y = operand(adjoint, *a), operand(adjoint, *b)
     assert name_of((x * y).dtype) == expected
     assert name_of((y * x).dtype) == expected
+
+
+SCALAR_ARGUMENTS: dict[str, Any] = {
+    "softplus": lambda m, x, k: m.nn.functional.softplus(x, beta=k),
+    "clamp": lambda m, x, k: x.clamp(min=k),
+    "lerp": lambda m, x, k: m.lerp(x, x * x, k),
+    "addcmul": lambda m, x, k: m.addcmul(x, x, x, value=k),
+    "huber_loss": lambda m, x, k: m.nn.functional.huber_loss(x, x * x, delta=k),
+    "softshrink": lambda m, x, k: m.nn.functional.softshrink(x, k),
+    "cosine_similarity": lambda m, x, k: m.nn.functional.cosine_similarity(x, x * x, 0, k),
+    "normalize": lambda m, x, k: m.nn.functional.normalize(x, dim=0, eps=k),
+    "leaky_relu": lambda m, x, k: m.nn.functional.leaky_relu(x, k),
+    "add": lambda m, x, k: x + k,
+    "pow": lambda m, x, k: x**k,
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", SCALAR_ARGUMENTS)
+@pytest.mark.parametrize("scalar", [np.float64(0.5), np.float32(0.5), np.int32(2), np.int64(1)])
+def test_scalars_of_numpy_do_not_widen(name: str, scalar: Any) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([0.1, 0.5, 0.9], requires_grad=True)
+        out = SCALAR_ARGUMENTS[name](m, x, scalar)
+        return [out, *m.autograd.grad(out.sum(), x)]
+
+    same(program)
+
+
+@needs_torch
+@pytest.mark.parametrize("array", [np.array(2.0), np.array(2), np.array([1.0, 2.0, 3.0])])
+def test_arrays_of_numpy_count_as_arrays(array: Any) -> None:
+    for operation in (operator.add, operator.mul, operator.sub, operator.truediv):
+        same(lambda m: operation(m.tensor([0.1, 0.5, 0.9]), array))

@@ -1,10 +1,13 @@
-"""Who carries the bytes: MPI for arrays on the host, NCCL for arrays on GPUs; and how values become one."""
+"""Who carries the bytes: MPI or TCP for arrays on the CPU, NCCL for arrays on GPUs; and how values become one."""
 
 from __future__ import annotations
 
 import enum
+from typing import Any
 
-__all__ = ["ReduceOp", "reduce_op"]
+import numpy as np
+
+__all__ = ["ReduceOp", "check_reduction", "reduce_op"]
 
 
 class ReduceOp(enum.Enum):
@@ -39,3 +42,11 @@ class reduce_op:
     """The old name of `ReduceOp`."""
 
     SUM, PRODUCT, MIN, MAX = ReduceOp.SUM, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX
+
+
+def check_reduction(op: ReduceOp, dtype: np.dtype[Any]) -> None:
+    """Raise where elements of a dtype cannot be reduced by an op."""
+    if op in (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR) and dtype.kind not in "iub":
+        raise RuntimeError(f"{op} does not reduce {dtype.name}: it works on bits of integers")
+    if op in (ReduceOp.MIN, ReduceOp.MAX) and dtype.kind == "c":
+        raise RuntimeError(f"{op} does not reduce {dtype.name}: complex numbers have no order")

@@ -14,6 +14,8 @@ __all__ = ["Alone", "AloneEngine"]
 class Alone:
     """What is asked of MPI's communicators, where there is one rank."""
 
+    threads = False  # nobody writes letters
+
     def Get_rank(self) -> int:
         """Return 0."""
         return 0

@@ -10,9 +10,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from . import ReduceOp
+from . import ReduceOp, check_reduction
 
-__all__ = ["MpiEngine", "mpi"]
+__all__ = ["Letters", "MpiEngine", "mpi"]
 
 
 @functools.cache
@@ -48,9 +48,7 @@ _OF_BOOLS = {"SUM": "BOR", "MAX": "BOR", "PROD": "BAND", "MIN": "BAND"}
 @functools.cache
 def _pairwise(op: ReduceOp, dtype: np.dtype[Any]) -> Any:
     """Return the MPI op that reduces a dtype which MPI does not know."""
-    ufunc = _UFUNCS.get(op)
-    if ufunc is None:
-        raise RuntimeError(f"{op} does not reduce {dtype.name}: it works on bits of integers")
+    ufunc = _UFUNCS[op]
 
     def reduce(given: Any, held: Any, datatype: Any) -> None:
         into: Any = np.frombuffer(held, dtype)
@@ -61,15 +59,12 @@ def _pairwise(op: ReduceOp, dtype: np.dtype[Any]) -> Any:
 
 @functools.cache
 def _op_of(op: ReduceOp, dtype: np.dtype[Any]) -> Any:
+    check_reduction(op, dtype)
     if dtype in _SMALL_FLOATS:
         return _pairwise(op, dtype)
     word = _WORDS[op]
     if dtype == np.bool_:
         word = _OF_BOOLS.get(word, word)
-    elif op in (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR) and dtype.kind not in "iu":
-        raise RuntimeError(f"{op} does not reduce {dtype.name}: it works on bits of integers")
-    elif op in (ReduceOp.MIN, ReduceOp.MAX) and dtype.kind == "c":
-        raise RuntimeError(f"{op} does not reduce {dtype.name}: complex numbers have no order")
     return getattr(mpi(), word)
 
 
@@ -186,3 +181,45 @@ class Receipt:
     def source(self) -> int:
         """The rank that sent the message."""
         return int(self.status.Get_source())
+
+
+_LONGEST = 4096  # bytes of a letter
+
+
+class Letters:
+    """Short texts that ranks send each other beside the collectives, on a communicator of their own."""
+
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm
+        self.threads = mpi().Query_thread() == mpi().THREAD_MULTIPLE
+        self._sent: list[Any] = []
+
+    def Get_rank(self) -> int:
+        """Return this process's number."""
+        return int(self.comm.Get_rank())
+
+    def Get_size(self) -> int:
+        """Return how many processes there are."""
+        return int(self.comm.Get_size())
+
+    def post(self, text: bytes, rank: int, tag: int) -> None:
+        """Send a letter."""
+        self._sent = [request for request in self._sent if not request.Test()]
+        self._sent.append(self.comm.Isend([bytearray(text), mpi().BYTE], rank, tag))
+
+    def take(self, tag: int) -> tuple[int, bytes] | None:
+        """Return a letter and its sender, if one is there."""
+        MPI = mpi()
+        status = MPI.Status()
+        if not self.comm.Iprobe(MPI.ANY_SOURCE, tag, status):
+            return None
+        text = bytearray(min(status.Get_count(MPI.BYTE), _LONGEST))
+        source = status.Get_source()
+        self.comm.Recv([text, MPI.BYTE], source, tag)
+        return source, bytes(text)
+
+    def Free(self) -> None:
+        """Give the communicator back."""
+        for request in self._sent:
+            request.Test()
+        self.comm.Free()

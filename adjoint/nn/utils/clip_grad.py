@@ -11,7 +11,7 @@ import numpy as np
 from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
 from ...core.nodes import wrap
-from ...core.observation import lifting
+from ...core.observation import lifting, literal
 from ...core.tensor import TensorBase, note_write
 from ...kernels import together
 from ...linalg import vector_norm
@@ -58,7 +58,7 @@ def get_total_norm(
     """
     tensors, norm_type = _listed(tensors), float(norm_type)
     if not tensors:
-        return wrap(np.zeros((), np.float32))
+        return wrap(literal(np.zeros((), np.float32)))
     if norm_type == 2.0 and _plain(tensors):
         # One pass over each, in BLAS.
         squares = (float(np.vdot(a, a)) for a in (t.array.ravel(order="K") for t in tensors))
