@@ -314,7 +314,9 @@ class SavedTensor:
         _pack(self._kept, self._node, pack_hook, unpack_hook)
 
 
-def _pack(kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+def _pack(
+    kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+) -> None:
     if kept.unpack is not None:
         raise RuntimeError(
             "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
@@ -528,6 +530,7 @@ class _SingleLevelFunction(FunctionCtx, metaclass=FunctionMeta):
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
+
 
 class Function(_SingleLevelFunction):
     """Base of custom differentiable functions.

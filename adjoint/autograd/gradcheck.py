@@ -393,7 +393,7 @@ _NOTHING_REQUIRES = (
 def _by_values(func: Callable[..., Any], inputs: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return a function of the values that sparse inputs specify, where there are such, and these in their places."""
     given = _as_tuple(inputs)
-    sparse = {i: _coalesced(x.detach()) for i, x in enumerate(given) if isinstance(x, TensorBase) and _is_sparse(x)}
+    sparse = {i: _coalesced(x) for i, x in enumerate(given) if isinstance(x, TensorBase) and _is_sparse(x)}
     if not sparse:
         return func, given
     values = [
@@ -407,7 +407,7 @@ def _by_values(func: Callable[..., Any], inputs: Any) -> tuple[Callable[..., Any
 
 
 def _coalesced(x: Any) -> Any:
-    return x.coalesce() if x.is_sparse else x
+    return x.detach().coalesce() if x.is_sparse else x.detach()
 
 
 def _is_sparse(x: Any) -> bool:
@@ -422,9 +422,8 @@ def _like(pattern: Any, values: Any) -> Any:
         return sparse.sparse_coo_tensor(pattern.indices(), values, pattern.shape)
     by_rows = "csr" in str(pattern.layout) or "bsr" in str(pattern.layout)
     names = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
-    return sparse.sparse_compressed_tensor(
-        *(getattr(pattern, name)() for name in names), values, pattern.shape, layout=pattern.layout
-    )
+    compressed, plain = (getattr(pattern, name)() for name in names)
+    return sparse.sparse_compressed_tensor(compressed, plain, values, pattern.shape, layout=pattern.layout)
 
 
 def _check_inputs(subject: _Subject) -> None:
@@ -432,8 +431,8 @@ def _check_inputs(subject: _Subject) -> None:
         raise ValueError(_NOTHING_REQUIRES)
     if any(_is_sparse(out) for out in subject.first):
         raise ValueError(
-            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn "
-            "for gradcheck."
+            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
+            "fn for gradcheck."
         )
     for i, x in enumerate(subject.checked):
         if x.dtype.to_real().name != "float64":

@@ -218,7 +218,9 @@ def _any_handles(tensors: Sequence[Any], fn: Callable[..., Any], lock: Any) -> l
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[Any]:
     """Let programs write to tensors that ops have kept: the kept value is cloned when that happens."""
-    if any(isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext) for pack, _ in modes.local.pack_hooks):
+    if any(
+        isinstance(getattr(pack, "__self__", None), _AllowMutationOnSavedContext) for pack, _ in modes.local.pack_hooks
+    ):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = _AllowMutationOnSavedContext()
     with saved_tensors_hooks(context.pack, context.unpack):

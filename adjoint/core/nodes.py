@@ -138,7 +138,7 @@ class Packed:
 
 
 class Own:
-    """An output that its own node saves, as a hook has packed it: whole. It is made again, so that there is no cycle."""
+    """An output that its own node saves, as a hook has packed it: whole. It is made again, for there to be no cycle."""
 
     __slots__ = ("array", "index", "memory", "node")
 
@@ -148,8 +148,10 @@ class Own:
 
     def tensor(self) -> Tensor:
         """Return the output as a tensor of the graph."""
-        node = self.node()
-        return wrap(self.array, node if node is None or self.index is None else output_node(node, self.index), self.memory)
+        node: Any = self.node()
+        if node is not None and self.index is not None:
+            node = output_node(node, self.index)
+        return wrap(self.array, node, self.memory)
 
 
 def checked_unpacked(tensor: Any) -> Any:

@@ -108,7 +108,7 @@ def _dual(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int) -
     (ctx,) = context
     saved, ctx.saved = ctx.saved, None  # jvp finds what was saved for it
     try:
-        changes = _Changes(primals, _materialized(ctx, primals, tangents), constants)
+        changes = _Changes(primals, _materialized(ctx.materialize_grads, primals, tangents), constants)
         return changes.joined(out, cls.jvp(ctx, *changes.tangents), args, level)
     finally:
         ctx.saved = saved
@@ -123,7 +123,7 @@ def _dual_of_context(cls: Any, level: int) -> Callable[..., Any]:
             return cls.forward(ctx, *args)
         _check_jvp(cls)
         out = cls.forward(ctx, *primals)
-        changes = _Changes(primals, _materialized(ctx, primals, tangents), ctx.non_differentiable)
+        changes = _Changes(primals, _materialized(ctx.materialize_grads, primals, tangents), ctx.non_differentiable)
         result = changes.joined(out, cls.jvp(ctx, *changes.tangents), args, level)
         pairs = zip((*primals, *_tuple(out)), (*args, *_tuple(result)), strict=True)
         dual = {id(value): whole for value, whole in pairs}
@@ -159,12 +159,12 @@ def _taken_apart(args: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tu
     return primals, tangents
 
 
-def _materialized(ctx: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return tangents with zeros for differentiable inputs that have none, unless the function wants None."""
-    if not ctx.materialize_grads:
+def _materialized(wanted: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return tangents with zeros for differentiable inputs that have none, if the function wants them."""
+    if not wanted:
         return tangents
     return tuple(
-        zeros_like(p) if t is None and isinstance(p, TensorBase) and differentiable(p.array.dtype) else t
+        zeros_like(cast(Any, p)) if t is None and isinstance(p, TensorBase) and differentiable(p.array.dtype) else t
         for p, t in zip(primals, tangents, strict=True)
     )
 
@@ -175,8 +175,7 @@ def _dual_by_parts(cls: Any, primals: Any, tangents: Any, kwargs: Any, level: in
     out = cls.apply(*primals, **kwargs)
     cls.setup_context(ctx, primals, out)
     ctx.saved_tensors = ctx.forward_saved or ctx.saved
-    ctx.materialize_grads = ctx.materialize
-    changes = _Changes(primals, _materialized(ctx, primals, tangents), ctx.constants)
+    changes = _Changes(primals, _materialized(ctx.materialize, primals, tangents), ctx.constants)
     return changes.joined(out, cls.jvp(ctx, *changes.tangents), primals, level)
 
 
