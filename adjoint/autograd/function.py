@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import device, dtypes, modes, nodes, recorders
+from ..core import device, modes, nodes, recorders
 from ..core.anomaly import Trail
 from ..core.inplace import check_writable, is_leaf_node, rebase
 from ..core.nodes import (
@@ -36,7 +36,6 @@ from ..core.nodes import (
 from ..core.observation import literal
 from ..core.payload import Payload, top_payload
 from ..core.primitive import fit, getframe
-from ..core.size import Size
 from ..core.tensor import (
     STALE,
     InferenceStorage,
@@ -203,10 +202,6 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         self._needs = None
 
     @property
-    def _input_metadata(self) -> list[OutputMetadata]:
-        return [OutputMetadata(*(meta if len(meta) > 2 else (*meta, ndarray))) for meta in self.metas if meta]
-
-    @property
     def positions(self) -> list[int]:
         """Which arguments are tensors."""
         return [i for i, form in enumerate(self.forms) if form is not None]
@@ -219,7 +214,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         if type(saved) is tuple and not written:
             return saved
         if saved is None:  # before forward has ended, or in jvp
-            return tuple(self.to_save or self.saved_for_forward or ())
+            return tuple(self.saved_for_forward or ())
         if type(saved) is Freed:
             raise freed_error(self, saved)
         restored = []
@@ -248,12 +243,15 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         return tuple(SavedTensor(k, self) for k in kept)
 
     def lifted(self) -> Any:
+        """Return what was saved: `saved_tensors` makes tensors of it."""
         return self.saved
 
     def verify(self) -> None:
-        pass  # saved_tensors does, when the function asks for them
+        """Do nothing."""
+        # saved_tensors does, when the function asks for them
 
     def gradients(self, g: Any) -> list[Any]:
+        """Return one gradient per output, None where none arrived."""
         if self.single and not isinstance(g, Cotangents):
             return [g]
         return super().gradients(g)
@@ -291,16 +289,6 @@ class Cleared:
     __slots__ = ()
 
 
-class OutputMetadata:
-    """What a node knows of one of its outputs."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any, kind: type) -> None:
-        hosted = kind is ndarray or issubclass(kind, Payload)
-        self.shape, self.dtype = Size(shape), dtypes.of(dtype)
-        self.device = device.device("cpu" if hosted else "cuda")
-        self.is_nested_tensor = self.is_cpp_nested_tensor = False
-
-
 def _needs(forms: list[Any], edges: Any) -> tuple[bool, ...]:
     """Return, for each argument, whether it is a tensor that has an edge."""
     remaining = iter(edges)
@@ -326,7 +314,9 @@ class SavedTensor:
         _pack(self._kept, self._node, pack_hook, unpack_hook)
 
 
-def _pack(kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+def _pack(
+    kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+) -> None:
     if kept.unpack is not None:
         raise RuntimeError(
             "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
@@ -541,6 +531,7 @@ class _SingleLevelFunction(FunctionCtx, metaclass=FunctionMeta):
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+
 class Function(_SingleLevelFunction):
     """Base of custom differentiable functions.
 
@@ -647,7 +638,12 @@ def _by_position(code: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tup
 
 
 def _apply(
-    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: list[Any] | None = None, forward: Any = None
+    cls: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    context: list[Any] | None = None,
+    forward: Any = None,
+    constants: list[Any] | None = None,
 ) -> Any:
     node_class, op, splits = cls._kit
     if forward is None:
@@ -744,6 +740,8 @@ def _apply(
             ctx.saved = to_save
             ctx.to_save = None
         return raw
+    if constants is not None:
+        constants += ctx.non_differentiable
     several = isinstance(raw, tuple)
     outputs = _Outputs(ctx, args, raw if several else (raw,), several)
     outputs.attach(recording)

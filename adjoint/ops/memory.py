@@ -14,6 +14,7 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
+from ..core.inplace import refuse_inference_write
 from ..core.tensor import (
     InferenceStorage,
     PrivateStorage,
@@ -402,6 +403,7 @@ def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
 def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Give `input` another shape; elements that did not exist before are unset."""
     shape = shape_from(sizes if size is None else (size,))
+    refuse_inference_write(input)
     if input.node is not None:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in shape):
@@ -453,6 +455,7 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at the memory of `source`, a tensor or a storage, from now on."""
+    refuse_inference_write(input)
     if source is None:
         _look_at(input, devices.module_of(input.array).empty((0,), input.array.dtype), None)
         return input
