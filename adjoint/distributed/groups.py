@@ -156,12 +156,12 @@ class ProcessGroup:
         self._count += 1
         call = here(op, self._count, self.group_name, what)
         self._watch.last[self.group_name] = call
-        if self._check is not None:
-            self._check.compare(call, self)
         try:
+            if self._check is not None:
+                self._check.compare(call, self)
             test = start()
         except Exception as error:
-            if not type(error).__module__.startswith(("mpi4py", "cupy")):
+            if not type(error).__module__.startswith(("mpi4py", "cupy")) and not isinstance(error, ConnectionError):
                 raise
             raise DistBackendError(f"{call}, called at {call.site}: {error}") from None
         return Work(test, call, self, finish, kept)

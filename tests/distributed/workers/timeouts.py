@@ -40,6 +40,8 @@ CASES = {
 def main() -> None:
     dist.init_process_group(timeout=timedelta(seconds=30))
     rank = dist.get_rank()
+    if dist.get_backend() == "gloo":
+        del CASES["send"]  # by TCP a message leaves before anybody asks for it
     for name, call in CASES.items():
         group = dist.new_group([0, 1], timeout=timedelta(seconds=TIMEOUT))
         if rank == 0:
