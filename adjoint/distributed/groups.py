@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import device as devices
 from .engines.alone import Alone, AloneEngine
-from .engines.mpi import Letters, MpiEngine, mpi
+from .engines.mpi import Letters, MpiEngine, mpi, release_shared_memory
 from .engines.sockets import SocketComm, SocketEngine
 from .meeting import meet, meets_by_store
 from .watch import Check, Watch, debugging
@@ -291,6 +291,8 @@ def init_process_group(
     else:
         comm = _world(world_size)
         _check_numbers(comm, rank, world_size)
+        if not isinstance(comm, Alone):
+            release_shared_memory(comm)
     if isinstance(comm, SocketComm):
         backend = backend.replace("mpi", "gloo")
     _everyone.comm = comm
