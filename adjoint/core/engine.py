@@ -215,6 +215,7 @@ def _backward(
             task.captured = {}
     before, was, grad = running.tasks, modes.local.grad, lift is True
     running.tasks = (*before, task)
+    nodes.passes.append(None)
     if was is not grad:
         modes.set_grad(grad)
     if grad:
@@ -226,6 +227,7 @@ def _backward(
             callback()
     finally:
         running.tasks = before
+        nodes.passes.pop()
         if grad:
             recorders.recorded_passes.pop()
         if modes.local.grad is not was:
@@ -460,14 +462,12 @@ def order_of_execution(task: Task) -> list[Any]:
 
 def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[Any, Any, Any]:
     """Run a node that has hooks, or in a pass that is pruned or recorded; return its gradient, edges, results."""
-    if node.extra is not None:
-        node.unfold()  # now, and not when one of its hooks looks at it
     edges, extra, op = node.edges, node.extra, node.op
     lift, needed, captured = task.lift, task.needed, task.captured
     if needed is not None:
         for e in edges:
             if e is not None and e not in needed:
-                edges = tuple([e if e in needed or _needed_since(e, needed) else None for e in edges])
+                edges = tuple([e if e in needed else None for e in edges])
                 break
         if captured is not None and node in task.wanted:  # type: ignore[operator]
             if any(edges):
@@ -500,11 +500,6 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
     if extra is not None and extra.hooks:
         results = _call_hooks(node, extra, results, g, lift)
     return g, edges, results
-
-
-def _needed_since(node: Any, needed: set[Any]) -> bool:
-    """Return whether a node is needed that has come to be since the pass began: what it leads to is."""
-    return node is not None and nodes.is_part(node) and any(e in needed for e in node.edges)
 
 
 def _constant(r: Any, edge: Any) -> Any:
@@ -704,7 +699,8 @@ def _check_hook_result(result: Any, given: Any, hook: Any) -> None:
         )
     if result.array.dtype != given.array.dtype:
         raise RuntimeError(
-            f"hook '{name}' has changed the type of value (was {of(given.array.dtype)}, got {of(result.array.dtype)})"
+            f"hook '{name}' has changed the type of value (was torch.{of(given.array.dtype).title}Tensor got "
+            f"torch.{of(result.array.dtype).title}Tensor)"
         )
 
 

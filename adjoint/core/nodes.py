@@ -174,6 +174,10 @@ def checked_unpacked(tensor: Any) -> Any:
     return tensor
 
 
+passes: list[None] = []  # one entry for each backward pass that runs, in any thread
+_NAMED_IN_FULL = frozenset(("AccumulateGrad", "CopySlices", "CopyBackwards"))
+
+
 class Node:
     """One recorded op, as its output's ``grad_fn`` shows it.
 
@@ -227,8 +231,9 @@ class Node:
     # --- What users may ask of a node ---
 
     def name(self) -> str:
-        """Return the node's name, as torch gives it."""
-        return str(self.op.title)
+        """Return the node's name, as torch gives it: of those written by hand there, with their namespace."""
+        title = str(self.op.title)
+        return f"torch::autograd::{title}" if title in _NAMED_IN_FULL else title
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -238,8 +243,11 @@ class Node:
         return tuple((None, 0) if e is None or e is hidden else (shown(e), output_index(e)) for e in edges)
 
     def unfold(self) -> None:
-        """Become the nodes that torch has, where one op here does the work of several: for those who walk the graph."""
-        if self.op.unfold is not None:
+        """Become the nodes that torch has, where one op here does the work of several: for those who walk the graph.
+
+        Not while a pass runs, which has counted on the nodes as they are.
+        """
+        if self.op.unfold is not None and not passes:
             self.op.unfold(self)
 
     def seen(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -626,6 +634,13 @@ class MultipleNode(Node):
         ]
 
 
+def attach_outputs(parent: Node, outs: Sequence[Any]) -> None:
+    """Let tensors be the outputs of `parent`; the first is the newest, so that a pass comes to it first."""
+    for i in range(len(outs) - 1, -1, -1):
+        if differentiable(outs[i].array.dtype):
+            outs[i].node = output_node(parent, i)
+
+
 def output_node(parent: Node, index: int) -> Output:
     """Return the node of one output of `parent`."""
     node = Output()
@@ -649,11 +664,6 @@ def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Node:
     inner.saved = inner.targets = inner.extra = None
     inner.code, inner.lasti = node.code, node.lasti
     return inner
-
-
-def is_part(node: Any) -> bool:
-    """Return whether a node was made by unfolding another."""
-    return type(node.stamp) is float
 
 
 class Unfolded(Node):
@@ -722,8 +732,7 @@ def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
         node.op, node.edges, node.saved, node.targets, node.extra = op, found[0].edges, tuple(found), None, None
         node.stamp, node.code, node.lasti = found[-1].stamp, found[-1].code, found[-1].lasti
         node.metas = tuple([(out.array.shape, out.array.dtype) for out in outs])
-        for i, out in enumerate(outs):
-            out.node = output_node(node, i)
+        attach_outputs(node, outs)
     return outs
 
 

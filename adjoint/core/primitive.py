@@ -25,10 +25,10 @@ from .nodes import (
     Cotangents,
     MultipleNode,
     Node,
+    attach_outputs,
     differentiable,
     extra_of,
     hidden,
-    output_node,
     pack,
     refuse_inference,
     registry,
@@ -664,9 +664,7 @@ def _record_several(
         arrays = tuple([o.array for o in outs])
         node = build_node(op, edges, owned, values, params, arrays)
         node.metas = tuple([(a.shape, a.dtype) for a in arrays])
-        for i, out in enumerate(outs):
-            if differentiable(out.array.dtype):
-                out.node = output_node(node, i)
+        attach_outputs(node, outs)
     return outs
 
 

@@ -893,7 +893,8 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
         n.code = code
         n.lasti = lasti
         whole = (n,)
-        for number, out in enumerate(outs):
+        for number in range(len(outs) - 1, -1, -1):  # as `nodes.attach_outputs`, without its calls
+            out = outs[number]
             d = out.array.dtype
             if d is f32 or d is f64 or differentiable(d):
                 out.node = o = Output()

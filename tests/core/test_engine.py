@@ -164,7 +164,7 @@ def test_leaf_outlives_the_program_s_name_for_it() -> None:
     x.register_hook(seen.append)
     del x
     node = y.grad_fn.next_functions[0][0].next_functions[0][0]
-    assert node.name() == "AccumulateGrad"
+    assert node.name() == "torch::autograd::AccumulateGrad"
     variable = node.variable
     assert variable.requires_grad and variable.tolist() == [1.0, 2.0, 3.0]
     y.backward()
