@@ -463,6 +463,9 @@ def _expandable(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 class FunctionMeta(type):
     """Gives every custom function the class of its nodes: `SquareBackward` for `Square`."""
 
+    boxed_grads_call: bool
+    clear_saved_tensors_on_access: bool
+
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> None:
         super().__init__(name, bases, body)
         op = Special(f"{name}Backward", _run_boxed if cls.boxed_grads_call else _run_function, wants_undefined=True)
