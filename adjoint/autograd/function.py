@@ -185,6 +185,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
     # Class attributes are the defaults of what `ctx` methods set.
     saved_for_forward: tuple[Any, ...] | None = None
     materialize_grads = True
+    _materialize_non_diff_grads = True  # whether that goes for outputs that were marked as not differentiable
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
@@ -891,6 +892,10 @@ class _Outputs:
                     v.node = output_node(ctx, i) if self.several else ctx
                 else:
                     values[i] = self._attach_one(v, i)
+        if ctx.non_differentiable and not ctx._materialize_non_diff_grads:
+            ctx.metas = tuple(
+                [None if _is_one_of(v, ctx.non_differentiable) else m for v, m in zip(values, ctx.metas, strict=True)]
+            )
         self._keep(attributes)
         if modes.unusual and modes.local.anomaly_stack:
             extra_of(ctx).traceback = Trail.now()
@@ -984,7 +989,8 @@ class _Outputs:
             raise RuntimeError(modes.local.pack_refusal)
         if modes.local.pack_hooks:
             for saved in ctx._raw_saved_tensors:
-                saved.register_hooks(*modes.local.pack_hooks[-1])
+                if saved._kept is not None:
+                    saved.register_hooks(*modes.local.pack_hooks[-1])
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
