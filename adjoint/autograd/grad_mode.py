@@ -135,23 +135,12 @@ def _wrapped_coroutine(context: Callable[[], Any], function: F) -> F:
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """A context that sets recording to a fixed value and puts back what was."""
+    """Base of contexts without arguments, whose class itself decorates."""
 
-    value: bool
-    prev: bool = False  # whether recording was on before
-
-    def __enter__(self) -> None:
-        self.prev = modes.local.grad
-        modes.set_grad(self.value)
-
-    def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.prev)
-
-
-def _bare(cls: Any, function: Any) -> Any:
-    # `@no_grad` without parentheses: the class is called with the function.
-    instance = object.__new__(cls)
-    return instance if function is None else instance(function)
+    def __new__(cls, orig_func: Any = None) -> Any:
+        """Return the context, or the function given to it as a bare decorator, wrapped."""
+        instance = object.__new__(cls)
+        return instance if orig_func is None else instance(orig_func)
 
 
 class no_grad(_NoParamDecoratorContextManager):
@@ -166,21 +155,25 @@ class no_grad(_NoParamDecoratorContextManager):
     False
     """
 
-    value = False
+    prev: bool = False  # whether recording was on before
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        """Return the context, or the function given to it as a bare decorator, wrapped."""
-        return _bare(cls, orig_func)
+    def __enter__(self) -> None:
+        self.prev = modes.local.grad
+        modes.set_grad(False)
+
+    def __exit__(self, *error: object) -> None:
+        modes.set_grad(self.prev)
 
 
 class enable_grad(_NoParamDecoratorContextManager):
     """Switch recording on, inside `no_grad` say."""
 
-    value = True
+    def __enter__(self) -> None:
+        self.prev = modes.local.grad
+        modes.set_grad(True)
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        """Return the context, or the function given to it as a bare decorator, wrapped."""
-        return _bare(cls, orig_func)
+    def __exit__(self, *error: object) -> None:
+        modes.set_grad(self.prev)
 
 
 class set_grad_enabled(_DecoratorContextManager):

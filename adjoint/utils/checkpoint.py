@@ -605,7 +605,14 @@ class _Reusing(Observer):
                 f"selective checkpointing: {op.name} is called more often in the second run than in the first"
             )
         self.next[op.name] = number + 1
-        arrays, stamp = self.storage[op.name][number]
+        stored = self.storage[op.name][number]
+        if stored is None:
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
+                "selective activation checkpoint."
+            )
+        arrays, stamp = stored
+        self.storage[op.name][number] = None  # its memory goes as soon as the pass has used it
         for array in arrays if isinstance(arrays, tuple) else (arrays,):
             ledger = written_ledger(array)
             if ledger is not None and ledger.time > stamp and not self.mutable:

@@ -740,6 +740,56 @@ def fg(T):
     )
 
 
+@program
+def materialize_non_diff(T):
+    x = leaf(T)
+    rec = []
+
+    def fwd(ctx, x):
+        ctx._materialize_non_diff_grads = False
+        y = x * 2
+        ctx.mark_non_differentiable(y)
+        return x * 1, y
+
+    o, p = custom(T, fwd, lambda ctx, g, h: (rec.append(h is None), g)[1]).apply(x)
+    o.sum().backward()
+    return rec
+
+
+@program
+def setup_ctx_forward_takes_ctx(T):
+    return custom(T, lambda ctx, x: x * 1, lambda ctx, g: g, setup_context=lambda ctx, i, o: None).apply(leaf(T))
+
+
+@program
+def fn_as_base(T):
+    return (
+        attempt(lambda: T.autograd.Function.forward(None, 1)),
+        attempt(lambda: T.autograd.Function.backward(None, 1)),
+        attempt(lambda: T.autograd.Function.jvp(None, 1)),
+        attempt(lambda: T.autograd.Function.vjp(None, 1)),
+        attempt(lambda: T.autograd.Function.setup_context(None, 1, 1)),
+        attempt(lambda: T.autograd.Function.vmap(None, 1, 1)),
+    )
+
+
+@program
+def what_an_instance_shows(T):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = custom(T, saving_square, squared_gradient)()
+    return made.saved_tensors, made.needs_input_grad, made.next_functions, made.metadata, made.to_save
+
+
+@program
+def sparse_gradient_has_its_values(T):
+    x = leaf(T)
+    custom(T, lambda ctx, x: x * 1, lambda ctx, g: g.to_sparse() * 2).apply(x).sum().backward()
+    return x.grad.to_dense()
+
+
 @needs_torch
 @pytest.mark.parametrize("program", program, ids=lambda p: p.__name__)
 def test_as_torch(program: Program) -> None:

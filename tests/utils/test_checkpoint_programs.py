@@ -436,6 +436,82 @@ def reentrant_n(T):
     return n, gm
 
 
+@program
+def ck_valid_reset(T):
+    x = leaf(T)
+    y = C(T).checkpoint(lambda x: x.exp(), x, use_reentrant=True).sum()
+    r = attempt(lambda: T.autograd.grad(y, x))
+    z = C(T).checkpoint(lambda x: x.exp(), x, use_reentrant=True).sum()
+    z.backward()
+    return r, x.grad
+
+
+@program
+def ck_backward_in_forward_noearly(T):
+    x = leaf(T)
+    n = []
+
+    def f(x):
+        n.append(1)
+        y = x.exp().sin()
+        (g,) = T.autograd.grad(y.sum(), x)
+        return x * g
+
+    with C(T).set_checkpoint_early_stop(False):
+        y = cp(T, f, x)
+    y.sum().backward()
+    return len(n), x.grad
+
+
+@program
+def ck_sac_twice(T):
+    import functools
+
+    S = C(T)
+    x = T.ones(2, 2, requires_grad=True)
+    y = S.checkpoint(
+        lambda x: (x @ x).sin().exp(),
+        x,
+        use_reentrant=False,
+        context_fn=functools.partial(
+            S.create_selective_checkpoint_contexts, lambda c, o, *a, **k: S.CheckpointPolicy.MUST_SAVE
+        ),
+    ).sum()
+    y.backward(retain_graph=True)
+    return attempt(lambda: y.backward())
+
+
+@program
+def ck_context_suppress(T):
+    import contextlib
+
+    def f(x):
+        raise ValueError("q")
+
+    return attempt(
+        lambda: cp(T, f, leaf(T), context_fn=lambda: (contextlib.suppress(ValueError), contextlib.nullcontext()))
+    )
+
+
+@program
+def ck_reentrant_list_out(T):
+    x = leaf(T)
+    y = C(T).checkpoint(lambda x: [x.exp(), x.sin()], x, use_reentrant=True)
+    return type(y).__name__, y[0].requires_grad
+
+
+@program
+def ck_reentrant_inplace(T):
+    x = leaf(T)
+    a = x * 1
+
+    def f(a):
+        a.mul_(2)
+        return a.exp()
+
+    return attempt(lambda: C(T).checkpoint(f, a, use_reentrant=True).sum().backward()), x.grad
+
+
 @needs_torch
 @pytest.mark.parametrize("program", program, ids=lambda p: p.__name__)
 def test_as_torch(program: Program) -> None:
