@@ -462,10 +462,10 @@ class Tensor(TensorBase):
 
     @property
     def _base(self) -> Any:
-        return None if self.lineage is None else self.lineage.base
+        return self.lineage.base if self.lineage is not None and self._is_view() else None
 
     def _is_view(self) -> bool:
-        return self.lineage is not None
+        return self.lineage is not None and type(self.memory) is not InferenceStorage
 
     def is_inference(self) -> bool:
         """Return whether this tensor was made in inference mode."""

@@ -44,8 +44,12 @@ def plain(value: Any) -> Any:
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
         return [plain(v) for v in value]
+    if isinstance(value, type):
+        return value.__name__
     if hasattr(value, "detach") and hasattr(value, "requires_grad"):
         return np.array(value.detach().tolist()), list(value.shape), str(value.dtype).rpartition(".")[2]
+    if isinstance(value, Exception):
+        return _class_name(value), key_phrase(str(value))
     if isinstance(value, str):
         return re.sub(r"0x[0-9a-f]+", "", value).replace("torch.", "adjoint.")
     return value
@@ -62,6 +66,35 @@ def same(program: Callable[[Any], Any], tolerance: float = 1e-6) -> None:
         assert mine[0] == theirs[0], f"adjoint raised {mine}, torch {theirs}"
         return
     close(mine, theirs, tolerance)
+
+
+def key_phrase(message: str) -> str:
+    """Return the first sentence of a message, which users match on; what follows is adjoint's own."""
+    message = re.sub(r"0x[0-9a-f]+", "", message.strip().replace("torch", "adjoint"))
+    return re.split(r"\n|(?<=[a-z)'])[.:;](?=[ A-Z(]|$)", message)[0][:110]
+
+
+def alike(program: Callable[[Any], Any], tolerance: float = 1e-6) -> None:
+    """Assert what `same` does, and that key phrases of errors and warnings are torch's."""
+    (mine, warned), (theirs, expected) = (_watched(program, module) for module in (adjoint, torch))
+    assert mine[0] == theirs[0], f"adjoint: {mine}; torch: {theirs}"
+    close(mine[1], theirs[1], tolerance)
+    assert warned == expected, f"adjoint warned of {warned}, torch of {expected}"
+
+
+def _watched(program: Callable[[Any], Any], module: Any) -> tuple[tuple[str, Any], Any]:
+    found: tuple[str, Any]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated")  # torch imports what does so
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's
+        try:
+            found = "value", plain(program(module))
+        except Exception as error:
+            found = "error", plain(error)
+        finally:
+            module.set_grad_enabled(True)
+    return found, sorted({(w.category.__name__, key_phrase(str(w.message))) for w in told})
 
 
 def close(mine: Any, theirs: Any, tolerance: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import modes
-from ..core.anomaly import ignore_flags, watch_flags
+from ..core.anomaly import ignore_flags, recording, watch_flags
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
@@ -31,6 +31,7 @@ def _switch(mode: bool, check_nan: bool, forward: bool, stack: bool) -> _Before:
     was = _Before(local.anomaly, local.anomaly_nan, local.anomaly_forward, local.anomaly_stack, np.geterr())
     if stack != local.anomaly_stack:
         modes.note_unusual(1 if stack else -1)
+    recording.switch(mode)
     local.anomaly, local.anomaly_nan, local.anomaly_forward, local.anomaly_stack = mode, check_nan, forward, stack
     flags = watch_flags() if mode and check_nan else (np.geterr(), np.geterrcall())
     return was._replace(flags=flags)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import device, dtypes, modes, nodes, recorders
+from ..core import device, modes, nodes, recorders
 from ..core.anomaly import Trail
 from ..core.inplace import check_writable, is_leaf_node, rebase
 from ..core.nodes import (
@@ -36,7 +36,6 @@ from ..core.nodes import (
 from ..core.observation import literal
 from ..core.payload import Payload, top_payload
 from ..core.primitive import fit, getframe
-from ..core.size import Size
 from ..core.tensor import (
     STALE,
     InferenceStorage,
@@ -186,6 +185,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
     # Class attributes are the defaults of what `ctx` methods set.
     saved_for_forward: tuple[Any, ...] | None = None
     materialize_grads = True
+    _materialize_non_diff_grads = True  # whether that goes for outputs that were marked as not differentiable
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
@@ -203,10 +203,6 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         self._needs = None
 
     @property
-    def _input_metadata(self) -> list[OutputMetadata]:
-        return [OutputMetadata(*(meta if len(meta) > 2 else (*meta, ndarray))) for meta in self.metas if meta]
-
-    @property
     def positions(self) -> list[int]:
         """Which arguments are tensors."""
         return [i for i, form in enumerate(self.forms) if form is not None]
@@ -219,7 +215,7 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         if type(saved) is tuple and not written:
             return saved
         if saved is None:  # before forward has ended, or in jvp
-            return tuple(self.to_save or self.saved_for_forward or ())
+            return tuple(self.saved_for_forward or ())
         if type(saved) is Freed:
             raise freed_error(self, saved)
         restored = []
@@ -248,12 +244,15 @@ class BackwardCFunction(MultipleNode, FunctionCtx):
         return tuple(SavedTensor(k, self) for k in kept)
 
     def lifted(self) -> Any:
+        """Return what was saved: `saved_tensors` makes tensors of it."""
         return self.saved
 
     def verify(self) -> None:
-        pass  # saved_tensors does, when the function asks for them
+        """Do nothing."""
+        # saved_tensors does, when the function asks for them
 
     def gradients(self, g: Any) -> list[Any]:
+        """Return one gradient per output, None where none arrived."""
         if self.single and not isinstance(g, Cotangents):
             return [g]
         return super().gradients(g)
@@ -291,16 +290,6 @@ class Cleared:
     __slots__ = ()
 
 
-class OutputMetadata:
-    """What a node knows of one of its outputs."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: Any, kind: type) -> None:
-        hosted = kind is ndarray or issubclass(kind, Payload)
-        self.shape, self.dtype = Size(shape), dtypes.of(dtype)
-        self.device = device.device("cpu" if hosted else "cuda")
-        self.is_nested_tensor = self.is_cpp_nested_tensor = False
-
-
 def _needs(forms: list[Any], edges: Any) -> tuple[bool, ...]:
     """Return, for each argument, whether it is a tensor that has an edge."""
     remaining = iter(edges)
@@ -326,7 +315,9 @@ class SavedTensor:
         _pack(self._kept, self._node, pack_hook, unpack_hook)
 
 
-def _pack(kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+def _pack(
+    kept: _Kept, node: BackwardCFunction, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+) -> None:
     if kept.unpack is not None:
         raise RuntimeError(
             "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
@@ -365,7 +356,13 @@ def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list
         given = nodes.make()  # as `wrap` does
         given.array = g
         given._grad = given.lineage = given.memory = given.node = None
-        return _fitting(node, node.function.backward(node, given), edges, False)
+        answer = node.function.backward(node, given)
+        forms = node.forms
+        if isinstance(answer, TensorBase) and len(forms) == 1 and type(a := answer.array) is ndarray:
+            form = forms[0]
+            if a.shape == form[0] and a.dtype is form[1]:
+                return [a]
+        return _fitting(node, answer, edges, False)
     return _fitting(node, *_answers(node, g, edges))
 
 
@@ -387,7 +384,12 @@ def _fitting(node: Any, answers: Any, edges: tuple[Any, ...], lift: bool) -> lis
     for answer, edge, form in zip(answers, edges, forms):
         if edge is None or answer is None:
             results.append(None)
-        elif isinstance(answer, TensorBase) and (a := answer.array).shape == form[0] and a.dtype is form[1]:
+        elif (
+            isinstance(answer, TensorBase)
+            and type(a := answer.array) is ndarray
+            and a.shape == form[0]
+            and a.dtype is form[1]
+        ):
             results.append(answer if lift else a)
         else:
             results.append(_fitted(node, answer, len(results), form, lift))
@@ -448,6 +450,8 @@ def _fitted(node: Any, answer: Any, order: int, target: Any, lift: bool) -> Any:
             f"expected Variable or None (got {type(answer).__name__}) as the gradient at position {position + 1} of "
             f"{node.op.title}"
         )
+    if isinstance(answer.array, Payload) and "strided" not in str(answer.layout):  # type: ignore[attr-defined]
+        answer = answer.to_dense()  # type: ignore[attr-defined]  # gradients that are added up are arrays
     shape, dtype = target
     if answer.array.dtype.kind == "c" and dtype.kind != "c":
         raise RuntimeError(
@@ -472,6 +476,9 @@ def _expandable(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 
 class FunctionMeta(type):
     """Gives every custom function the class of its nodes: `SquareBackward` for `Square`."""
+
+    boxed_grads_call: bool
+    clear_saved_tensors_on_access: bool
 
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> None:
         super().__init__(name, bases, body)
@@ -541,6 +548,7 @@ class _SingleLevelFunction(FunctionCtx, metaclass=FunctionMeta):
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+
 class Function(_SingleLevelFunction):
     """Base of custom differentiable functions.
 
@@ -579,6 +587,11 @@ class Function(_SingleLevelFunction):
             DeprecationWarning,
             stacklevel=2,
         )
+        # What torch shows of a context that no call has filled.
+        self.__dict__.update(
+            saved_tensors=(), needs_input_grad=None, next_functions=(), metadata={}, to_save=None, dirty_tensors=None,
+            non_differentiable=None, saved_for_forward=None, requires_grad=True, _raw_saved_tensors=(),
+        )  # fmt: skip
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise: functions are applied through their class."""
@@ -599,17 +612,17 @@ class Function(_SingleLevelFunction):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
         if kwargs or cls._splits:
-            args = _bound(cls, args, kwargs)
+            args, kwargs = _bound(cls, args, kwargs), {}
         if modes.unusual:
             if top_payload(args) is not None:
                 from ..payloads.functions import apply_function
 
-                return apply_function(cls, args, {})
+                return apply_function(cls, args, kwargs)
             if modes.local.checked_functions is not None:
                 from .debugging import check_function
 
-                check_function(cls, args, {})
-        return _apply(cls, args, {})
+                check_function(cls, args, kwargs)
+        return _apply(cls, args, kwargs)
 
 
 def _bound(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -647,7 +660,12 @@ def _by_position(code: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tup
 
 
 def _apply(
-    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], context: list[Any] | None = None, forward: Any = None
+    cls: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    context: list[Any] | None = None,
+    forward: Any = None,
+    constants: list[Any] | None = None,
 ) -> Any:
     node_class, op, splits = cls._kit
     if forward is None:
@@ -744,6 +762,8 @@ def _apply(
             ctx.saved = to_save
             ctx.to_save = None
         return raw
+    if constants is not None:
+        constants += ctx.non_differentiable
     several = isinstance(raw, tuple)
     outputs = _Outputs(ctx, args, raw if several else (raw,), several)
     outputs.attach(recording)
@@ -891,6 +911,10 @@ class _Outputs:
                     v.node = output_node(ctx, i) if self.several else ctx
                 else:
                     values[i] = self._attach_one(v, i)
+        if ctx.non_differentiable and not ctx._materialize_non_diff_grads:
+            ctx.metas = tuple(
+                [None if _is_one_of(v, ctx.non_differentiable) else m for v, m in zip(values, ctx.metas, strict=True)]
+            )
         self._keep(attributes)
         if modes.unusual and modes.local.anomaly_stack:
             extra_of(ctx).traceback = Trail.now()
@@ -984,7 +1008,8 @@ class _Outputs:
             raise RuntimeError(modes.local.pack_refusal)
         if modes.local.pack_hooks:
             for saved in ctx._raw_saved_tensors:
-                saved.register_hooks(*modes.local.pack_hooks[-1])
+                if saved._kept is not None:
+                    saved.register_hooks(*modes.local.pack_hooks[-1])
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:

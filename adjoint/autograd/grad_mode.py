@@ -37,7 +37,7 @@ def _has_flag(function: Any, flag: int) -> bool:
     return code is not None and bool(code.co_flags & flag)
 
 
-class _Context:
+class _DecoratorContextManager:
     """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
 
     def clone(self) -> Any:
@@ -134,26 +134,16 @@ def _wrapped_coroutine(context: Callable[[], Any], function: F) -> F:
     return wrapper  # type: ignore[return-value]
 
 
-class _GradContext(_Context):
-    """A context that sets recording to a fixed value and puts back what was."""
+class _NoParamDecoratorContextManager(_DecoratorContextManager):
+    """Base of contexts without arguments, whose class itself decorates."""
 
-    value: bool
-
-    def __enter__(self) -> None:
-        self.before = modes.local.grad
-        modes.set_grad(self.value)
-
-    def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.before)
+    def __new__(cls, orig_func: Any = None) -> Any:
+        """Return the context, or the function given to it as a bare decorator, wrapped."""
+        instance = object.__new__(cls)
+        return instance if orig_func is None else instance(orig_func)
 
 
-def _bare(cls: Any, function: Any) -> Any:
-    # `@no_grad` without parentheses: the class is called with the function.
-    instance = object.__new__(cls)
-    return instance if function is None else instance(function)
-
-
-class no_grad(_GradContext):
+class no_grad(_NoParamDecoratorContextManager):
     """Switch recording off.
 
     Examples
@@ -165,24 +155,28 @@ class no_grad(_GradContext):
     False
     """
 
-    value = False
+    prev: bool = False  # whether recording was on before
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        """Return the context, or the function given to it as a bare decorator, wrapped."""
-        return _bare(cls, orig_func)
+    def __enter__(self) -> None:
+        self.prev = modes.local.grad
+        modes.set_grad(False)
+
+    def __exit__(self, *error: object) -> None:
+        modes.set_grad(self.prev)
 
 
-class enable_grad(_GradContext):
+class enable_grad(_NoParamDecoratorContextManager):
     """Switch recording on, inside `no_grad` say."""
 
-    value = True
+    def __enter__(self) -> None:
+        self.prev = modes.local.grad
+        modes.set_grad(True)
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        """Return the context, or the function given to it as a bare decorator, wrapped."""
-        return _bare(cls, orig_func)
+    def __exit__(self, *error: object) -> None:
+        modes.set_grad(self.prev)
 
 
-class set_grad_enabled(_Context):
+class set_grad_enabled(_DecoratorContextManager):
     """Switch recording on or off at once; as a context, until its end.
 
     Examples
@@ -193,13 +187,13 @@ class set_grad_enabled(_Context):
     """
 
     def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, int):
+        if not isinstance(mode, bool):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
-        self.before = modes.local.grad
-        self.mode = bool(mode)
-        modes.set_grad(self.mode)
+        self.prev = modes.local.grad
+        self.mode = mode
+        modes.set_grad(mode)
 
     def clone(self) -> Any:
         """Return a fresh context of the same kind."""
@@ -209,19 +203,22 @@ class set_grad_enabled(_Context):
         modes.set_grad(self.mode)
 
     def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.before)
+        modes.set_grad(self.prev)
 
     def __call__(self, function: F) -> F:
         """Wrap a function."""
         # The call that made this object already switched the mode; as a decorator it must not.
-        modes.set_grad(self.before)
+        modes.set_grad(self.prev)
         return super().__call__(function)
 
+    def __str__(self) -> str:
+        return f"{type(self).__module__}.{type(self).__name__}(mode={self.mode})"
+
     def __repr__(self) -> str:
-        return f"set_grad_enabled(mode={self.mode})"
+        return str(self)
 
 
-class inference_mode(_Context):
+class inference_mode(_DecoratorContextManager):
     """Switch recording off, and make tensors that can never take part in it.
 
     Examples
@@ -251,7 +248,7 @@ class inference_mode(_Context):
         self.before = (modes.local.grad, modes.local.inference)
         set_inference(self.mode, self.before[1])
         modes.local.inference = self.mode
-        modes.set_grad(not self.mode if self.mode or self.before[1] else self.before[0])
+        modes.set_grad(not self.mode)
 
     def __exit__(self, *error: object) -> None:
         grad, inference = self.before
@@ -272,7 +269,7 @@ def is_inference_mode_enabled() -> bool:
     return modes.local.inference
 
 
-class set_multithreading_enabled(_Context):
+class set_multithreading_enabled(_DecoratorContextManager):
     """Accepted for torch's sake: the backward pass runs in the calling thread anyway."""
 
     def __init__(self, mode: bool) -> None:
@@ -295,7 +292,7 @@ def is_multithreading_enabled() -> bool:
     return modes.local.multithreading
 
 
-class enforce_grad_layout_policy(_Context):
+class enforce_grad_layout_policy(_DecoratorContextManager):
     """Say whether ``.grad`` always gets the strides of its tensor, which costs a copy where a gradient has others."""
 
     def __init__(self, enable: bool = True) -> None:
@@ -313,7 +310,7 @@ class enforce_grad_layout_policy(_Context):
         modes.local.grad_layout = self.before
 
 
-class _unsafe_preserve_version_counter(_Context):
+class _unsafe_preserve_version_counter(_DecoratorContextManager):
     """Let writes inside the context pass unnoticed by what kept the tensors before."""
 
     def __init__(self, tensors: Any) -> None:

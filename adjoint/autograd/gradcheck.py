@@ -16,7 +16,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import device as devices
-from ..core.nodes import wrap
+from ..core.nodes import differentiable, wrap
 from ..core.tensor import TensorBase
 from ..ops import create
 from .differentiate import grad
@@ -100,7 +100,7 @@ _PARTS = {"real": np.real, "imag": np.imag}
 
 
 def _parts(output: Tensor) -> tuple[str, ...]:
-    return ("real", "imag") if output.array.dtype.kind == "c" else ("real",)
+    return ("imag", "real") if output.array.dtype.kind == "c" else ("real",)
 
 
 def _joined(along_x: Any, along_y: Any, part: str) -> Jacobian:
@@ -198,7 +198,7 @@ def _checked_gradient(g: Any, x: Tensor, check_dtypes: bool) -> Any:
             f"grad is incorrect size: {list(g.array.shape)} for an input of shape {list(x.array.shape)}"
         )
     if check_dtypes and g.array.dtype != x.array.dtype:
-        raise GradcheckError(f"grad is incorrect type: {g.dtype} for an input of {x.dtype}")
+        raise GradcheckError(f"Gradient has dtype mismatch: {g.dtype} for an input of {x.dtype}")
     values = _host(g)
     if values.dtype.kind == "c" and x.array.dtype.kind != "c":
         raise GradcheckError(f"grad is incorrect type: {g.dtype} for an input of {x.dtype}, which is real")
@@ -390,9 +390,50 @@ _NOTHING_REQUIRES = (
 )
 
 
+def _by_values(func: Callable[..., Any], inputs: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return a function of the values that sparse inputs specify, where there are such, and these in their places."""
+    given = _as_tuple(inputs)
+    sparse = {i: _coalesced(x) for i, x in enumerate(given) if isinstance(x, TensorBase) and _is_sparse(x)}
+    if not sparse:
+        return func, given
+    values = [
+        sparse[i].values().clone().requires_grad_(x.requires_grad) if i in sparse else x for i, x in enumerate(given)
+    ]
+
+    def of_values(*arguments: Any) -> Any:
+        return func(*(_like(sparse[i], a) if i in sparse else a for i, a in enumerate(arguments)))
+
+    return of_values, tuple(values)
+
+
+def _coalesced(x: Any) -> Any:
+    return x.detach().coalesce() if x.is_sparse else x.detach()
+
+
+def _is_sparse(x: Any) -> bool:
+    return "strided" not in str(x.layout)
+
+
+def _like(pattern: Any, values: Any) -> Any:
+    """Return a sparse tensor with other values where `pattern` has its own."""
+    from .. import sparse
+
+    if pattern.is_sparse:
+        return sparse.sparse_coo_tensor(pattern.indices(), values, pattern.shape)
+    by_rows = "csr" in str(pattern.layout) or "bsr" in str(pattern.layout)
+    names = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
+    compressed, plain = (getattr(pattern, name)() for name in names)
+    return sparse.sparse_compressed_tensor(compressed, plain, values, pattern.shape, layout=pattern.layout)
+
+
 def _check_inputs(subject: _Subject) -> None:
     if not subject.checked:
         raise ValueError(_NOTHING_REQUIRES)
+    if any(_is_sparse(out) for out in subject.first):
+        raise ValueError(
+            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
+            "fn for gradcheck."
+        )
     for i, x in enumerate(subject.checked):
         if x.dtype.to_real().name != "float64":
             warnings.warn(
@@ -412,7 +453,9 @@ def _check_inputs(subject: _Subject) -> None:
 
 def _check_nothing_differentiable(subject: _Subject, eps: float, atol: float) -> None:
     for x in subject.checked:
-        for along_x, along_y in _numerical(subject, x, eps):
+        for out, (along_x, along_y) in zip(subject.first, _numerical(subject, x, eps), strict=True):
+            if not differentiable(out.array.dtype):
+                continue
             if not _close(along_x, 0, 0, atol) or not _close(0 if along_y is None else along_y, 0, 0, atol):
                 raise GradcheckError(
                     "Numerical gradient for function expected to be zero: none of its outputs requires grad, "
@@ -451,15 +494,27 @@ def _check_undefined(subject: _Subject) -> None:
         try:
             found = grad(roots, subject.checked, starts, allow_unused=True)
         except RuntimeError as error:
+            _warn_of_undefined()
             raise GradcheckError(
-                "Expected backward function to handle undefined output grads: given None for the gradient of "
+                "Expected backward function to handle undefined output grads. Given None for the gradient of "
                 f"an output that nothing depends on, it raised {type(error).__name__}: {error}"
             ) from error
         for g, x in zip(found, subject.checked, strict=True):
             if g is not None and np.any(_checked_gradient(g, x, False)):
+                _warn_of_undefined()
                 raise GradcheckError(
-                    "Expected all input grads to be undefined or zero when all output grads are undefined or zero"
+                    "Expected all input grads to be undefined or zero when all output grads are undefined or zero. "
+                    "A backward that gets None returns None, or zeros"
                 )
+
+
+def _warn_of_undefined() -> None:
+    warnings.warn(
+        "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may "
+        "break existing callers of this function. If this is true for you, you can call this function with "
+        '"check_undefined_grad=False" to disable the feature',
+        stacklevel=3,
+    )
 
 
 def _check_undefined_forward(subject: _Subject) -> None:
@@ -473,8 +528,8 @@ def _check_undefined_forward(subject: _Subject) -> None:
         for k, (a, b) in enumerate(zip(without, zeros, strict=True)):
             if _distance(a, b):
                 raise GradcheckError(
-                    f"Expected forward mode to treat an undefined tangent as zeros: that of output {k} "
-                    f"changes when input {i} is given a tangent of zeros"
+                    f"Mismatch in tangent values for output with index: {k} when input: {i} has an undefined tangent "
+                    "value. It must count as one of zeros"
                 )
 
 
@@ -585,7 +640,7 @@ def gradcheck(
     fast_mode
         Compare one random combination of each Jacobian's entries instead of all of them.
     masked
-        For sparse tensors, which do not exist here; ignored.
+        For sparse inputs: only elements that they specify count, which are the only ones checked either way.
 
     Examples
     --------
@@ -603,7 +658,7 @@ def gradcheck(
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
     try:
-        subject = _Subject(func, inputs)
+        subject = _Subject(*_by_values(func, inputs))
         _check_inputs(subject)
         if not subject.where:
             _check_nothing_differentiable(subject, eps, atol)
@@ -669,6 +724,9 @@ def gradgradcheck(
     """
     assert check_fwd_over_rev or check_rev_over_rev, (
         "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+    )
+    assert check_rev_over_rev or not check_undefined_grad, (
+        "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
     )
     assert check_rev_over_rev or not check_batched_grad, (
         "Setting check_batched_grad=True requires check_rev_over_rev to be True"

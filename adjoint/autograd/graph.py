@@ -69,9 +69,8 @@ def increment_version(tensor: Any) -> None:
             raise RuntimeError(
                 f"increment_version expects each element of the iterable to be a tensor, not {type(t).__name__}"
             )
-        if t.is_inference():  # type: ignore[attr-defined]
-            raise RuntimeError("Inference tensors do not track version counter.")
-        note_write(t, "increment_version")
+        if not t.is_inference():  # type: ignore[attr-defined]  # which has no version
+            note_write(t, "increment_version")
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 import numpy as np
 
 from ..errors import line_of
-from .tensor import ours
+from .tensor import ours, tick
 
 ndarray, vdot, isnan = np.ndarray, np.vdot, np.isnan
 _FAST = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
@@ -46,6 +48,56 @@ class Trail:
 
         found = [(c.co_filename, line_of(c, lasti), c.co_name, None) for c, lasti in reversed(self.steps)]
         return traceback.StackSummary.from_list(found).format()
+
+
+class Spans:
+    """Times between two ticks, each with a value; a node's stamp says in which it was recorded.
+
+    So what is recorded while anomaly detection is on is known afterwards, and recording costs nothing more.
+    """
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.spans: list[tuple[int, Any]] = []  # end and value
+
+    def add(self, start: int, end: int, value: Any) -> None:
+        """Note a span that has ended; spans may contain earlier ones."""
+        at = bisect_left(self.starts, start)
+        self.starts[at:], self.spans[at:] = [start], [(end, value)]
+
+    def at(self, stamp: int) -> Any:
+        """Return the value of the span that contains `stamp`, or None."""
+        i = bisect_right(self.starts, stamp) - 1
+        return self.spans[i][1] if i >= 0 and stamp < self.spans[i][0] else None
+
+
+class Recording(threading.local):
+    """When anomaly detection was on in a thread, and which nodes of recorded backward passes recorded others."""
+
+    def __init__(self) -> None:
+        self.since: int | None = None
+        self.on = Spans()
+        self.induced = Spans()
+
+    def switch(self, mode: bool) -> None:
+        """Note that detection is on or off from now on."""
+        if mode and self.since is None:
+            self.since = tick()
+        elif not mode and self.since is not None:
+            self.on.add(self.since, tick(), True)
+            self.since = None
+
+    def covers(self, stamp: int) -> bool:
+        """Return whether what has this stamp was recorded while detection was on."""
+        return (self.since is not None and stamp >= self.since) or bool(self.on.at(stamp))
+
+    def parent(self, stamp: int) -> Any:
+        """Return the node whose backward has recorded what has this stamp, if there is one and it still exists."""
+        found = self.induced.at(stamp)
+        return None if found is None else found()
+
+
+recording = Recording()
 
 
 def has_nan(value: Any) -> bool:

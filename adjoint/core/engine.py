@@ -25,9 +25,9 @@ from ..errors import place
 from ..kernels.copying import copied
 from ..kernels.provider import note_large
 from . import device, modes, nodes, primitive, recorders
-from .anomaly import Trail, has_nan
+from .anomaly import has_nan, recording
 from .dtypes import of
-from .nodes import Extra, Freed, Node, Special, freed_error, wrap
+from .nodes import Extra, Freed, Node, Special, freed_error, trail_of, wrap
 from .observation import literal
 from .payload import Payload
 from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, tick
@@ -343,8 +343,11 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                 if ends is None and extra is not None and extra.hooked:
                     ends = _ends([node, *grads], needed)
                     _finish_complete(sums, ends, lift, captured)
+                start = tick() if anomaly and lift else 0
                 g, edges, results = _run_watched(node, g, task, freed)
                 if anomaly:
+                    if lift:
+                        recording.induced.add(start, tick(), weakref.ref(node))
                     _refuse_nan(node, edges, results)
             # The newest of the nodes fed here goes on in `following` and `carried`, past dict and heap.
             following = carried = None
@@ -804,25 +807,25 @@ def _explain(error: Exception, node: Any, freed: Freed | None) -> None:
     note = f"in the backward of {nodes.shown(node).op.title}" + (f", recorded at {where}" if where else "")
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
-    extra = node.extra
     if modes.local.anomaly:
-        trail = None if extra is None else extra.traceback
-        _warn_of_anomaly(node, trail or (None if node.code is None else Trail([(node.code, node.lasti)])))
+        _warn_of_anomaly(node)
 
 
-def _warn_of_anomaly(node: Any, traceback: Any) -> None:
-    """Warn with the forward traceback of the op whose backward failed, as torch does."""
-    title = nodes.shown(node).op.title
-    if traceback is None:
-        text = (
-            f"Error detected in {title}. No forward pass information available. Enable detect anomaly during "
-            "forward pass for more information."
-        )
-    else:
-        text = f"Error detected in {title}. Traceback of forward call that caused the error:\n" + "".join(
-            traceback.format()
-        )
-    warnings.warn(text, stacklevel=4)
+def _warn_of_anomaly(node: Any) -> None:
+    """Warn with the forward traceback of the op whose backward failed, and of those that led to it, as torch does."""
+    what, told = "Error detected in", "forward call that caused the error"
+    while node is not None:
+        text, trail, where = f"{what} {nodes.shown(node).op.title}. ", trail_of(node), place(node.code, node.lasti)
+        if trail is None:
+            text += (
+                "No forward pass information available. Enable detect anomaly during forward pass for more information."
+                f"{f' It was recorded at {where}.' if where else ''}"
+            )
+        else:
+            text += f"Traceback of {told}:\n{''.join(trail.format())}"
+        warnings.warn(text, stacklevel=4)
+        node = None if trail is None else recording.parent(node.stamp)
+        what, told = "Previous calculation was induced by", "forward call that induced the previous calculation"
 
 
 def _calibrate() -> None:

@@ -443,11 +443,8 @@ def _with_part(base: Any, replay: tuple[Any, ...], part: Any) -> Any:
 
 def check_writable(x: TensorBase, recording: bool) -> None:
     """Raise if the tensor may not be written in the current mode."""
-    if type(x.memory) is InferenceStorage and not modes.local.inference:
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
-            "to get a normal tensor before doing inplace update."
-        )
+    if modes.inferred:
+        refuse_inference_write(x)
     if recording:
         _check_history(x)
     array = x.array
@@ -460,6 +457,15 @@ def check_writable(x: TensorBase, recording: bool) -> None:
                 "the tensor's memory is read-only (it came from a NumPy array or file that may not be "
                 "written); clone() it before writing to it"
             )
+
+
+def refuse_inference_write(x: TensorBase) -> None:
+    """Raise if the tensor was made in inference mode, which is over."""
+    if type(x.memory) is InferenceStorage and not modes.local.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone "
+            "to get a normal tensor before doing inplace update."
+        )
 
 
 def _check_history(x: TensorBase) -> None:

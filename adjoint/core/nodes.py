@@ -14,6 +14,7 @@ from .._typing import Tensor
 from ..errors import FreedGraphError, InPlaceError, place
 from ..hooks import RemovableHandle
 from . import device, modes
+from .anomaly import Trail, recording
 from .dtypes import of
 from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
@@ -148,7 +149,7 @@ class Packed:
 
 
 class Own:
-    """An output that its own node saves, as a hook has packed it: whole. It is made again, so that there is no cycle."""
+    """An output that its own node saves, as a hook has packed it: whole. It is made again, for there to be no cycle."""
 
     __slots__ = ("array", "index", "memory", "node")
 
@@ -158,10 +159,10 @@ class Own:
 
     def tensor(self) -> Tensor:
         """Return the output as a tensor of the graph."""
-        node = self.node()
-        return wrap(
-            self.array, node if node is None or self.index is None else output_node(node, self.index), self.memory
-        )
+        node: Any = self.node()
+        if node is not None and self.index is not None:
+            node = output_node(node, self.index)
+        return wrap(self.array, node, self.memory)
 
 
 def checked_unpacked(tensor: Any) -> Any:
@@ -259,7 +260,11 @@ class Node:
         """A dict for whatever a program wants to remember about the node."""
         extra = extra_of(self)
         if extra.metadata is None:
-            extra.metadata = {} if extra.traceback is None else {"traceback_": extra.traceback.format()}
+            extra.metadata = {}
+            if (trail := trail_of(self)) is not None:
+                extra.metadata["traceback_"] = trail.format()
+                if (parent := recording.parent(self.stamp)) is not None:
+                    extra.metadata["parent_"] = shown(parent)
         return extra.metadata
 
     @property
@@ -822,6 +827,15 @@ class Hookless:
     def __exit__(self, *error: object) -> None:
         modes.local.pack_hooks = self.hooks
         modes.set_grad(self.grad)
+
+
+def trail_of(node: Node) -> Trail | None:
+    """Return where the program recorded a node, if anomaly detection was on then."""
+    if node.extra is not None and node.extra.traceback is not None:
+        return node.extra.traceback  # type: ignore[no-any-return]
+    if node.code is None or not recording.covers(node.stamp):
+        return None
+    return Trail([(node.code, node.lasti)])
 
 
 def extra_of(node: Node) -> Extra:

@@ -193,11 +193,12 @@ class Op:
             "xs_from_2": list(self.inputs[2:]),
             "xs_shape": [f"{i}_shape" for i in self.inputs],
         }
-        flat = [[n for w in ws for n in ([w] if w in names else spans.get(w, [w]))] for ws in wanted]
-        derived = sorted({n for w in flat for n in w if n not in names}, key=_by_number)
-        names += derived
-        self.derived = tuple((self.inputs.index(n.rpartition("_")[0]), n.rpartition("_")[2]) for n in derived)
-        self.keeps = tuple(tuple(names.index(n) for n in w) for w in flat)
+        places = {n: i for i, n in reversed(list(enumerate(names)))}  # of thousands of inputs, a list is slow to search
+        flat = [[n for w in ws for n in ([w] if w in places else spans.get(w, [w]))] for ws in wanted]
+        derived = sorted({n for w in flat for n in w if n not in places}, key=_by_number)
+        self.derived = tuple((places[n.rpartition("_")[0]], n.rpartition("_")[2]) for n in derived)
+        places.update({n: len(names) + i for i, n in enumerate(derived)})
+        self.keeps = tuple(tuple(places[n] for n in w) for w in flat)
         self.pickers = tuple(_picker(k) for k in self.keeps)
         self.spans = tuple(len(spans[w]) if w in spans and w not in names else 0 for w in wanted[0]) if rules else ()
 

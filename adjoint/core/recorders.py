@@ -924,6 +924,9 @@ def _named(op: Op) -> Callable[..., Any]:
     return call
 
 
+_MOST_ARITIES = 256
+
+
 def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) -> Primitive:
     """Declare a primitive of a sequence of inputs, then parameters: ``cat_p((a, b, c), axis)``.
 
@@ -943,8 +946,9 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
 
         inputs = tuple([f"x{i}" for i in range(arity)])
         op = Op(name, flat, inputs, params, {}, joint=xs, sequence=shown, **options)
-        op.call = calls[arity] = _two(op, kernel) if arity == 2 else _fixed(op, flat)
-        of_arity[arity] = op
+        op.call = _two(op, kernel) if arity == 2 else _fixed(op, flat)
+        if arity <= _MOST_ARITIES:  # beyond, making it anew costs no more than the call itself
+            calls[arity], of_arity[arity] = op.call, op
         return op
 
     def call(xs: Any, *params: Any) -> Any:

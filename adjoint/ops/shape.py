@@ -18,7 +18,7 @@ from ..core import dtypes, layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
-from ..core.inplace import check_writable, is_leaf_node
+from ..core.inplace import check_writable, is_leaf_node, refuse_inference_write
 from ..core.nodes import hidden
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_geometry, note_write, storage_of
@@ -853,6 +853,7 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
 def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
     """Make `input` what a view of it is: its geometry and its history."""
     recording = modes.is_grad_enabled() and input.node is not None
+    refuse_inference_write(input)
     if recording:
         check_writable(input, True)
     note_geometry(input)

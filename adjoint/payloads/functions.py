@@ -6,14 +6,15 @@ forward is the same function one level down. So it means the same under any nest
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from ..core import modes
-from ..core.nodes import wrap
+from ..core.nodes import differentiable, wrap
 from ..core.payload import Level, grad_at, inside, payload_of, top_payload
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
+from ..ops.create import zeros_like
 from ..ops.shape import expand_p, movedim, reshape_p
 from .batched import Batched, size_of
 from .dual import Dual
@@ -57,16 +58,22 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     recorded = [_of_level(a, level) and edge_of(a) is not None for a in args]
     if not (grad and any(recorded)):
         return lower(*args, **kwargs)
+    if not cls._splits and kind is Dual:
+        return _apply(cls, _raised(args, kind, level), {}, forward=_dual_of_context(cls, level))
     if not cls._splits:
         raise RuntimeError(
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
             f"override the setup_context staticmethod: give {cls.__name__} {_GUIDE}."
         )
-    raised = tuple(
+    return _apply(cls, _raised(args, kind, level), kwargs, forward=lower)
+
+
+def _raised(args: tuple[Any, ...], kind: Any, level: int) -> tuple[Any, ...]:
+    """Return the arguments with all tensors at `level`."""
+    return tuple(
         wrap(kind.lifted(_value(a), level)) if isinstance(a, TensorBase) and not _of_level(a, level) else a
         for a in args
     )
-    return _apply(cls, raised, kwargs, forward=lower)
 
 
 def _of_level(value: Any, level: int) -> bool:
@@ -87,23 +94,79 @@ def _tensor(value: Any) -> Any:
 
 def _dual(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int) -> Any:
     # Custom functions stand below payloads, which run them level by level.
-    from ..autograd.function import Function, _apply
+    from ..autograd.function import _apply
 
-    duals = [a.array if _of_level(a, level) else None for a in args]
-    primals = tuple(a if d is None else _tensor(d.primal) for a, d in zip(args, duals, strict=True))
-    tangents = tuple(None if d is None or d.tangent is None else _tensor(d.tangent) for d in duals)
+    primals, tangents = _taken_apart(args, level)
     if all(t is None for t in tangents):
         return cls.apply(*primals, **kwargs)
+    _check_jvp(cls)
+    if top_payload((*primals, *tangents)) is not None and cls._splits:
+        return _dual_by_parts(cls, primals, tangents, kwargs, level)
+    context: list[Any] = []
+    constants: list[Any] = []
+    out = _apply(cls, primals, kwargs, context, constants=constants)
+    (ctx,) = context
+    saved, ctx.saved = ctx.saved, None  # jvp finds what was saved for it
+    try:
+        changes = _Changes(primals, _materialized(ctx.materialize_grads, primals, tangents), constants)
+        return changes.joined(out, cls.jvp(ctx, *changes.tangents), args, level)
+    finally:
+        ctx.saved = saved
+
+
+def _dual_of_context(cls: Any, level: int) -> Callable[..., Any]:
+    """Return the forward of a function that takes ctx, for duals that are recorded: what ctx is given are duals too."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        primals, tangents = _taken_apart(args, level)
+        if all(t is None for t in tangents):
+            return cls.forward(ctx, *args)
+        _check_jvp(cls)
+        out = cls.forward(ctx, *primals)
+        changes = _Changes(primals, _materialized(ctx.materialize_grads, primals, tangents), ctx.non_differentiable)
+        result = changes.joined(out, cls.jvp(ctx, *changes.tangents), args, level)
+        pairs = zip((*primals, *_tuple(out)), (*args, *_tuple(result)), strict=True)
+        dual = {id(value): whole for value, whole in pairs}
+        for name in ("to_save", "dirty_tensors", "non_differentiable"):
+            if getattr(ctx, name):
+                setattr(ctx, name, tuple(dual.get(id(t), t) for t in getattr(ctx, name)))
+        for name, value in ctx.__dict__.items():
+            ctx.__dict__[name] = dual.get(id(value), value)
+        return result
+
+    return forward
+
+
+def _check_jvp(cls: Any) -> None:
+    from ..autograd.function import Function
+
     if cls.jvp is Function.jvp:
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. "
             f"{cls.__name__} has none."
         )
-    if top_payload((*primals, *tangents)) is not None and cls._splits:
-        return _dual_by_parts(cls, primals, tangents, kwargs, level)
-    context: list[Any] = []
-    out = _apply(cls, primals, kwargs, context)
-    return _with_tangents(out, cls.jvp(context[0], *tangents), level)
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _taken_apart(args: tuple[Any, ...], level: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return arguments one level down, and their tangents, None where there is none."""
+    duals = [a.array if _of_level(a, level) else None for a in args]
+    primals = tuple(a if d is None else _tensor(d.primal) for a, d in zip(args, duals, strict=True))
+    tangents = tuple(None if d is None or d.tangent is None else _tensor(d.tangent) for d in duals)
+    return primals, tangents
+
+
+def _materialized(wanted: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return tangents with zeros for differentiable inputs that have none, if the function wants them."""
+    if not wanted:
+        return tangents
+    return tuple(
+        zeros_like(cast(Any, p)) if t is None and isinstance(p, TensorBase) and differentiable(p.array.dtype) else t
+        for p, t in zip(primals, tangents, strict=True)
+    )
 
 
 def _dual_by_parts(cls: Any, primals: Any, tangents: Any, kwargs: Any, level: int) -> Any:
@@ -112,32 +175,73 @@ def _dual_by_parts(cls: Any, primals: Any, tangents: Any, kwargs: Any, level: in
     out = cls.apply(*primals, **kwargs)
     cls.setup_context(ctx, primals, out)
     ctx.saved_tensors = ctx.forward_saved or ctx.saved
-    return _with_tangents(out, cls.jvp(ctx, *tangents), level)
+    changes = _Changes(primals, _materialized(ctx.materialize, primals, tangents), ctx.constants)
+    return changes.joined(out, cls.jvp(ctx, *changes.tangents), primals, level)
 
 
-def _with_tangents(out: Any, changes: Any, level: int) -> Any:
-    several = isinstance(out, tuple)
-    outs = out if several else (out,)
-    moves = changes if isinstance(changes, tuple) else (changes,)
-    if len(moves) != len(outs):
-        raise RuntimeError(
-            f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got "
-            f"{len(moves)})"
-        )
-    for i, (o, t) in enumerate(zip(outs, moves, strict=True)):
-        if t is not None and not isinstance(t, TensorBase):
-            raise RuntimeError(f"expected Variable or None (got {type(t).__name__}) for grad output {i}.")
-        if t is not None and isinstance(o, TensorBase) and tuple(t.array.shape) != tuple(o.array.shape):
+class _Changes(NamedTuple):
+    """One call in forward mode: its inputs, their tangents, and the outputs that have none."""
+
+    primals: tuple[Any, ...]
+    tangents: tuple[Any, ...]
+    constants: Sequence[Any]
+
+    def joined(self, out: Any, changes: Any, args: tuple[Any, ...], level: int) -> Any:
+        """Return the outputs with the tangents that jvp returned for them."""
+        outs, moves = _tuple(out), _tuple(changes)
+        if len(moves) != len(outs):
+            raise RuntimeError(
+                f"Function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got "
+                f"{len(moves)})"
+            )
+        results = tuple(self._one(i, *pair, args, level) for i, pair in enumerate(zip(outs, moves, strict=True)))
+        return results if isinstance(out, tuple) else results[0]
+
+    def _one(self, i: int, out: Any, move: Any, args: tuple[Any, ...], level: int) -> Any:
+        if move is None:
+            return out
+        if not isinstance(move, TensorBase):
+            raise RuntimeError(f"expected Variable or None (got {type(move).__name__}) for grad output {i}.")
+        if not isinstance(out, TensorBase) or any(out is c for c in self.constants):
+            raise RuntimeError(
+                f"Function's jvp returned a gradient at position {i}, but  the corresponding forward output is not a "
+                "differentiable Tensor. You should return None at that position instead."
+            )
+        if tuple(move.array.shape) != tuple(out.array.shape):
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
-                f"not supported. Tensor is of size {list(o.array.shape)} while the given forward gradient is of size "
-                f"{list(t.array.shape)}."
+                f"not supported. Tensor is of size {list(out.array.shape)} while the given forward gradient is of size "
+                f"{list(move.array.shape)}."
             )
-    results = tuple(
-        _held(Dual(_value(o), _value(t), level)) if isinstance(o, TensorBase) and t is not None else o
-        for o, t in zip(outs, moves, strict=True)
-    )
-    return results if several else results[0]
+        if not differentiable(move.array.dtype):
+            raise RuntimeError("Expected both tensor and its forward grad to be floating point or complex")
+        written = next((k for k, p in enumerate(self.primals) if p is out), None)
+        if written is not None:
+            if move is not self.tangents[written]:
+                raise RuntimeError(
+                    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                    "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+                )
+            if _of_level(args[written], level):
+                args[written].array = Dual(_value(out), _value(move), level)
+                return args[written]
+        elif self._is_view(out) and not any(
+            t is not None and move.lineage is not None and _memory(move) is _memory(t) for t in self.tangents
+        ):
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a "
+                "view."
+            )
+        return _held(Dual(_value(out), _value(move), level))
+
+    def _is_view(self, out: Any) -> bool:
+        return out.lineage is not None and any(
+            isinstance(p, TensorBase) and _memory(p) is _memory(out) for p in self.primals
+        )
+
+
+def _memory(tensor: Any) -> Any:
+    return tensor.memory if tensor.memory is not None else tensor
 
 
 def _held(value: Dual) -> Any:

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..autograd.grad_mode import _bare, _Context
+from ..autograd.grad_mode import _DecoratorContextManager, _NoParamDecoratorContextManager
 
 __all__ = ["_DecoratorContextManager", "_NoParamDecoratorContextManager", "context_decorator"]
 
-_DecoratorContextManager = _Context
 
-
-class _NoParamDecoratorContextManager(_Context):
-    """Base of contexts without arguments, whose class itself decorates."""
-
-    def __new__(cls, orig_func: Any = None) -> Any:
-        """Make a context, or decorate a function with one."""
-        return _bare(cls, orig_func)
-
-
-class _Made(_Context):
+class _Made(_DecoratorContextManager):
     """A context that a function makes, anew for each call."""
 
     def __init__(self, make: Any) -> None:

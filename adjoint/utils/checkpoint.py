@@ -503,9 +503,9 @@ def checkpoint(
 
 def _warn_omitted(where: str) -> None:
     warnings.warn(
-        f"{where}: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint "
-        "without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve "
-        "the current default behavior, you can pass use_reentrant=True.",
+        f"{where}: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
+        "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need "
+        "to preserve the current default behavior, you can pass use_reentrant=True.",
         stacklevel=3,
     )
 
@@ -605,7 +605,14 @@ class _Reusing(Observer):
                 f"selective checkpointing: {op.name} is called more often in the second run than in the first"
             )
         self.next[op.name] = number + 1
-        arrays, stamp = self.storage[op.name][number]
+        stored = self.storage[op.name][number]
+        if stored is None:
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
+                "selective activation checkpoint."
+            )
+        arrays, stamp = stored
+        self.storage[op.name][number] = None  # its memory goes as soon as the pass has used it
         for array in arrays if isinstance(arrays, tuple) else (arrays,):
             ledger = written_ledger(array)
             if ledger is not None and ledger.time > stamp and not self.mutable:

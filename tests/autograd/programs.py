@@ -32,6 +32,30 @@ def refusal(function: Callable[[], Any]) -> Any:
     return None
 
 
+def attempt(function: Callable[[], Any]) -> Any:
+    """Return what a function returns, or the error that it raises."""
+    try:
+        return function()
+    except Exception as error:
+        return error
+
+
+def custom(T: Any, forward: Any = None, backward: Any = None, name: str = "Fn", **rest: Any) -> Any:
+    """Return a custom function made of functions; what else is given and callable is a static method, too."""
+    members = {"forward": forward, "backward": backward} | rest
+    body = {k: staticmethod(v) if callable(v) else v for k, v in members.items() if v is not None}
+    return type(name, (T.autograd.Function,), body)
+
+
+def saving_square(ctx: Any, x: Any) -> Any:
+    ctx.save_for_backward(x)
+    return x * x
+
+
+def squared_gradient(ctx: Any, g: Any) -> Any:
+    return 2 * ctx.saved_tensors[0] * g
+
+
 def square(T):
     class Square(T.autograd.Function):
         @staticmethod

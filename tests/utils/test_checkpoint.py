@@ -140,7 +140,10 @@ def test_mismatches_name_op_and_line() -> None:
     with pytest.raises(CheckpointError, match=r"different number of tensors(.|\n)*saved by sin"):
         checkpoint(shorter, x).sum().backward()
     runs.clear()
-    with room.set_checkpoint_debug_enabled(True), pytest.raises(CheckpointError, match="Operations executed during recomputation"):
+    with (
+        room.set_checkpoint_debug_enabled(True),
+        pytest.raises(CheckpointError, match="Operations executed during recomputation"),
+    ):
         checkpoint(shorter, x).sum().backward()
     with pytest.raises(ValueError, match="determinism_check"):
         checkpoint(shorter, x, determinism_check="maybe")
