@@ -655,6 +655,13 @@ def attach_outputs(parent: Node, outs: Sequence[Any]) -> None:
             outs[i].node = output_node(parent, i)
 
 
+def first_is_newest(outputs: Sequence[Output]) -> None:
+    """Exchange the stamps of a node's outputs, made one after the other, so that a pass comes to the first one first."""
+    own = sorted(set(outputs), key=lambda node: node.index)
+    for node, stamp in zip(own, sorted((node.stamp for node in own), reverse=True), strict=True):
+        node.stamp = stamp
+
+
 def output_node(parent: Node, index: int) -> Output:
     """Return the node of one output of `parent`."""
     node = Output()
