@@ -656,7 +656,7 @@ def attach_outputs(parent: Node, outs: Sequence[Any]) -> None:
 
 
 def first_is_newest(outputs: Sequence[Output]) -> None:
-    """Exchange the stamps of a node's outputs, made one after the other, so that a pass comes to the first one first."""
+    """Exchange the stamps of outputs, made one after the other, so that a pass comes to the first one first."""
     own = sorted(set(outputs), key=lambda node: node.index)
     for node, stamp in zip(own, sorted((node.stamp for node in own), reverse=True), strict=True):
         node.stamp = stamp
