@@ -490,6 +490,18 @@ def freed_hooks_error() -> RuntimeError:
     )
 
 
+def saved_input(node: Node, index: int) -> Any:
+    """Return an input that a node keeps, as the tensor it was; None if it does not keep it."""
+    recorded = _as_recorded(node)
+    if recorded is node:
+        return _saved_value(node, index)
+    recorded.saved = node.saved
+    try:
+        return _saved_value(recorded, index)
+    finally:
+        recorded.saved = None
+
+
 class SavedTensor:
     """One kept value of a node, on which pack and unpack hooks can be registered."""
 
@@ -525,6 +537,7 @@ class Special:
     __slots__ = (
         "derived",
         "direct",
+        "finishes",
         "flat",
         "frees",
         "inputs",
@@ -551,6 +564,7 @@ class Special:
         self.node: Any = None
         self.saved_names: dict[str, str] = {}
         self.unfold: Callable[[Node], None] | None = None
+        self.finishes: tuple[int, ...] | None = None
 
 
 class Output(Node):
