@@ -20,6 +20,8 @@ collect_ignore = [
     for name, package in {"gpu": "cupy", "numba.py": "numba", "triton.py": "triton"}.items()
     if find_spec(package) is None
 ]
+# What only the start of a process is to run.
+collect_ignore.append("adjoint/stand_in/startup")
 # "1": a simulated GPU for all tests that need one; "few": for a few of the cases of each.
 _SIMULATED = os.environ.get("ADJOINT_SIMULATED_GPU", "")
 if _SIMULATED:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+from types import SimpleNamespace
 from typing import Any
 
+from .autograd import graph
 from .core import engine, modes
 from .core.device import device
 from .core.dtypes import dtype
@@ -99,6 +101,24 @@ def _get_current_graph_task_keep_graph() -> bool:
     """Return whether what the graph has saved survives the backward pass that is running; True outside."""
     task = engine.current_task()
     return True if task is None else bool(task.keep)
+
+
+def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
+    graph.saved_tensors_hooks(pack_hook, unpack_hook).__enter__()
+
+
+def _pop_saved_tensors_default_hooks() -> None:
+    modes.note_unusual(-1)
+    modes.local.pack_hooks = modes.local.pack_hooks[:-1]
+
+
+_autograd = SimpleNamespace(
+    _get_current_graph_task_keep_graph=_get_current_graph_task_keep_graph,
+    _push_saved_tensors_default_hooks=_push_saved_tensors_default_hooks,
+    _pop_saved_tensors_default_hooks=_pop_saved_tensors_default_hooks,
+    _saved_tensors_hooks_get_disabled_error_message=lambda: modes.local.pack_refusal,
+    _saved_tensors_hooks_is_enabled=lambda: modes.local.pack_refusal is None,
+)
 
 
 class _TorchFunctionState(enum.Enum):

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NoReturn, TypeVar
 
+from .core.device import as_device
 from .cuda import is_available
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
-class Future:
-    """A value that arrives later: somebody sets it, or `wait` fetches it.
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """A value that arrives later: somebody sets it, or whoever waits for it first fetches it.
+
+    Callbacks are called once, by the thread that brings the value or by one that waits for theirs.
 
     Examples
     --------
@@ -24,57 +31,50 @@ class Future:
     6
     """
 
-    def __class_getitem__(cls, item: Any) -> Any:
-        """Return the class: ``Future[Tensor]`` in an annotation."""
-        return cls
-
     def __init__(self, *, devices: Any = None, fetch: Callable[[], Any] | None = None) -> None:
-        if devices and not is_available():
-            raise RuntimeError("PyTorch is not linked with support for cuda devices: no GPU is here")
+        _check_devices(devices or ())
         self._fetch = fetch
-        self._arrived = threading.Event()
+        self._changed = threading.Condition()
+        self._claimed = False  # by the thread that is about to bring the value
+        self._arrived = False
         self._value: Any = None
         self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Future], Any]] = []
+        self._callbacks: list[Callable[[Future[Any]], Any]] = []
 
     def done(self) -> bool:
         """Return whether the value, or an error in its place, is there."""
-        return self._arrived.is_set()
+        return self._arrived
 
-    def wait(self) -> Any:
+    def wait(self) -> T:
         """Wait for the value, and return it."""
-        if not self._arrived.is_set():
-            if self._fetch is None:
-                self._arrived.wait()
-            else:
-                self._settle(self._fetch)
+        while not self._arrived:
+            if self._fetch is not None and self._settle(self._fetch):
+                break
+            with self._changed:
+                # A thread that was interrupted while it fetched leaves that to the next.
+                self._changed.wait_for(lambda: self._arrived or (self._fetch is not None and not self._claimed))
         return self.value()
 
-    def value(self) -> Any:
+    def value(self) -> T:
         """Return the value that is there."""
-        if not self._arrived.is_set():
+        if not self._arrived:
             raise RuntimeError("the value of this Future has not arrived: wait() for it first")
         if self._error is not None:
             raise self._error
-        return self._value
+        return self._value  # type: ignore[no-any-return]
 
-    def then(self, callback: Callable[[Future], Any]) -> Future:
+    def then(self, callback: Callable[[Future[T]], Any]) -> Future[Any]:
         """Return the future of ``callback(self)``, which is called once the value is there."""
         _require_function(callback, "then")
-        following = Future(fetch=self._followed(callback))
-
-        def settle(_: Future) -> None:
-            if not following.done():
-                following._settle(lambda: _called(callback, self))
-
-        self._when_done(settle)
+        following: Future[Any] = Future(fetch=self._followed(callback))
+        self._when_done(lambda _: following._settle(lambda: _called(callback, self)))
         return following
 
-    def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
         """Call ``callback(self)`` once the value is there, or now if it is; an error in it is logged."""
         _require_function(callback, "add_done_callback")
 
-        def quietly(future: Future) -> None:
+        def quietly(future: Future[T]) -> None:
             try:
                 _called(callback, future)
             except RuntimeError as error:
@@ -82,28 +82,30 @@ class Future:
 
         self._when_done(quietly)
 
-    def _when_done(self, callback: Callable[[Future], Any]) -> None:
-        if self._arrived.is_set():
-            callback(self)
-        else:
-            self._callbacks.append(callback)
+    def _when_done(self, callback: Callable[[Future[T]], Any]) -> None:
+        with self._changed:
+            if not self._arrived:
+                self._callbacks.append(callback)
+                return
+        callback(self)
 
-    def set_result(self, result: Any) -> None:
+    def set_result(self, result: T) -> None:
         """Give the value."""
         self._arrive(result, None)
 
     def set_exception(self, result: BaseException) -> None:
         """Give an error in place of the value: `wait` raises it."""
-        if not isinstance(result, BaseException):
+        if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._arrive(None, result)
 
-    def _followed(self, callback: Callable[[Future], Any]) -> Callable[[], Any] | None:
+    def _followed(self, callback: Callable[[Future[T]], Any]) -> Callable[[], Any] | None:
         if self._fetch is None:  # whoever sets this one settles what follows
             return None
 
         def fetch() -> Any:
-            self.wait()
+            with contextlib.suppress(Exception):  # what it is, the callback sees
+                self.wait()
             return _called(callback, self)
 
         return fetch
@@ -111,54 +113,73 @@ class Future:
     def __reduce__(self) -> NoReturn:
         raise RuntimeError("Can not pickle torch.futures.Future: what it waits for is in this process")
 
-    def _settle(self, work: Callable[[], Any]) -> None:
+    def _settle(self, work: Callable[[], Any]) -> bool:
+        """Bring the value that `work` returns, or its error; return False where another call is at it."""
+        with self._changed:
+            if self._claimed or self._arrived:
+                return False
+            self._claimed = True
         try:
-            value = work()
-        except Exception as error:
-            if not self.done():
-                self._arrive(None, error)
-            return
-        if not self.done():  # waiting for the first may have settled this one on the way
-            self._arrive(value, None)
+            value, error = work(), None
+        except Exception as raised:
+            value, error = None, raised
+        except BaseException:
+            with self._changed:
+                self._claimed = False
+                self._changed.notify_all()
+            raise
+        if not self._arrived:  # a program may have set it meanwhile
+            self._arrive(value, error)
+        return True
 
     def _arrive(self, value: Any, error: BaseException | None) -> None:
-        if self._arrived.is_set():
-            raise RuntimeError(
-                "Attempting to mark a completed Future as complete again. Note that a Future can only be marked "
-                "completed once."
-            )
-        self._value, self._error = value, error
-        self._arrived.set()
-        callbacks, self._callbacks = self._callbacks, []
+        with self._changed:
+            if self._arrived:
+                raise RuntimeError(
+                    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked "
+                    "completed once."
+                )
+            self._value, self._error = value, error
+            self._arrived = True
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
         for callback in callbacks:
             callback(self)
 
 
-def wait_all(futures: list[Future]) -> list[Any]:
+def _check_devices(devices: Iterable[Any]) -> None:
+    for device in map(as_device, devices):
+        if device.index is None:
+            raise ValueError(f"Expected devices to have indices, got {device}")
+        if not is_available():
+            raise RuntimeError("PyTorch is not linked with support for cuda devices: no GPU is here")
+
+
+def wait_all(futures: list[Future[Any]]) -> list[Any]:
     """Wait for every future; return their values."""
-    return [future.wait() for future in futures]
+    return [future.wait() for future in collect_all(futures).wait()]
 
 
-def collect_all(futures: list[Future]) -> Future:
+def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """Return the future of the list of these futures, there once all of them are."""
+    if not isinstance(futures, list | tuple) or not all(isinstance(future, Future) for future in futures):
+        raise TypeError(f"collect_all(): incompatible function arguments: {futures!r} is not a list of futures")
 
-    def fetch() -> list[Future]:
+    def fetch() -> list[Future[Any]]:
         for future in futures:
             future.wait()
-        return futures
+        return list(futures)
 
-    whole = Future(fetch=fetch)
-    missing = [len(futures)]
+    whole: Future[list[Future[Any]]] = Future(fetch=fetch)
 
-    def count(_: Future | None) -> None:
-        missing[0] -= 1
-        if missing[0] <= 0 and not whole.done():
+    def look(_: Future[Any] | None) -> None:
+        if all(future.done() for future in futures):
             whole._settle(fetch)
 
     for future in futures:
-        future._when_done(count)
+        future._when_done(look)
     if not futures:
-        count(None)
+        look(None)
     return whole
 
 
@@ -167,7 +188,7 @@ def _require_function(callback: Any, name: str) -> None:
         raise TypeError(f"{name}(): incompatible function arguments: {callback!r} cannot be called")
 
 
-def _called(callback: Callable[[Future], Any], future: Future) -> Any:
+def _called(callback: Callable[[Future[Any]], Any], future: Future[Any]) -> Any:
     """Call a function that waits for a future; its error says that it is from there."""
     try:
         return callback(future)

@@ -234,13 +234,13 @@ def _body(array: AnyArray, indent: int, meta: bool) -> tuple[str, list[str]]:
 
 
 def _trimmed(array: AnyArray, cuts: Sequence[bool]) -> AnyArray:
-    """Keep only the edges along every axis that is cut."""
+    """Keep only the edges along every axis that is cut, and read nothing else: an expanded tensor has no end."""
+    if not any(cuts):
+        return array
     edge = _options.edgeitems
-    for axis, cut in enumerate(cuts):
-        if cut:
-            ends = [*range(edge), *range(-edge, 0)]
-            array = array.take(ends, axis=axis)
-    return array
+    ends = [*range(edge), *range(-edge, 0)]
+    kept = np.ix_(*[ends if cut else range(length) for cut, length in zip(cuts, array.shape, strict=True)])
+    return array[kept]
 
 
 def _readable(array: AnyArray) -> AnyArray:

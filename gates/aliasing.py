@@ -363,7 +363,15 @@ def _facts(s: State, t: Any) -> Any:
     strides = [s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1 and t.numel()]
     version = None if t.is_inference() else t._version
     return (
-        [tuple(t.shape), strides, t.numel() and t.storage_offset(), str(t.dtype).rpartition(".")[2], at, base is None, group],
+        [
+            tuple(t.shape),
+            strides,
+            t.numel() and t.storage_offset(),
+            str(t.dtype).rpartition(".")[2],
+            at,
+            base is None,
+            group,
+        ],
         [t.requires_grad, t.is_leaf, name, t.output_nr, t._is_view(), version, t.retains_grad],
         np.array(t.detach().tolist()),
     )

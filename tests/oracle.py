@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Exception):
         return _class_name(value), key_phrase(str(value))
     if isinstance(value, str):
-        return re.sub(r"0x[0-9a-f]+|torch::autograd::", "", value).replace("torch.", "adjoint.")
+        return re.sub(r"0x[0-9a-f]+", "", value).replace("torch.", "adjoint.")
     return value
 
 

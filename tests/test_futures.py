@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import threading
 from typing import Any
 
 import pytest
@@ -56,3 +57,73 @@ def test_several(futures: Any) -> None:
     assert not whole.done()
     parts[0].set_result("a")
     assert whole.done() and [part.wait() for part in whole.wait()] == ["a", "b"] == futures.wait_all(parts)
+
+
+def _in_threads(*calls: Any) -> None:
+    """Make calls at the same time, each in a thread of its own."""
+    together = threading.Barrier(len(calls))
+
+    def make(call: Any) -> None:
+        together.wait()
+        call()
+
+    threads = [threading.Thread(target=make, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_callback_runs_once_while_one_thread_waits_and_another_sets(futures: Any) -> None:
+    for _ in range(20):
+        part, seen, again = futures.Future(), [], threading.Event()
+        whole = futures.collect_all([part])
+
+        def note(_: Any, seen: list[int] = seen, again: threading.Event = again) -> int:
+            if seen:
+                again.set()
+            seen.append(1)
+            again.wait(0.005)  # a second call would come meanwhile
+            return len(seen)
+
+        following = whole.then(note)
+        _in_threads(following.wait, following.wait, whole.wait, lambda part=part: part.set_result(1))  # type: ignore[misc]
+        assert seen == [1] and following.wait() == 1
+
+
+def test_only_one_of_several_threads_sets_a_value(futures: Any) -> None:
+    future, seen, refused = futures.Future(), [], []
+    future.add_done_callback(lambda f: seen.append(f.value()))
+
+    def give() -> None:
+        try:
+            future.set_result(1)
+        except RuntimeError:
+            refused.append(1)
+
+    _in_threads(give, give, give, future.wait)
+    assert seen == [1] and len(refused) == 2
+
+
+def test_order_of_callbacks_and_what_they_are_given(futures: Any) -> None:
+    future, seen = futures.Future(), []
+    future.add_done_callback(lambda f: (seen.append("first"), f.add_done_callback(lambda f: seen.append("inner"))))
+    future.then(lambda f: seen.append("second"))
+    future.add_done_callback(lambda f: seen.append(f.done()))
+    future.set_result(None)
+    assert seen == ["first", "inner", "second", True]
+
+
+def test_refusals(futures: Any) -> None:
+    with pytest.raises(AssertionError, match="not an Exception"):
+        futures.Future().set_exception(KeyboardInterrupt())
+    with pytest.raises(ValueError, match="Expected devices to have indices, got cpu"):
+        futures.Future(devices=["cpu"])
+    for given in ([1], None):
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            futures.collect_all(given)
+    failed = futures.Future()
+    chain = failed.then(lambda f: f.wait()).then(lambda f: f.wait())
+    failed.set_exception(ValueError("the first"))
+    with pytest.raises(RuntimeError, match="the first"):
+        chain.wait()

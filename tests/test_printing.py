@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
+import adjoint
 from adjoint import printing
 
 nan, inf = float("nan"), float("inf")
@@ -423,3 +424,9 @@ def test_any_array_equals_torch(case: Case) -> None:
     finally:
         torch.set_printoptions(profile="default")
         torch.set_default_dtype(torch.float32)
+
+
+def test_only_what_is_shown_is_read() -> None:
+    assert repr(adjoint.zeros(1).expand(2**40)) == "tensor([0., 0., 0.,  ..., 0., 0., 0.])"
+    rows = repr(adjoint.arange(4.0).expand(2**40, 4)).splitlines()
+    assert rows[0] == "tensor([[0., 1., 2., 3.]," and len(rows) == 7

@@ -128,6 +128,10 @@ def _starts(roots: tuple[Any, ...], gs: Any, batched: bool = False) -> list[Any]
 
 
 def _start(root: Any, g: Any, index: int, batched: bool) -> Any:
+    if not batched:
+        usual = _usual_start(root, g)
+        if usual is not None:
+            return wrap(usual) if g is None else g
     form = _form_of(root)
     if g is not None and not isinstance(g, TensorBase):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
@@ -221,8 +225,9 @@ def backward(
     """
     if inputs is None and not create_graph and not modes.unusual and grad_variables is None:
         start = _usual_start(tensors, grad_tensors)
-        if start is not None:
-            engine.backward((_root_of(tensors, 0),), (start,), bool(retain_graph), False)
+        node = None if start is None else edge_of(tensors)
+        if node is not None and node is not hidden:
+            engine.backward((node,), (start,), bool(retain_graph), False)
             return
     if grad_variables is not None:
         grad_tensors = _older_name(grad_tensors, grad_variables)

@@ -905,7 +905,8 @@ class _Outputs:
         ctx.code, ctx.lasti = recorders.outside(getframe(2))
         ctx.stamp = tick()
         plain = not dirty and not ctx.non_differentiable
-        for i, v in enumerate(values):
+        for i in range(len(values) - 1, -1, -1):  # the first is the newest: a pass comes to it first
+            v = values[i]
             if isinstance(v, TensorBase):
                 usual = plain and v.node is None and v.lineage is None and v.array.dtype.kind == "f"
                 if usual and not _is_one_of(v, self.args):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
+from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
 from ..ops import create
 from ..ops.join import stack
@@ -286,8 +287,7 @@ def jacobian(
             'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
         )
     if strategy == "forward-mode":
-        _check_forward(create_graph, strict, vectorize)
-        several, ins = _as_tuple(inputs, "inputs", "jacobian")
+        several, ins = _of_forward(inputs, create_graph, strict, vectorize)
         return _by_columns(func, ins, several)
     with enable_grad():
         several, ins = _as_tuple(inputs, "inputs", "jacobian")
@@ -305,7 +305,8 @@ def jacobian(
     return found if several_out else found[0]
 
 
-def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
+def _of_forward(inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> tuple[bool, Tensors]:
+    """Return whether `inputs` is a tuple, and it as one, where options and inputs are fit for forward mode."""
     if create_graph or strict:
         option = "create_graph" if create_graph else "strict"
         refused: type[Exception] = NotImplementedError if create_graph else RuntimeError
@@ -313,11 +314,18 @@ def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
             f'torch.autograd.functional.jacobian: `{option}=True` and `strategy="forward-mode"` are not supported '
             f'together (yet). Please either set `{option}=False` or `strategy="reverse-mode"`.'
         )
+    several, ins = _as_tuple(inputs, "inputs", "jacobian")
     if not vectorize:
         raise NotImplementedError(
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
             "`vectorize=True`."
         )
+    if not ins:
+        raise AssertionError("Expected at least one tensor")
+    for x in ins:
+        if not differentiable(x.array.dtype):
+            raise ValueError(f"Expected primal to be floating point or complex, but got: {x.dtype}")
+    return several, ins
 
 
 def _looped_rows(out: Any, inputs: Tensors, number: int, create_graph: bool, strict: bool) -> list[Any]:
@@ -401,7 +409,7 @@ def hessian(
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     if outer_jacobian_strategy == "forward-mode":
-        _check_forward(create_graph, strict, vectorize)
+        _of_forward(ins, create_graph, strict, vectorize)
         return _by_forward_over_reverse(func, ins, several)
 
     def slopes(*xs: Any) -> Any:
@@ -422,7 +430,7 @@ def _by_forward_over_reverse(func: Callable[..., Any], inputs: Tensors, several:
     from ..func import jacfwd
 
     every = tuple(range(len(inputs)))
-    found = jacfwd(slope(lambda *xs: _single(func, xs, "hessian", False), every), every)(*inputs)
+    found = jacfwd(slope(lambda *xs: _single(func, xs, "hessian", False).reshape(()), every), every)(*inputs)
     return found if several else found[0][0]
 
 

@@ -215,6 +215,7 @@ def _backward(
             task.captured = {}
     before, was, grad = running.tasks, modes.local.grad, lift is True
     running.tasks = (*before, task)
+    nodes.passes.append(None)
     if was is not grad:
         modes.set_grad(grad)
     if grad:
@@ -226,6 +227,7 @@ def _backward(
             callback()
     finally:
         running.tasks = before
+        nodes.passes.pop()
         if grad:
             recorders.recorded_passes.pop()
         if modes.local.grad is not was:
@@ -603,9 +605,12 @@ def _own(g: Any, like: Any, references: int) -> Any:
     if type(g) is ndarray:
         # More references than the calls from `_execute` down to here make mean that a rule, a kept value
         # or another edge holds the same array, which a later in-place add must not change.
-        flags = g.flags
-        alone = getrefcount(g) <= references and g.dtype is like.dtype and flags.writeable
-        if not (flags.c_contiguous and like.flags.c_contiguous) and g.strides != like.strides:
+        flags, dense = g.flags, like.flags.c_contiguous
+        alone = getrefcount(g) <= references and g.dtype is like.dtype
+        if alone and dense and flags.carray and g.base is None and g.size <= _MANY:  # as nearly always
+            return g
+        alone = alone and flags.writeable
+        if not (dense and flags.c_contiguous) and g.strides != like.strides:
             return g if alone and not modes.local.grad_layout else _copied_like(g, like)
         large = g.size > _MANY
         if alone and (g.base is None or _is_whole(g)):
@@ -694,7 +699,8 @@ def _check_hook_result(result: Any, given: Any, hook: Any) -> None:
         )
     if result.array.dtype != given.array.dtype:
         raise RuntimeError(
-            f"hook '{name}' has changed the type of value (was {of(given.array.dtype)}, got {of(result.array.dtype)})"
+            f"hook '{name}' has changed the type of value (was torch.{of(given.array.dtype).title}Tensor got "
+            f"torch.{of(result.array.dtype).title}Tensor)"
         )
 
 

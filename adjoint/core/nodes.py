@@ -71,7 +71,17 @@ class Extra:
     `grad_dtype` is set at leaves whose gradients have another dtype than they: ``(dtype,)``, or ``(None,)`` for any.
     """
 
-    __slots__ = ("detached", "grad_dtype", "hooks", "metadata", "prehooks", "retain", "tensor_hooks", "traceback")
+    __slots__ = (
+        "detached",
+        "grad_dtype",
+        "hooks",
+        "metadata",
+        "prehooks",
+        "retain",
+        "shadow",
+        "tensor_hooks",
+        "traceback",
+    )
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, Callable[..., Any]] | None = None
@@ -82,6 +92,7 @@ class Extra:
         self.traceback: Any = None
         self.grad_dtype: tuple[Any] | None = None
         self.detached = False  # whether its tensor has forgotten it, by `detach_`
+        self.shadow: Node | None = None  # of an unfolded node, the one it was
 
     @property
     def hooked(self) -> bool:
@@ -163,6 +174,10 @@ def checked_unpacked(tensor: Any) -> Any:
     return tensor
 
 
+passes: list[None] = []  # one entry for each backward pass that runs, in any thread
+_NAMED_IN_FULL = frozenset(("AccumulateGrad", "CopySlices", "CopyBackwards"))
+
+
 class Node:
     """One recorded op, as its output's ``grad_fn`` shows it.
 
@@ -216,14 +231,24 @@ class Node:
     # --- What users may ask of a node ---
 
     def name(self) -> str:
-        """Return the node's name, as torch gives it."""
-        return str(self.op.title)
+        """Return the node's name, as torch gives it: of those written by hand there, with their namespace."""
+        title = str(self.op.title)
+        return f"torch::autograd::{title}" if title in _NAMED_IN_FULL else title
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that gradients go on to, each with the number of the output it is."""
+        self.unfold()
         edges = self.seen(self.edges)
         return tuple((None, 0) if e is None or e is hidden else (shown(e), output_index(e)) for e in edges)
+
+    def unfold(self) -> None:
+        """Become the nodes that torch has, where one op here does the work of several: for those who walk the graph.
+
+        Not while a pass runs, which has counted on the nodes as they are.
+        """
+        if self.op.unfold is not None and not passes:
+            self.op.unfold(self)
 
     def seen(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return, of something for each input, what programs see: inputs that can have a gradient."""
@@ -247,7 +272,7 @@ class Node:
         return [form_of(self)]
 
     def _sequence_nr(self) -> int:
-        return self.stamp
+        return int(self.stamp)
 
     def _set_sequence_nr(self, number: int) -> None:
         self.stamp = number
@@ -268,6 +293,7 @@ class Node:
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call ``fn(grad_inputs, grad_outputs)`` after the node has run; it may replace grad_inputs."""
+        self.unfold()
         extra = extra_of(self)
         if extra.hooks is None:
             extra.hooks = {}
@@ -300,12 +326,19 @@ class Node:
         return f"<{self.op.title} object at {id(self):#x}>"
 
 
+def _as_recorded(node: Node) -> Node:
+    """Return the node that an unfolded one was."""
+    extra = getattr(node, "extra", None)  # one that is being recorded has none yet
+    return node if extra is None or extra.shadow is None else extra.shadow
+
+
 def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     """Return (position, array) of every kept input and output: inputs by position, the output as last."""
     if saved is None or type(saved) is Freed:
         return []
     if type(saved) is Packed:
         return list(saved.watched.items())
+    node = _as_recorded(node)
     arity = len(node.edges)
     found = []
     for kept, indexes in zip(saved, node.op.keeps, strict=True):
@@ -319,6 +352,7 @@ def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
 
 def verify_kept(node: Node, saved: Any) -> None:
     """Raise if one of the node's kept values was written after the node was recorded."""
+    node = _as_recorded(node)
     for position, value in kept_arrays(node, saved):
         ledger = written_ledger(value)
         if ledger is not None and ledger.time > node.stamp:
@@ -502,6 +536,7 @@ class Special:
         "saved_names",
         "shows",
         "title",
+        "unfold",
         "wants_undefined",
     )
 
@@ -515,6 +550,7 @@ class Special:
         self.joint = None
         self.node: Any = None
         self.saved_names: dict[str, str] = {}
+        self.unfold: Callable[[Node], None] | None = None
 
 
 class Output(Node):
@@ -598,6 +634,13 @@ class MultipleNode(Node):
         ]
 
 
+def attach_outputs(parent: Node, outs: Sequence[Any]) -> None:
+    """Let tensors be the outputs of `parent`; the first is the newest, so that a pass comes to it first."""
+    for i in range(len(outs) - 1, -1, -1):
+        if differentiable(outs[i].array.dtype):
+            outs[i].node = output_node(parent, i)
+
+
 def output_node(parent: Node, index: int) -> Output:
     """Return the node of one output of `parent`."""
     node = Output()
@@ -606,6 +649,91 @@ def output_node(parent: Node, index: int) -> Output:
     node.code, node.lasti = parent.code, parent.lasti
     node.stamp, node.index = tick(), index
     return node
+
+
+# --- Several nodes as one, one as several ----------------------------------------------------------------
+
+
+def part(node: Node, op: Any, edges: tuple[Any, ...]) -> Node:
+    """Return a node that stands between `node`, which is being unfolded, and what that leads to.
+
+    Its stamp lies between theirs: a half, which no other node has.
+    """
+    inner = Node()
+    inner.op, inner.edges, inner.stamp = op, edges, node.stamp - 0.5  # type: ignore[assignment]
+    inner.saved = inner.targets = inner.extra = None
+    inner.code, inner.lasti = node.code, node.lasti
+    return inner
+
+
+class Unfolded(Node):
+    """A node whose edges are shown as torch has them; `extra.shadow` is the node it was, whose rules it runs."""
+
+    __slots__ = ()
+
+    def lifted(self) -> Any:
+        """Return the kept values as tensors, as the node that it was does."""
+        shadow: Any = extra_of(self).shadow
+        shadow.saved = self.saved
+        try:
+            return shadow.lifted()
+        finally:
+            shadow.saved = None
+
+
+def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
+    """Let a node be one of `op` from now on, with other edges; how it was stays in its shadow."""
+    shadow = part(node, node.op, node.edges)
+    shadow.stamp, shadow.targets = node.stamp, node.targets
+    extra_of(node).shadow = shadow
+    node.op, node.edges, node.__class__ = op, edges, op.node
+
+
+class JointNode(MultipleNode):
+    """A node of several outputs that each has a rule of its own: `saved` has a node for each."""
+
+    __slots__ = ()
+
+    def lifted(self) -> Any:
+        """Return the nodes, each with its kept values as tensors."""
+        if type(self.saved) is Freed:
+            raise freed_error(self, self.saved)
+        return tuple((node, node.lifted()) for node in self.saved)
+
+    def verify(self) -> None:
+        """Raise if a kept value was written after it was kept."""
+        for node in () if type(self.saved) is Freed else self.saved:
+            node.verify()
+
+
+def _run_joint_node(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    total: Any = None
+    for part_of, value in zip(saved, node.gradients(g), strict=True):
+        if value is not None:
+            one, kept = part_of if type(part_of) is tuple else (part_of, part_of.saved)
+            (r,) = one.op.run(one, value, edges, kept)
+            total = r if total is None or r is None else total + r
+    return (total,)
+
+
+@functools.cache
+def _joint_op(title: str) -> Special:
+    op = Special(title, _run_joint_node)
+    op.node = type(title, (JointNode,), {"__slots__": (), "__module__": "adjoint"})
+    return op
+
+
+def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return results of ops of the same input as the outputs of one node, as torch has them."""
+    found = [out.node for out in outs]
+    if all(type(n) is Node and n.edges == found[0].edges for n in found):
+        op = _joint_op(title)
+        node = op.node()
+        node.op, node.edges, node.saved, node.targets, node.extra = op, found[0].edges, tuple(found), None, None
+        node.stamp, node.code, node.lasti = found[-1].stamp, found[-1].code, found[-1].lasti
+        node.metas = tuple([(out.array.shape, out.array.dtype) for out in outs])
+        attach_outputs(node, outs)
+    return outs
 
 
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:

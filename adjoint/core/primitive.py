@@ -25,10 +25,10 @@ from .nodes import (
     Cotangents,
     MultipleNode,
     Node,
+    attach_outputs,
     differentiable,
     extra_of,
     hidden,
-    output_node,
     pack,
     refuse_inference,
     registry,
@@ -97,6 +97,7 @@ class Op:
         "sums",
         "title",
         "twin",
+        "unfold",
         "view",
         "wants_undefined",
         "written",
@@ -133,6 +134,7 @@ class Op:
         self.jvp, self.batch = jvp, batch
         self.promotes, self.floating, self.view, self.outputs = promotes, floating, view, outputs
         self.explain: Callable[..., Exception | None] | None = None
+        self.unfold: Callable[[Node], None] | None = None  # how a node becomes those that torch has
         unknown = set(rules) - set(inputs)
         if unknown:
             raise TypeError(f"{name}: rules for {sorted(unknown)}, but the inputs are {inputs}")
@@ -182,11 +184,12 @@ class Op:
             "xs_from_2": list(self.inputs[2:]),
             "xs_shape": [f"{i}_shape" for i in self.inputs],
         }
-        flat = [[n for w in ws for n in ([w] if w in names else spans.get(w, [w]))] for ws in wanted]
-        derived = sorted({n for w in flat for n in w if n not in names}, key=_by_number)
-        names += derived
-        self.derived = tuple((self.inputs.index(n.rpartition("_")[0]), n.rpartition("_")[2]) for n in derived)
-        self.keeps = tuple(tuple(names.index(n) for n in w) for w in flat)
+        places = {n: i for i, n in reversed(list(enumerate(names)))}  # of thousands of inputs, a list is slow to search
+        flat = [[n for w in ws for n in ([w] if w in places else spans.get(w, [w]))] for ws in wanted]
+        derived = sorted({n for w in flat for n in w if n not in places}, key=_by_number)
+        self.derived = tuple((places[n.rpartition("_")[0]], n.rpartition("_")[2]) for n in derived)
+        places.update({n: len(names) + i for i, n in enumerate(derived)})
+        self.keeps = tuple(tuple(places[n] for n in w) for w in flat)
         self.pickers = tuple(_picker(k) for k in self.keeps)
         self.spans = tuple(len(spans[w]) if w in spans and w not in names else 0 for w in wanted[0]) if rules else ()
 
@@ -661,9 +664,7 @@ def _record_several(
         arrays = tuple([o.array for o in outs])
         node = build_node(op, edges, owned, values, params, arrays)
         node.metas = tuple([(a.shape, a.dtype) for a in arrays])
-        for i, out in enumerate(outs):
-            if differentiable(out.array.dtype):
-                out.node = output_node(node, i)
+        attach_outputs(node, outs)
     return outs
 
 

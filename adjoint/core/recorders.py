@@ -893,7 +893,8 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
         n.code = code
         n.lasti = lasti
         whole = (n,)
-        for number, out in enumerate(outs):
+        for number in range(len(outs) - 1, -1, -1):  # as `nodes.attach_outputs`, without its calls
+            out = outs[number]
             d = out.array.dtype
             if d is f32 or d is f64 or differentiable(d):
                 out.node = o = Output()
@@ -923,6 +924,9 @@ def _named(op: Op) -> Callable[..., Any]:
     return call
 
 
+_MOST_ARITIES = 256
+
+
 def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) -> Primitive:
     """Declare a primitive of a sequence of inputs, then parameters: ``cat_p((a, b, c), axis)``.
 
@@ -942,8 +946,9 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
 
         inputs = tuple([f"x{i}" for i in range(arity)])
         op = Op(name, flat, inputs, params, {}, joint=xs, sequence=shown, **options)
-        op.call = calls[arity] = _two(op, kernel) if arity == 2 else _fixed(op, flat)
-        of_arity[arity] = op
+        op.call = _two(op, kernel) if arity == 2 else _fixed(op, flat)
+        if arity <= _MOST_ARITIES:  # beyond, making it anew costs no more than the call itself
+            calls[arity], of_arity[arity] = op.call, op
         return op
 
     def call(xs: Any, *params: Any) -> Any:

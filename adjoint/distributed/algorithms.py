@@ -142,22 +142,22 @@ class Join:
         return work
 
 
-def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future:
+def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
     """Average a bucket as it is: what happens without a hook."""
     return _averaged(process_group, bucket, None)
 
 
-def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future:
+def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
     """Average a bucket in bfloat16: half the bytes, of each gradient eight bits of precision."""
     return _averaged(process_group, bucket, dtypes.bfloat16)
 
 
-def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future:
+def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
     """Average a bucket in float16: half the bytes."""
     return _averaged(process_group, bucket, dtypes.float16)
 
 
-def _averaged(process_group: Any, bucket: GradBucket, dtype: Any) -> Future:
+def _averaged(process_group: Any, bucket: GradBucket, dtype: Any) -> Future[Any]:
     group, whole = resolved(process_group), bucket.buffer()
     sent = (whole if dtype is None else whole.to(dtype)).div_(group.size())
     work = all_reduce(sent, group=group, async_op=True)
@@ -166,7 +166,7 @@ def _averaged(process_group: Any, bucket: GradBucket, dtype: Any) -> Future:
 
 
 def _wrapper(hook: Callable[..., Any], dtype: Any) -> Callable[..., Any]:
-    def compressed(state: Any, bucket: GradBucket) -> Future:
+    def compressed(state: Any, bucket: GradBucket) -> Future[Any]:
         whole = bucket.buffer()
         bucket.set_buffer(whole.to(dtype).to(whole.dtype))
         return hook(state, bucket)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import glob
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from typing import Any
 
-__all__ = ["launch"]
+__all__ = ["launch", "remove_leftovers"]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,13 +84,29 @@ def _run(command: list[str], env: dict[str, str]) -> int:
     try:
         return _code(job.wait())
     except KeyboardInterrupt:  # mpiexec has heard it too
-        with_grace = time.monotonic() + 5
-        while job.poll() is None and time.monotonic() < with_grace:
-            time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            job.wait(5)
         job.kill()
+        job.wait()
         return 130
     finally:
         signal.signal(signal.SIGTERM, before)
+        remove_leftovers()
+
+
+def remove_leftovers() -> None:
+    """Remove the files in /tmp that MPICH's launcher leaves when a job does not end well; on Linux only.
+
+    They are of use while a job starts. Whose they are cannot be told, so that while another job runs all stay.
+    """
+    running = []
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        with contextlib.suppress(OSError), open(path) as file:
+            running.append(file.read().startswith(("hydra_pmi_proxy", "mpiexec")))
+    if running and not any(running):
+        for path in glob.glob("/tmp/hydra_hwloc_xmlfile_*"):
+            with contextlib.suppress(OSError):  # another user's
+                os.unlink(path)
 
 
 def _code(returned: int) -> int:

@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -124,7 +125,6 @@ class _Agent:
         self.store, self.node = self._meet()
         self.folder: str | None = None
         self.ends: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        self.stopped_by: int | None = None
 
     def _meet(self) -> tuple[TCPStore, int]:
         """Return the store, which the first machine keeps, and this machine's number."""
@@ -135,7 +135,7 @@ class _Agent:
         elif not host:
             host, port = port, "29400"
         options = dict(part.split("=", 1) for part in said.rdzv_conf.split(",") if "=" in part)
-        timeout = timedelta(seconds=float(options.get("timeout", options.get("join_timeout", 900))))
+        timeout = timedelta(seconds=float(options.get("timeout") or options.get("join_timeout") or 900))
         if self.nodes == 1:
             return TCPStore(host, 0 if said.standalone else int(port), is_master=True, timeout=timeout), 0
         if said.rdzv_backend == "static":
@@ -163,7 +163,8 @@ class _Agent:
             "GROUP_WORLD_SIZE": str(self.nodes), "ROLE_WORLD_SIZE": size, "MASTER_ADDR": self.store.host,
             "MASTER_PORT": str(self.store.port), "TORCHELASTIC_RESTART_COUNT": str(attempt),
             "TORCHELASTIC_MAX_RESTARTS": str(said.max_restarts), "TORCHELASTIC_RUN_ID": self.name,
-            "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_ERROR_FILE": self._path(attempt, number, "error.json"),
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_ERROR_FILE": self._path(attempt, number, "error.json"),
         }  # fmt: skip
         # Every process would otherwise use all cores for itself.
         alone = {} if self.local == 1 else {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -238,21 +239,22 @@ class _Agent:
                 if handler != signal.SIG_IGN:  # who started us wants it so
                     signal.signal(number, self._stop)
         try:
-            for attempt in range(self.said.max_restarts + 1):
-                failed = self._attempt(attempt)
-                if failed is None:
-                    return
-                if attempt < self.said.max_restarts:
-                    sys.stderr.write(
-                        f"torchrun: rank {failed[0]} ended with exit code {failed[1]}; start {attempt + 2} of "
-                        f"{self.said.max_restarts + 1}\n"
-                    )
-            raise ChildFailedError(self._summary(attempt, *failed))
+            attempt = 0
+            while (failed := self._attempt(attempt)) is not None:
+                if attempt == self.said.max_restarts:
+                    raise ChildFailedError(self._summary(attempt, *failed))
+                attempt += 1
+                sys.stderr.write(
+                    f"torchrun: rank {failed[0]} ended with exit code {failed[1]}; start {attempt + 1} of "
+                    f"{self.said.max_restarts + 1}\n"
+                )
         finally:
             for number, handler in before.items():
                 if threading.current_thread() is threading.main_thread() and handler is not None:
                     signal.signal(number, handler)
             self.store.close()
+            if self.folder is not None and not self.said.log_dir:
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def _stop(self, number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
@@ -275,6 +277,8 @@ class _Agent:
         for process in processes:
             if process.poll() is None:
                 process.terminate()
+                if hasattr(signal, "SIGCONT"):  # one that is stopped must hear it
+                    process.send_signal(signal.SIGCONT)
         end = time.monotonic() + _GRACE
         for process in processes:
             try:
@@ -291,7 +295,8 @@ class _Agent:
             "=" * 60, f"{self.said.training_script} FAILED", "-" * 60, "Root Cause (first observed failure):",
             f"  rank      : {rank} (local_rank: {number})", f"  {said}",
         ]  # fmt: skip
-        with contextlib.suppress(OSError, ValueError, KeyError), open(self._path(attempt, number, "error.json")) as file:
+        path = self._path(attempt, number, "error.json")
+        with contextlib.suppress(OSError, ValueError, KeyError), open(path) as file:
             lines.append(f"  {json.load(file)['message']['message']}")
         return "\n".join([*lines, "=" * 60])
 

@@ -6,7 +6,7 @@ import os
 import runpy
 import sys
 
-from .engines.mpi import mpi
+from .engines.mpi import mpi, release_shared_memory
 from .groups import abort_with_traceback, end_job
 
 __all__ = ["main"]
@@ -15,6 +15,7 @@ __all__ = ["main"]
 def _tell_environment() -> None:
     """Set what programs written for torchrun ask for."""
     world = mpi().COMM_WORLD
+    release_shared_memory(world)
     host = os.environ.get("PMI_HOSTNAME") or "127.0.0.1"
     os.environ.update(RANK=str(world.Get_rank()), WORLD_SIZE=str(world.Get_size()))
     os.environ.setdefault("LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", str(world.Get_rank())))

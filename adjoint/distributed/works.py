@@ -172,7 +172,7 @@ class Work:
         self.wait()
         return self._written()
 
-    def get_future(self) -> Future:
+    def get_future(self) -> Future[list[Any]]:
         """Return the future of the tensors that are written."""
 
         def fetch() -> list[Any]:

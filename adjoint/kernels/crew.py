@@ -6,8 +6,8 @@ the caller and the threads of oneDNN (see team.py) take in turn. Everything betw
 waits for no lock of Python's. Results are the same bits, and floating-point flags (NumPy's warnings) arrive where they
 would.
 
-This stands before NumPy's loops for the whole process, once a program has worked on many large arrays;
-``ADJOINT_CREW=0`` keeps it from that.
+This stands before NumPy's loops for the whole process, so it happens only on request: with ``ADJOINT_CREW=1`` set, once
+a program has worked on many large arrays.
 
 Only imported where Numba is installed and an array is large.
 """

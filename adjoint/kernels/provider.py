@@ -52,7 +52,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self.allowed = os.environ.get("ADJOINT_PROVIDER", "fast") != "numpy"
-        self.crew = os.environ.get("ADJOINT_CREW") != "0"  # it stands before NumPy's loops for the whole process
+        self.crew = os.environ.get("ADJOINT_CREW") == "1"  # in the whole process, so only on request
         self.seen = 0
         self.onednn: Any = None
         self.loops: Any = None

@@ -13,6 +13,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.nodes import Node, Special, Unfolded, part, reveal
 from ..core.overrides import answered
 from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
@@ -23,7 +24,7 @@ from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_tensor
 from .create import into
 from .elementwise import add_p, mul_p
-from .shape import reshape_p
+from .shape import reshape_p, t_p
 
 Number = Any
 
@@ -621,12 +622,12 @@ def _leading_sums(g: Any, rank: int) -> Any:
 def _linear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     (tx, tw, tb), (x, weight, _) = tangents, inputs
     total = None
-    for part in (
+    for term in (
         None if tx is None else product(tx, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight),
         None if tw is None else product(x, tw.swapaxes(-1, -2) if tw.ndim > 1 else tw),
         tb,
     ):
-        total = part if total is None else total if part is None else total + part
+        total = term if total is None else total if term is None else total + term
     return total
 
 
@@ -657,6 +658,30 @@ project_p: Primitive = binary(
     saved={"x": "self", "y": "mat2"},
     broadcast=False,
 )
+
+
+def _run_unfolded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    (*b, x, turned), shadow = edges, node.extra.shadow
+    gx, gw, *gb = shadow.op.run(shadow, g, (x, turned, *b), saved)
+    return (*gb, gx, None if gw is None else t_p(gw))
+
+
+def _unfolded(title: str) -> Special:
+    op = Special(title, _run_unfolded)
+    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
+    return op
+
+
+_addmm, _mm = _unfolded("AddmmBackward0"), _unfolded("MmBackward0")
+
+
+def _unfold_linear(node: Node) -> None:
+    """Show the transpose of the weight that torch multiplies by, and the edges in torch's order."""
+    x, w, *b = node.edges
+    reveal(node, _addmm if b else _mm, (*b, x, None if w is None else part(node, t_p.op, (w,))))
+
+
+linear_p.op.unfold = project_p.op.unfold = _unfold_linear
 
 
 def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> Exception | None:

@@ -468,7 +468,7 @@ exp2_p = unary(np.exp2, x=lambda g, out: g * (out * _LN_2), floating=True)
 expm1_p = unary(np.expm1, x=lambda g, out: g * (out + 1), floating=True)
 log2_p = unary(np.log2, x=lambda g, x: g / (x * _LN_2), floating=True)
 log10_p = unary(np.log10, x=lambda g, x: g / (x * _LN_10), floating=True)
-log1p_p = unary(np.log1p, x=lambda g, x: g / (x + 1), floating=True)
+log1p_p = unary(np.log1p, x=lambda g, x: g / (x + 1), floating=True, node_name="Log1PBackward0")
 
 
 def _sigmoid_x(g: Any, out: Any) -> Any:

@@ -12,6 +12,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.nodes import Freed, Node, Packed, part
 from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
 from ..kernels import provider
@@ -285,6 +286,24 @@ cross_entropy_p: Primitive = nary(
     node_name="NllLossBackward0",
     saved={"x": "self", "ignored": "ignore_index"},
 )
+
+
+def _unfold_cross_entropy(node: Node) -> None:
+    """Show the log-softmax that torch takes the likelihood of."""
+    saved = node.saved
+    if type(saved) is Packed or (type(saved) is not Freed and getattr(saved[0][-1], "wide", False)):
+        return
+    inner = part(node, log_softmax_p.op, node.edges[:1])
+    node.op, node.edges, node.__class__ = nll_loss_p.op, (inner, None), nll_loss_p.op.node
+    if type(saved) is Freed:
+        inner.saved = saved
+    else:
+        (x, target, ignored, reduction, _), *_ = saved
+        node.saved = (target, x.shape, ignored, reduction), None
+        inner.saved = ((log_softmax_p(x, 1), 1),)
+
+
+cross_entropy_p.op.unfold = _unfold_cross_entropy
 
 
 def _log_softmax_slope(t: Any, weights: Any) -> Any:

@@ -11,6 +11,7 @@ from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.nodes import joined
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
@@ -195,7 +196,8 @@ def aminmax(
                 f"Expected out tensor to have dtype {of(input.array.dtype).title.lower()}, but got "
                 f"{of(o.array.dtype).title.lower()} instead"
             )
-    found = amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
+    over = () if dim is None else dim
+    found = joined("AminmaxBackward0", (amin(input, over, keepdim), amax(input, over, keepdim)))
     return return_types.aminmax(found if out is None else tuple(map(into, out, found)))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
+import tempfile
 import warnings
 from typing import Any
 
@@ -498,23 +500,61 @@ def dim_order(input: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]
     return layout.dense_order(tuple(input.array.shape), layout.strides_of(input.array))
 
 
+class SharedMemory(mmap.mmap):
+    """Memory that other processes can map: those that are forked, and those that get its descriptor."""
+
+    _descriptor = -1
+
+    def __new__(cls, size: int, descriptor: int | None = None) -> SharedMemory:
+        """Return new memory, or that of a descriptor, which is closed with it."""
+        own = _anonymous_file(size) if descriptor is None else descriptor
+        made = super().__new__(cls, own, max(size, 1))
+        made._descriptor = own
+        return made
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._descriptor
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+def _anonymous_file(size: int) -> int:
+    """Return the descriptor of a file without a name, in memory where the system can: nothing is left behind."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("adjoint")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.truncate(descriptor, max(size, 1))
+    return descriptor
+
+
+def shared_memory_of(array: Any) -> mmap.mmap | None:
+    """Return the mapped memory in which an array is."""
+    held = getattr(owner_of(array), "base", None)
+    found = getattr(held, "obj", held)
+    return found if isinstance(found, mmap.mmap) else None
+
+
 def is_shared(input: Any) -> bool:
     """Return whether a tensor, or an array, lies in memory that processes share."""
-    array = input.array if isinstance(input, TensorBase) else input
-    held = getattr(owner_of(array), "base", None)
-    return isinstance(getattr(held, "obj", held), mmap.mmap)
+    return shared_memory_of(input.array if isinstance(input, TensorBase) else input) is not None
 
 
 def share_memory_(input: Tensor) -> Tensor:
-    """Move `input` to memory that forked processes share, so that each sees what the others write."""
+    """Move `input` to memory that processes share, so that each sees what the others write."""
     if not isinstance(input.array, np.ndarray) or is_shared(input.array):
         return input
     memory, offset, old = UntypedStorage._of(input)._bytes, offset_of(input), input.array
-    shared = np.frombuffer(mmap.mmap(-1, max(int(memory.size), 1)), np.uint8)[: memory.size]
+    shared = np.frombuffer(SharedMemory(int(memory.size)), np.uint8)[: memory.size]
     shared[...] = memory
     strides = [s // old.itemsize for s in old.strides]
-    storage_of(input).origin = address_of(shared)
-    _look_at(input, from_bytes(shared, old.dtype, offset, old.shape, strides), input.memory)
+    storage = Storage()  # views that were made before stay where they are
+    storage.ledger, storage.origin = storage_of(input).ledger, address_of(shared)
+    _look_at(input, from_bytes(shared, old.dtype, offset, old.shape, strides), storage)
     return input
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import finfo, of
-from ..core.nodes import wrap
+from ..core.nodes import Node, Special, Unfolded, reveal, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import nary
@@ -457,6 +457,26 @@ batch_norm_p = _norm_primitive("batch_norm", "NativeBatchNormBackward0")
 group_norm_p = _norm_primitive("group_norm", "NativeGroupNormBackward0")
 rms_norm_p = _norm_primitive("rms_norm", "FusedRmsNormBackward0")
 _OF_ROWS = (layer_norm_p, rms_norm_p)
+
+
+def _run_per_channel(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    shadow = node.extra.shadow
+    gx, *rest = shadow.op.run(shadow, g, edges, saved)
+    return (gx, *(None if r is None else r.reshape((-1,)) for r in rest))
+
+
+_per_channel = Special("NativeBatchNormBackward0", _run_per_channel)
+_per_channel.node = type(_per_channel.title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
+
+
+def _unfold_batch_norm(node: Node) -> None:
+    """Show the parameters themselves, which are reshaped here before they are multiplied by."""
+    x, *rest = node.edges
+    if any(e is not None and e.op is reshape_p.op for e in rest):
+        reveal(node, _per_channel, (x, *(e.edges[0] if e is not None and e.op is reshape_p.op else e for e in rest)))
+
+
+batch_norm_p.op.unfold = _unfold_batch_norm
 
 
 def _normed(

@@ -10,6 +10,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
+from ..core.nodes import joined
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
@@ -619,7 +620,7 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the variance and the mean."""
     axes, correction, keep = _spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return var_p(input, axes, correction, keep), mean_p(input, axes, keep)
+    return joined("VarMeanBackward0", (var_p(input, axes, correction, keep), mean_p(input, axes, keep)))
 
 
 def std_mean(
@@ -628,7 +629,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the standard deviation and the mean."""
     axes, correction, keep = _spread_arguments(input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return std_p(input, axes, correction, keep), mean_p(input, axes, keep)
+    return joined("StdMeanBackward0", (std_p(input, axes, correction, keep), mean_p(input, axes, keep)))
 
 
 # --- Exponentials -----------------------------------------------------------------------------------------

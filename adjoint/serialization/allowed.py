@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import math
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,20 @@ from ..ops.memory import from_bytes
 from ..tensor import Tensor
 from .sources import FileFormatError
 
-__all__ = ["ALLOWED", "Builder", "StorageKind", "StoredMemory", "buildable", "hashable"]
+__all__ = [
+    "ALLOWED", "Builder", "Keys", "StorageKind", "StoredMemory", "built", "numpy_dtype", "numpy_scalar",
+    "own_attributes",
+]  # fmt: skip
 
 
 class Builder:
-    """A name that may be called, with what it makes."""
+    """A name that may be called, with what it makes, and whether that is a container by hash."""
 
-    __slots__ = ("make", "name")
+    __slots__ = ("make", "name", "takes_keys")
 
     def __init__(self, name: str, make: Callable[..., Any]) -> None:
         self.name, self.make = name, make
+        self.takes_keys = name in ("set", "frozenset", "dict", "OrderedDict", "Counter", "defaultdict")
 
 
 class StorageKind:
@@ -43,38 +48,71 @@ class StorageKind:
 class StoredMemory:
     """The bytes of a storage, on the device where its tensors shall be."""
 
-    __slots__ = ("dtype", "memory")
+    __slots__ = ("_boolean", "dtype", "memory")
 
     def __init__(self, memory: Any, dtype: dtypes.dtype | None) -> None:
         self.memory, self.dtype = memory, dtype
+        self._boolean: bool | None = None
+
+    def is_boolean(self) -> bool:
+        """Return whether there are no other bytes than 0 and 1; NumPy's bool knows none. Looked at once."""
+        if self._boolean is None:
+            self._boolean = not self.memory.size or bool(self.memory.max() <= 1)
+        return self._boolean
 
 
 # --- What may be a key ------------------------------------------------------------------------------
 
 _PLAIN = (str, int, float, bool, type(None), bytes, complex)
+_MOST_COLLISIONS = 50  # keys of one container that have the same hash
+_DISTINCT = 2**61 - 1  # below, integers are their own hashes
 
 
-def hashable(value: Any) -> bool:
-    """Return whether a value may be a key: plain, or a small tuple of such; a tower of tuples takes forever to hash."""
+def hashable(value: Any) -> int:
+    """Return of how many parts a value is that may be a key: plain, or a small tuple of such; 0 if it may not.
+
+    A tower of tuples takes forever to hash.
+    """
+    if isinstance(value, int) and value.bit_length() > 64:
+        return 1 + value.bit_length() // 64
     if isinstance(value, _PLAIN) or type(value) in (dtypes.dtype, devices.device):
-        return True
+        return 1
     stack, seen = [value], 0
     while stack:
         top = stack.pop()
         seen += 1
         if seen > 1000:
-            return False
+            return 0
         if type(top) in (tuple, frozenset, Size):
-            stack += list(top)
+            stack += list(top)[:1001]
         elif not isinstance(top, _PLAIN):
-            return False
-    return True
+            return 0
+    return seen
 
 
-def _keys(values: Any) -> Any:
-    if not all(map(hashable, values)):
-        raise FileFormatError("a key of a dict, or a member of a set, is neither a number nor text")
-    return values
+class Keys:
+    """Checks the keys of all containers of a file: plain, and not many in one container with the same hash.
+
+    Hashes of numbers and tuples are no secret: a few thousand keys that share one take a dict minutes.
+    """
+
+    def __init__(self) -> None:
+        self._hashes: collections.Counter[tuple[int, int]] = collections.Counter()
+
+    def check(self, target: Any, key: Any) -> int:
+        """Return of how many parts a key of a container is; raise for one that it must not have."""
+        if type(key) is str:
+            return 1
+        parts = hashable(key)
+        if not parts:
+            raise FileFormatError(f"a {type(key).__name__} is a key of a dict, or a member of a set")
+        if (type(key) is int and -_DISTINCT < key < _DISTINCT) or isinstance(key, bytes) or key in target:
+            return parts
+        at = id(target), hash(key)
+        self._hashes[at] += 1
+        if self._hashes[at] > _MOST_COLLISIONS:
+            raise FileFormatError("the keys of a container are chosen to have one hash")
+        return parts
 
 
 # --- Tensors ----------------------------------------------------------------------------------------
@@ -90,15 +128,14 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: dtypes.dty
     if not isinstance(size, tuple) or not isinstance(stride, tuple) or len(size) != len(stride) or len(size) > 64:
         raise FileFormatError("a tensor's size and stride are no tuples of the same length")
     if not all(map(_is_count, (*size, *stride, offset))):
-        raise FileFormatError(f"a tensor has size {size!r:.60}, stride {stride!r:.60} and offset {offset!r:.20}")
+        raise FileFormatError("a tensor has a size, stride or offset that is no count")
     wanted = dtype or storage.dtype
     if wanted is None:
         raise FileFormatError("a tensor on untyped memory does not say its dtype")
-    memory = storage.memory
-    if wanted is dtypes.bool_ and memory.size and memory.max() > 1:  # NumPy's bool knows no other bytes
+    if wanted is dtypes.bool_ and not storage.is_boolean():
         raise FileFormatError("a tensor of bools has other bytes than 0 and 1")
     try:
-        return create.finish(from_bytes(memory, wanted.np, offset, size, stride))
+        return create.finish(from_bytes(storage.memory, wanted.np, offset, size, stride))
     except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
         raise FileFormatError(f"a tensor does not lie inside its storage: {error}") from None
 
@@ -136,8 +173,14 @@ def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
         raise FileFormatError("a tensor with attributes is not built by one of the known functions")
     made = function.make(*args)
     if isinstance(state, dict) and isinstance(made, Tensor):
-        made.__dict__.update({k: v for k, v in state.items() if isinstance(k, str) and k != "_resting_node"})
+        made.__dict__.update(own_attributes(made, state))
     return made
+
+
+def own_attributes(target: Any, state: dict[Any, Any]) -> dict[str, Any]:
+    """Return the attributes that a file has for an object, without those that its class has already."""
+    kind = type(target)
+    return {k: v for k, v in state.items() if isinstance(k, str) and not hasattr(kind, k) and k != "_resting_node"}
 
 
 # --- NumPy ------------------------------------------------------------------------------------------
@@ -145,17 +188,19 @@ def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
 _NUMPY_DTYPE = re.compile(r"[<>|=]?([?bBhHiIlLqQefdFD]|b1|[iu][1248]|f[248]|c(8|16)|[SU]\d{1,4})")
 
 
-def _numpy_dtype(text: Any, align: Any = False, copy: Any = True) -> Any:
+def numpy_dtype(text: Any, align: Any = False, copy: Any = True) -> Any:
+    """Return the dtype of a name, if it is one of numbers or text."""
     if not isinstance(text, str) or not _NUMPY_DTYPE.fullmatch(text):
-        raise FileFormatError(f"a NumPy dtype that is not one of numbers or text: {text!r:.40}")
-    return np.dtype(np.dtype(text), False, True)  # type: ignore[call-overload]
+        raise FileFormatError("a NumPy dtype that is not one of numbers or text")
+    return np.dtype(np.dtype(text), False, True)  # type: ignore[call-overload]  # a new one: it may get a state
 
 
 def _numpy_array(kind: Any, shape: Any, code: Any) -> Any:
-    return np.ndarray((0,), np.int8)
+    return np.empty((0,), np.int8)  # until it gets its state
 
 
-def _numpy_scalar(dtype: Any, data: Any) -> Any:
+def numpy_scalar(dtype: Any, data: Any) -> Any:
+    """Return the scalar that some bytes are."""
     if not isinstance(dtype, np.dtype) or not isinstance(data, bytes) or len(data) != dtype.itemsize or not data:
         raise FileFormatError("a NumPy number whose bytes are not of its size")
     return np.frombuffer(data, dtype)[0]
@@ -164,38 +209,53 @@ def _numpy_scalar(dtype: Any, data: Any) -> Any:
 def _numpy_from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> Any:
     if not isinstance(dtype, np.dtype) or not isinstance(data, bytes | bytearray) or order not in ("C", "F"):
         raise FileFormatError("a NumPy array that is not bytes, dtype, shape and order")
-    return np.frombuffer(bytearray(data), dtype).reshape(shape, order=order)
+    return _array_of(data, dtype, shape, order)
 
 
-def _numpy_state(target: Any, state: Any) -> None:
+def _array_of(data: Any, dtype: Any, shape: Any, order: Any) -> Any:
+    """Return a new array over a copy of bytes that must be just as many as it needs."""
+    if not isinstance(shape, tuple) or len(shape) > 32 or not all(map(_is_count, shape)):
+        raise FileFormatError("a NumPy array whose shape is no tuple of counts")
+    if math.prod(shape) * dtype.itemsize != len(data) or dtype.kind not in "biufcSU":
+        raise FileFormatError(f"a NumPy array of dtype {dtype} does not have the {len(data)} bytes that it is given")
+    memory = np.frombuffer(bytearray(data), np.uint8)
+    if dtype.kind == "b" and memory.size and memory.max() > 1:
+        raise FileFormatError("a NumPy array of bools has other bytes than 0 and 1")
+    return memory.view(dtype).reshape(shape, order=order) if memory.size else np.empty(shape, dtype)
+
+
+# --- State given by BUILD ---------------------------------------------------------------------------
+
+
+def built(target: Any, state: Any) -> Any:
+    """Return an object with the state that a file has for it; arrays and dtypes are made anew, never changed."""
+    if type(target) is np.ndarray:
+        return _array_with(state)
+    if isinstance(target, np.dtype):
+        return _dtype_with(target, state)
+    if type(target) in (collections.OrderedDict, argparse.Namespace, collections.Counter):
+        if not isinstance(state, dict) or not all(isinstance(k, str) for k in state):
+            raise FileFormatError("attributes that are no dict of names")
+        target.__dict__.update(own_attributes(target, state))
+        return target
+    raise FileFormatError(f"the pickle sets the state of a {type(target).__name__}")
+
+
+def _array_with(state: Any) -> Any:
     if not isinstance(state, tuple) or len(state) != 5:
         raise FileFormatError("a NumPy array with an unknown state")
     _, shape, dtype, fortran, data = state
-    if not isinstance(dtype, np.dtype) or not isinstance(data, bytes) or not isinstance(shape, tuple):
+    if not isinstance(dtype, np.dtype) or not isinstance(data, bytes):
         raise FileFormatError("a NumPy array that does not hold numbers")
-    target.__setstate__((1, shape, dtype, bool(fortran), data))
+    return _array_of(data, dtype, shape, "F" if fortran is True else "C")
 
 
-# --- Attributes set by BUILD ------------------------------------------------------------------------
-
-
-def buildable(target: Any, state: Any) -> bool:
-    """Give an object the state that a file has for it; return False for objects that never get one."""
-    if type(target) is np.ndarray:
-        _numpy_state(target, state)
-    elif isinstance(target, np.dtype):
-        if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
-            raise FileFormatError("a NumPy dtype with an unknown state")
-        size = state[5] if len(state) > 5 and type(state[5]) is int and 0 <= state[5] < 10_000 else -1
-        sized = target.kind in "SU"
-        cast(Any, target).__setstate__((3, state[1], None, None, None, size if sized else -1, 1 if sized else -1, 0))
-    elif type(target) in (collections.OrderedDict, argparse.Namespace, collections.Counter):
-        if not isinstance(state, dict) or not all(isinstance(k, str) for k in state):
-            raise FileFormatError("attributes that are no dict of names")
-        target.__dict__.update(state)
-    else:
-        return False
-    return True
+def _dtype_with(dtype: Any, state: Any) -> Any:
+    if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
+        raise FileFormatError("a NumPy dtype with an unknown state")
+    if len(state) > 5 and state[5] not in (-1, dtype.itemsize):
+        raise FileFormatError("a NumPy dtype whose state has another size than its name")
+    return np.dtype(dtype.newbyteorder(state[1]))
 
 
 # --- The rest ---------------------------------------------------------------------------------------
@@ -216,25 +276,33 @@ def _bytes(data: Any = b"", codec: Any = "latin1") -> bytes:
     return bytes(data)
 
 
+def _list(values: Any = ()) -> list[Any]:
+    if not isinstance(values, list | tuple | dict | set | frozenset):
+        raise FileFormatError("a container made of something that is none")
+    return list(values)
+
+
 def _members(make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(values: Any = ()) -> Any:
-        if not isinstance(values, list | tuple | dict | set | frozenset):
-            raise FileFormatError("a container made of something that is none")
-        return make(_keys(values))
+    def made(check: Callable[[Any, Any], None], values: Any = ()) -> Any:
+        members: set[Any] = set()
+        for value in _list(values):
+            check(members, value)
+            members.add(value)
+        return make(members)
 
     return made
 
 
 def _pairs(make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(values: Any = ()) -> Any:
-        if isinstance(values, list | tuple):
-            if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in values):
+    def made(check: Callable[[Any, Any], None], values: Any = ()) -> Any:
+        pairs = values.items() if isinstance(values, dict) else _list(values)
+        target = make()
+        for pair in pairs:
+            if not isinstance(pair, list | tuple) or len(pair) != 2:
                 raise FileFormatError("a dict made of something other than pairs")
-            values = [(pair[0], pair[1]) for pair in values]
-            _keys(pair[0] for pair in values)
-        elif not isinstance(values, dict):
-            raise FileFormatError("a dict made of something other than pairs")
-        return make(values)
+            check(target, pair[0])
+            target[pair[0]] = pair[1]
+        return target
 
     return made
 
@@ -245,10 +313,12 @@ _FACTORIES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _defaulted(factory: Any = None, values: Any = ()) -> Any:
+def _defaulted(check: Callable[[Any, Any], None], factory: Any = None, values: Any = ()) -> Any:
     if factory is not None and (not isinstance(factory, Builder) or factory.name not in _FACTORIES):
         raise FileFormatError("a defaultdict with an unknown factory")
-    return collections.defaultdict(_FACTORIES[factory.name] if factory is not None else None, _pairs(dict)(values))
+    return collections.defaultdict(
+        _FACTORIES[factory.name] if factory is not None else None, _pairs(dict)(check, values)
+    )
 
 
 def _number(make: Callable[..., Any], most: int) -> Callable[..., Any]:
@@ -306,13 +376,13 @@ def _table() -> dict[tuple[str, str], Any]:
         ("copyreg", "_reconstructor"): _reconstructed,
         ("copy_reg", "_reconstructor"): _reconstructed,
         ("_codecs", "encode"): _encoded,
-        ("numpy", "dtype"): _numpy_dtype,
+        ("numpy", "dtype"): numpy_dtype,
     }
     for module in ("builtins", "__builtin__"):
         table |= {
             (module, "set"): _members(set),
             (module, "frozenset"): _members(frozenset),
-            (module, "list"): _members(list),
+            (module, "list"): _list,
             (module, "dict"): _pairs(dict),
             (module, "bytes"): _bytes,
             (module, "bytearray"): lambda *said: bytearray(_bytes(*said)),
@@ -324,7 +394,7 @@ def _table() -> dict[tuple[str, str], Any]:
             (module, "str"): lambda: "",
         }
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-        table |= {(module, "_reconstruct"): _numpy_array, (module, "scalar"): _numpy_scalar}
+        table |= {(module, "_reconstruct"): _numpy_array, (module, "scalar"): numpy_scalar}
     for module in ("numpy.core.numeric", "numpy._core.numeric"):
         table[module, "_frombuffer"] = _numpy_from_buffer
     built: dict[tuple[str, str], Any] = {key: Builder(key[1], make) for key, make in table.items()}

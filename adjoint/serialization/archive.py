@@ -121,14 +121,18 @@ def read_archive(source: Source, place: Placement) -> Any:
 def _machine(source: Source, place: Placement) -> Machine:
     archive = _Archive(source)
     read: dict[str, Any] = {}
+    made: dict[tuple[str, Any], StoredMemory] = {}
 
     def storage(key: Any) -> StoredMemory:
         kind, name, location, count = _described(key)
+        found = made.get((name, kind.dtype))
         begin, size = archive.place(f"data/{name}")
         _check_size(name, count, kind, size)
-        if name not in read:
-            read[name] = place(source.array_at(begin, size), location)
-        return StoredMemory(read[name], kind.dtype)
+        if found is None:
+            if name not in read:
+                read[name] = place(source.array_at(begin, size), location)
+            found = made[name, kind.dtype] = StoredMemory(read[name], kind.dtype)
+        return found
 
     return Machine(archive.read("data.pkl"), 0, storage, added_by_name())
 
@@ -182,7 +186,8 @@ def _stored(
     """Return the storages that follow a list of their names."""
     stored: dict[str, StoredMemory] = {}
     order = names.run()
-    if not isinstance(order, list) or set(order) != set(kinds) or len(set(order)) != len(order):
+    named = isinstance(order, list) and all(isinstance(name, str) for name in order)
+    if not named or sorted(order) != sorted(kinds):
         raise FileFormatError("the storages in the file are not those that its pickle names")
     at = names.at
     for name in order:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,23 @@ class Extent:
     high: int
     looks: list[Look]
 
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether all tensors look at it in the same way; asked once all of them are known."""
+        first = self.looks[0].array
+        return all(
+            x.array.shape == first.shape
+            and x.array.strides == first.strides
+            and x.array.dtype == first.dtype
+            and address_of(x.array) == address_of(first)
+            for x in self.looks[1:]
+        )
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether tensors of several dtypes look at it."""
+        return len({x.dtype for x in self.looks}) > 1
+
     def data(self) -> Any:
         """Return the bytes, as an array."""
         memory = flat_bytes(self.owner)
@@ -110,14 +128,7 @@ class Look:
     @property
     def alone(self) -> bool:
         """Whether every tensor in the extent looks at it in the same way."""
-        first = self.extent.looks[0].array
-        return all(
-            x.array.shape == first.shape
-            and x.array.strides == first.strides
-            and x.array.dtype == first.dtype
-            and address_of(x.array) == address_of(first)
-            for x in self.extent.looks[1:]
-        )
+        return self.extent.uniform
 
 
 def survey(tensors: list[Any]) -> list[Look]:

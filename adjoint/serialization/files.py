@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from . import archive, pickling, safetensors, structure
-from .extents import placement
+from .extents import Placement, placement
 from .sources import FileFormatError, Source, opened, replacing
 
 __all__ = ["DEFAULT_PROTOCOL", "MAP_LOCATION", "get_unsafe_globals_in_checkpoint", "load", "save"]
@@ -17,6 +17,10 @@ MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Any | str | dict[str, str]
 
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 _FORMATS = ("adjoint", "pt")
+_DAMAGE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, RecursionError,
+    SystemError, TypeError, ValueError,
+)  # fmt: skip
 
 
 def save(
@@ -105,8 +109,28 @@ def load(
     with opened(f, mmap) as source:
         if pickle_module is not None and weights_only is False:
             return pickle_module.load(source.stream, **pickle_load_args)
-        place = placement(map_location)
-        return _reader_of(source)(source, place)
+        return _read(source, placement(map_location))
+
+
+def _read(source: Source, place: Placement) -> Any:
+    """Return what a file holds; whatever goes wrong with the file itself is a `FileFormatError`."""
+    from_program: list[Exception] = []
+
+    def placed(memory: Any, location: str) -> Any:
+        try:
+            return place(memory, location)
+        except Exception as error:  # of the program's own function: not the file's fault
+            from_program.append(error)
+            raise
+
+    try:
+        return _reader_of(source)(source, placed)
+    except (FileFormatError, *_DAMAGE) as error:
+        if from_program:
+            raise from_program[-1] from None
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"the file is damaged: {type(error).__name__}: {error}") from None
 
 
 def _reader_of(source: Source) -> Any:

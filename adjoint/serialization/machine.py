@@ -2,6 +2,10 @@
 
 It reads every opcode that plain data need, up to protocol 5. A name outside the table is set aside and the machine
 goes on, so that one error can tell all of them; what a file builds with such a name is never made.
+
+Two promises besides: a file never changes what exists (a NumPy dtype or array that gets a state is replaced by a new
+one), and work and memory stay within a small multiple of the file's size (`Machine.charge`): what a pickle copies,
+hashes or names again and again by a few bytes each is counted.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from .allowed import ALLOWED, Builder, buildable, hashable
+import numpy as np
+
+from .allowed import ALLOWED, Builder, Keys, built
 from .sources import FileFormatError
 
 __all__ = ["UNKNOWN", "Machine"]
@@ -19,6 +25,14 @@ __all__ = ["UNKNOWN", "Machine"]
 _MARK = object()
 _DICTS = (dict, OrderedDict, Counter, defaultdict)
 _LONGEST_INTEGER = 1024  # bytes
+_LONGEST_NAME = 500  # characters of a module's or class's name
+_WORK = 8  # bytes copied, or parts of keys hashed, for each byte of the file
+
+
+_DAMAGE = (
+    IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError,
+    SystemError, struct.error,
+)  # fmt: skip
 
 
 class Refused:
@@ -55,6 +69,9 @@ class Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.refused: dict[str, None] = {}
+        self._left = _WORK * (len(data) + 10_000)
+        self._keys = Keys()
+        self._unbuilt: dict[int, tuple[Any, list[int]]] = {}
 
     def run(self) -> Any:
         """Return the object; raise one error with every name that was refused."""
@@ -70,11 +87,17 @@ class Machine:
             (value,) = self.stack
         except FileFormatError:
             raise
-        except (IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
+        except _DAMAGE as error:
             raise FileFormatError(f"the pickle is damaged at byte {self.at}: {type(error).__name__}: {error}") from None
         if self.refused:
             raise FileFormatError(_sentence(list(self.refused)))
         return value
+
+    def charge(self, work: int) -> None:
+        """Count work that a file causes with fewer bytes than it takes; raise where that is out of proportion."""
+        self._left -= work
+        if self._left < 0:
+            raise FileFormatError("the pickle repeats itself: it would take far more memory or time than its size")
 
     # --- Bytes
 
@@ -156,18 +179,23 @@ class Machine:
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             if key is _refused:
                 continue
-            if not hashable(key):
-                raise FileFormatError(f"the pickle has a {type(key).__name__} for a key")
+            self.check_key(target, key)
             target[key] = value
+
+    def check_key(self, target: Any, key: Any) -> None:
+        """Raise unless a value may be a key of a container."""
+        self.charge(self._keys.check(target, key))
 
     def add(self, values: list[Any]) -> None:
         """Add to the set on top of the stack."""
         target = self.top()
         if target is _refused:
             return
-        if type(target) is not set or not all(map(hashable, values)):
-            raise FileFormatError("the pickle adds to something that is no set, or what cannot be in one")
-        target.update(values)
+        if type(target) is not set:
+            raise FileFormatError("the pickle adds to something that is no set")
+        for value in values:
+            self.check_key(target, value)
+            target.add(value)
 
     # --- Names and calls
 
@@ -175,12 +203,15 @@ class Machine:
         """Push what the table has for a name."""
         if not isinstance(module, str) or not isinstance(name, str):
             raise FileFormatError("the pickle has a name that is no text")
+        if len(module) > _LONGEST_NAME or len(name) > _LONGEST_NAME:
+            raise FileFormatError("the pickle has a name of many hundred characters")
         key = (module, name)
         if key in self.added:
             self.push(Trusted(self.added[key]))
         elif key in ALLOWED:
             self.push(ALLOWED[key])
         else:
+            self.charge(len(module) + len(name))
             self.refused[f"{module}.{name}"] = None
             self.push(_refused)
 
@@ -194,7 +225,11 @@ class Machine:
             return function.value(*args)
         if not isinstance(function, Builder):
             raise FileFormatError(f"the pickle calls a {type(function).__name__}")
-        return function.make(*args)
+        self.charge(sum(map(_length, args)))
+        made = function.make(self.check_key, *args) if function.takes_keys else function.make(*args)
+        if isinstance(made, np.dtype | np.ndarray):
+            self._unbuilt[id(made)] = made, []
+        return made
 
     def made_new(self, kind: Any, args: Any) -> Any:
         """Return a new instance of a class, its constructor not called."""
@@ -209,8 +244,28 @@ class Machine:
             return
         if type(target) in self.trusted():
             _restored(target, state)
-        elif not buildable(target, state):
-            raise FileFormatError(f"the pickle sets the state of a {type(target).__name__}")
+            return
+        if isinstance(state, tuple | dict):
+            self.charge(sum(map(_length, state if isinstance(state, tuple) else (state,))))
+        made = built(target, state)
+        if made is not target:
+            self.replace(target, made)
+
+    def replace(self, old: Any, new: Any) -> None:
+        """Put a new object in the place of the one on top of the stack, and of what was noted of that."""
+        _, notes = self._unbuilt.pop(id(old), (None, None))
+        if notes is None:
+            raise FileFormatError(f"the pickle sets the state of a {type(old).__name__} for a second time")
+        self.stack[-1] = new
+        for at in notes:
+            self.memo[at] = new
+
+    def note(self, at: int) -> None:
+        """Note the value on top of the stack under a number."""
+        value = self.memo[at] = self.top()
+        waiting = self._unbuilt.get(id(value))
+        if waiting is not None and waiting[0] is value:
+            waiting[1].append(at)
 
     def trusted(self) -> set[Any]:
         """Return the classes that the program added."""
@@ -235,6 +290,11 @@ class Machine:
 def _itself(value: Any) -> Any:
     # `in` compares with ==, which a tensor answers with a tensor: only the mark itself may count.
     return value if value is _refused else None
+
+
+def _length(value: Any) -> int:
+    """Return how much there is to copy of an argument."""
+    return len(value) if isinstance(value, str | bytes | bytearray | list | tuple | dict | set | frozenset) else 1
 
 
 def _restored(target: Any, state: Any) -> None:
@@ -277,9 +337,11 @@ def _set_dict(m: Machine) -> None:
 
 def _frozen(m: Machine) -> None:
     values = m.marked()
-    if not all(map(hashable, values)):
-        raise FileFormatError("the pickle has a set of what cannot be in one")
-    m.push(frozenset(values))
+    made: set[Any] = set()
+    m.push(made)
+    m.add(values)
+    m.pop()
+    m.push(frozenset(made))
 
 
 def _two(step: Callable[[Machine, Any, Any], Any]) -> Callable[[Machine], None]:
@@ -301,11 +363,7 @@ def _append_one(m: Machine) -> None:
 
 
 def _note(form: str) -> Callable[[Machine], None]:
-    def run(m: Machine) -> None:
-        at = m.number(form)
-        m.memo[at] = m.top()
-
-    return run
+    return lambda m: m.note(m.number(form))
 
 
 def _new_with_names(m: Machine) -> None:
@@ -370,7 +428,7 @@ _STEPS: dict[int, Callable[[Machine], Any]] = {
     0x91: _frozen,
     ord("q"): _note("<B"),
     ord("r"): _note("<I"),
-    0x94: lambda m: m.memo.__setitem__(len(m.memo), m.top()),
+    0x94: lambda m: m.note(len(m.memo)),
     ord("h"): lambda m: m.get(m.number("<B")),
     ord("j"): lambda m: m.get(m.number("<I")),
     ord("c"): lambda m: m.name(m.line(), m.line()),

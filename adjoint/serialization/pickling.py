@@ -242,7 +242,7 @@ class _Storages:
         number = self._numbers.setdefault(id(look.extent), str(len(self._numbers)))
         self.extents[int(number)] = look.extent
         size = look.extent.high - look.extent.low
-        untyped = look.dtype in _UNTYPED_ONLY or (not look.alone and len({x.dtype for x in look.extent.looks}) > 1)
+        untyped = look.dtype in _UNTYPED_ONLY or (not look.alone and look.extent.mixed)
         kind = _UNTYPED if untyped else _Name("torch", f"{look.dtype.title}Storage")
         key = ("storage", kind, number, look.location, size if untyped else size // look.dtype.itemsize)
         args = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import pickle
+import secrets
 import socket
 import stat
 from collections.abc import Iterator
-from itertools import count
 from typing import IO, Any
 
 import numpy as np
@@ -88,7 +89,6 @@ def opened(f: Any, mmap: bool | None = None) -> Iterator[Source]:
     yield Source(found)
 
 
-_numbers = count()
 _SUFFIX = ".partial"
 
 
@@ -119,21 +119,48 @@ def replacing(f: Any) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _partial(path: str) -> Iterator[IO[bytes]]:
-    """Open a file beside `path` that takes its place when the block ends well, and goes when it does not."""
+    """Open a file beside `path` that takes its place when the block ends well, and goes when it does not.
+
+    Until then it has no name, where the system can do that, so that nobody finds it and a killed process leaves nothing
+    behind. Its name is not to be guessed, and it is never readable by more than the file that it replaces.
+    """
     folder, name = os.path.split(path)
-    beside = os.path.join(folder, f".{name}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{_SUFFIX}")
+    beside = os.path.join(folder, f"{_prefix(name)}{os.getpid()}.{secrets.token_hex(8)}{_SUFFIX}")
+    mode = None
+    with contextlib.suppress(FileNotFoundError):
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    descriptor, named = _created(beside, 0o666 if mode is None else mode)
     try:
-        with open(beside, "wb") as stream:
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(beside, stat.S_IMODE(os.stat(path).st_mode))
+        with os.fdopen(descriptor, "wb") as stream:
+            if mode is not None:
+                os.chmod(descriptor if os.chmod in os.supports_fd else beside, mode)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
+            if not named:
+                # The descriptor makes Python call linkat(), which follows the link; the path is absolute.
+                os.link(f"/proc/self/fd/{stream.fileno()}", beside, src_dir_fd=stream.fileno(), follow_symlinks=True)
         os.replace(beside, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+
+
+def _created(path: str, mode: int) -> tuple[int, bool]:
+    """Return a descriptor of a new file, without a name if possible, else at `path`; and whether it has its name."""
+    unnamed = getattr(os, "O_TMPFILE", None)
+    if unnamed is not None and os.path.exists("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # not every file system can
+            return os.open(os.path.dirname(path), unnamed | os.O_WRONLY | os.O_CLOEXEC, mode), False
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags, mode), True
+
+
+def _prefix(name: str) -> str:
+    """Return how the names of the files begin that shall replace the one of this name; short, whatever its length."""
+    digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
+    return f".{digest}.{socket.gethostname()[:60]}."
 
 
 def _sync_folder(folder: str) -> None:
@@ -149,7 +176,7 @@ def _sync_folder(folder: str) -> None:
 
 def _sweep(folder: str, name: str) -> None:
     """Remove what processes of this machine left behind that died while they saved the same file."""
-    prefix = f".{name}.{socket.gethostname()}."
+    prefix = _prefix(name)
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
             if entry.startswith(prefix) and entry.endswith(_SUFFIX):

@@ -24,6 +24,7 @@ from ..nn.parameter import Parameter
 from ..ops import create
 from ..ops.memory import from_bytes
 from . import safetensors
+from .allowed import Keys, numpy_dtype, numpy_scalar, own_attributes
 from .extents import Look, Placement, survey
 from .sources import FileFormatError, Source
 
@@ -215,6 +216,8 @@ class _Tensors:
         array = self._read[name]
         if "dtype" not in row:
             return array
+        if "order" in row:
+            raise FileFormatError(f"{name!r:.60}: strides and an order of dimensions")
         shape, strides, offset = row["shape"], row["stride"], row["offset"]
         counts = [*shape, *strides, offset]
         if len(shape) != len(strides) or not all(type(n) is int and 0 <= n < 2**62 for n in counts):
@@ -242,6 +245,7 @@ class _Object:
 
     def __init__(self, tensors: list[Any]) -> None:
         self._tensors = tensors
+        self._keys = Keys()
 
     def of(self, said: Any) -> Any:
         """Return a value."""
@@ -268,14 +272,27 @@ class _Object:
 
     def pairs(self, said: Any) -> list[tuple[Any, Any]]:
         """Return the keys and values of a dict."""
-        return [(self.of(k), self.of(v)) for k, v in said["items"]]
+        made: dict[Any, Any] = {}
+        for k, v in said["items"]:
+            key = self.of(k)
+            self._keys.check(made, key)
+            made[key] = self.of(v)
+        return list(made.items())
+
+    def members(self, said: Any) -> set[Any]:
+        """Return the values in a set."""
+        made: set[Any] = set()
+        for value in self.items(said):
+            self._keys.check(made, value)
+            made.add(value)
+        return made
 
     def ordered(self, said: Any) -> Any:
         """Return an OrderedDict, with its attributes."""
         made = collections.OrderedDict(self.pairs(said))
         state = self.of(said.get("state", {}))
         if isinstance(state, dict):
-            made.__dict__.update(state)
+            made.__dict__.update(own_attributes(made, state))
         return made
 
     def defaulted(self, said: Any) -> Any:
@@ -285,10 +302,7 @@ class _Object:
 
     def scalar(self, said: Any) -> Any:
         """Return a NumPy number."""
-        dtype = np.dtype(said["dtype"])
-        if dtype.kind not in "biufc":
-            raise FileFormatError("no dtype of numbers")
-        return np.frombuffer(base64.b64decode(said["value"]), dtype)[0]
+        return numpy_scalar(numpy_dtype(said["dtype"]), base64.b64decode(said["value"]))
 
     def complex(self, said: Any) -> Any:
         """Return a complex number."""
@@ -300,8 +314,8 @@ _MAKERS: dict[str, Callable[[_Object, Any], Any]] = {
     "tensor": _Object.tensor,
     "float": lambda made, said: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[said["value"]],
     "tuple": lambda made, said: tuple(made.items(said)),
-    "set": lambda made, said: set(made.items(said)),
-    "frozenset": lambda made, said: frozenset(made.items(said)),
+    "set": _Object.members,
+    "frozenset": lambda made, said: frozenset(made.members(said)),
     "Size": lambda made, said: Size(made.items(said)),
     "dict": lambda made, said: dict(made.pairs(said)),
     "OrderedDict": _Object.ordered,

@@ -51,7 +51,7 @@ class _Loader(importlib.abc.Loader):
     def get_code(self, fullname: str) -> Any:
         """Return the code of the module, for ``python -m``."""
         loader: Any = getattr(self._spec, "loader", None)
-        return loader.get_code(self._spec.name) if hasattr(loader, "get_code") else None
+        return loader.get_code(getattr(self._spec, "name", "")) if hasattr(loader, "get_code") else None
 
 
 class Finder(importlib.abc.MetaPathFinder):

@@ -7,7 +7,7 @@ import enum
 import importlib
 from typing import Any
 
-from .. import multiprocessing, overrides
+from .. import overrides
 from ..autograd.function import Function
 from ..autograd.variable import Variable
 from ..core import dtypes
@@ -156,7 +156,6 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     },
     "backends.mkl": {"VERBOSE_OFF": 0, "VERBOSE_ON": 1, "verbose": _context},
     "backends.mps": {"is_macos_or_newer": _no, "is_macos13_or_newer": _no},
-    "multiprocessing": {"SpawnContext": multiprocessing.ProcessContext, "init_reductions": _nothing},
     "compiler": {
         "nested_compile_region": _same, "wrap_numpy": _same, "set_default_backend": _nothing,
         "get_default_backend": _always("inductor"), "set_enable_guard_collectives": _no,

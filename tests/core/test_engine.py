@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -166,7 +164,7 @@ def test_leaf_outlives_the_program_s_name_for_it() -> None:
     x.register_hook(seen.append)
     del x
     node = y.grad_fn.next_functions[0][0].next_functions[0][0]
-    assert node.name() == "AccumulateGrad"
+    assert node.name() == "torch::autograd::AccumulateGrad"
     variable = node.variable
     assert variable.requires_grad and variable.tolist() == [1.0, 2.0, 3.0]
     y.backward()
@@ -218,23 +216,36 @@ def test_deep_views_functions_and_writes(count: int) -> None:
 
 
 def test_wide_graph_is_linear_and_exact() -> None:
-    def seconds(uses: int) -> float:
+    def lines(uses: int) -> int:
+        """Return how many lines of Python run: on a busy machine time says nothing."""
         x = adjoint.tensor(1.0, dtype=adjoint.float64, requires_grad=True)
-        total = x * 0
-        start = time.perf_counter()
-        for _ in range(uses):
-            total = total + x
-        total.backward()
-        elapsed = time.perf_counter() - start
-        assert x.grad.item() == uses
-        return elapsed
+        total, count = x * 0, 0
 
-    gc.disable()  # whose passes over what other tests left are not the engine's
-    try:
-        few, many = (min(seconds(uses) for _ in range(3)) for uses in (5_000, 50_000))
-    finally:
-        gc.enable()
-    assert many / few < 40
+        def step(frame: Any, event: str, arg: Any) -> Any:
+            nonlocal count
+            count += event == "line"
+            return step
+
+        before = sys.gettrace()
+        sys.settrace(step)
+        try:
+            for _ in range(uses):
+                total = total + x
+            total.backward()
+        finally:
+            sys.settrace(before)
+        assert x.grad.item() == uses
+        return count
+
+    lines(10)  # what happens only once
+    small, large = lines(1_000), lines(8_000)
+    assert large <= 8 * small
+    x = adjoint.tensor(1.0, dtype=adjoint.float64, requires_grad=True)
+    total = x * 0
+    for _ in range(50_000):
+        total = total + x
+    total.backward()
+    assert x.grad.item() == 50_000
 
 
 def test_deep_gradient_of_gradient() -> None:
@@ -391,25 +402,29 @@ def test_interrupt_at_every_node_leaves_gradients_whole() -> None:
 
 
 INTERRUPTED = """
-import threading, os, signal, time
+import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may have it ignored
 import adjoint
 x = adjoint.ones(200, 200, requires_grad=True)
-y = x
-for _ in range(20000):
+y, begun, seen = x, threading.Event(), []
+for at in range(20000):
     y = y * 1.0001
-threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-sent = time.perf_counter()
+    if at % 1000 == 0:
+        y.register_hook(lambda g: seen.append(1) or begun.set())
+def interrupt():
+    begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
 try:
     y.sum().backward()
 except KeyboardInterrupt:
-    late = time.perf_counter() - sent - 0.05
-    print("grad", x.grad is None, "late", late < 0.5)
+    print("grad", x.grad is None, "before the end", len(seen) < 20)
 """
 
 
 def test_a_real_interrupt_is_delivered_between_nodes() -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
-    assert done.stdout.split() == ["grad", "True", "late", "True"], done.stderr
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=600)
+    assert done.stdout == "grad True before the end True\n", done.stderr
 
 
 def test_exception_in_a_rule_keeps_its_type_and_names_the_line() -> None:
@@ -493,5 +508,11 @@ def test_anomaly_names_the_forward_line() -> None:
             y.sum().backward()
 
 
-def test_signal_handlers_are_untouched() -> None:
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+@pytest.mark.parametrize("handler", ["SIG_IGN", "SIG_DFL", "default_int_handler"])
+def test_signal_handlers_are_untouched(handler: str) -> None:
+    program = (
+        f"import signal; signal.signal(signal.SIGINT, signal.{handler}); before = signal.getsignal(signal.SIGINT)\n"
+        "import adjoint; adjoint.ones(2, requires_grad=True).sum().backward()\n"
+        "assert signal.getsignal(signal.SIGINT) is before"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=600)

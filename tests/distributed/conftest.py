@@ -2,4 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
+from adjoint.distributed.launch import remove_leftovers
+
 collect_ignore_glob = ["workers/*.py"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    remove_leftovers()

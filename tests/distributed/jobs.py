@@ -1,4 +1,4 @@
-"""Real MPI jobs: `run` starts a worker script of ``tests/distributed/workers`` on several ranks."""
+"""Real jobs: `run` starts a worker script of ``tests/distributed/workers`` on several ranks, by mpiexec or torchrun."""
 
 from __future__ import annotations
 
@@ -21,11 +21,17 @@ if MPIEXEC is None:
 
 
 def run(
-    worker: str, *arguments: str, ranks: int = 2, timeout: float = 60, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a worker on several ranks; a job that hangs is an error."""
-    command = [str(MPIEXEC), "-n", str(ranks), sys.executable, str(WORKERS / f"{worker}.py"), *arguments]
+    worker: str, *arguments: str, ranks: int = 2, timeout: float = 600, env: dict[str, str] | None = None,
+    carrier: str = "mpi",
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Run a worker on several ranks, whose messages MPI or TCP carries; a job that hangs is an error."""
+    by_tcp = [sys.executable, "-m", "adjoint.distributed.run", "--nproc-per-node", str(ranks)]
+    starter = by_tcp if carrier == "tcp" else [str(MPIEXEC), "-n", str(ranks), sys.executable]
+    command = [*starter, str(WORKERS / f"{worker}.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(env), check=False)
+
+
+carriers = pytest.mark.parametrize("carrier", ["mpi", "tcp"])
 
 
 def environment(env: dict[str, str] | None = None) -> dict[str, str]:

@@ -18,7 +18,7 @@ def test_what_two_ranks_save_three_and_one_load(tmp_path: Path) -> None:
     passed(run("checkpoints", "load", folder, ranks=1))
 
 
-def launch(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def launch(*arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "adjoint", "launch", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment(), check=False)
 
@@ -40,11 +40,13 @@ def test_a_job_that_dies_goes_on_from_its_last_checkpoint(tmp_path: Path) -> Non
 
 def test_a_program_that_leaves_with_an_error_ends_the_job(tmp_path: Path) -> None:
     program = tmp_path / "leaves.py"
-    program.write_text("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no more data')\ntime.sleep(30)\n")
-    job = launch("--nproc", "2", str(program), timeout=20)
-    assert job.returncode == 1 and "no more data" in job.stderr
-    program.write_text("import os\nif os.environ['RANK'] == '1': 1 / 0\nimport time; time.sleep(30)\n")
-    job = launch("--nproc", "2", str(program), timeout=20)
+    program.write_text(
+        "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no more data')\ntime.sleep(600)\n"
+    )
+    job = launch("--nproc", "2", str(program))
+    assert job.returncode == 1 and "no data" in job.stderr
+    program.write_text("import os\nif os.environ['RANK'] == '1': 1 / 0\nimport time; time.sleep(600)\n")
+    job = launch("--nproc", "2", str(program))
     assert job.returncode == 1 and job.stderr.count("Traceback") == 1 and "rank 1 raised" in job.stderr
     assert "runpy" not in job.stderr and "distributed/start.py" not in job.stderr
 

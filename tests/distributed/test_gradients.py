@@ -1,9 +1,10 @@
-"""Gradients through collectives, and meshes of processes, in a real MPI job."""
+"""Gradients through collectives, and meshes of processes, in real jobs."""
 
 from __future__ import annotations
 
-from tests.distributed.jobs import passed, run
+from tests.distributed.jobs import carriers, passed, run
 
 
-def test_gradients_through_collectives() -> None:
-    passed(run("gradients", ranks=4))
+@carriers
+def test_gradients_through_collectives(carrier: str) -> None:
+    passed(run("gradients", ranks=4, carrier=carrier))

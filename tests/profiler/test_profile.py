@@ -147,7 +147,9 @@ def test_times_are_times() -> None:
             return g
 
     x = adjoint.ones(2, requires_grad=True)
+    begin = time.perf_counter()
     with profile() as prof:
         Slow.apply(x).sum().backward()
+    elapsed = time.perf_counter() - begin
     slow = next(e for e in prof.events() if e.name == "SlowBackward")
-    assert 19_000 < slow.self_cpu_time_total < 500_000
+    assert 19_000 < slow.self_cpu_time_total <= elapsed * 1e6

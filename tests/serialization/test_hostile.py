@@ -13,6 +13,7 @@ import sys
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -294,3 +295,193 @@ def test_malformed_safetensors_are_refused(name: str) -> None:
     if "structure" not in name and "tensor" not in name and "view" not in name:
         with pytest.raises(FileFormatError):
             adjoint.serialization.safetensors.load(safetensors_file(header, size))
+
+
+# --- Nothing that exists is changed, and work stays in proportion -----------------------------------
+
+
+def _zipped(pickled: bytes, storages: dict[str, bytes] | None = None) -> io.BytesIO:
+    return io.BytesIO(archive(pickled, storages))
+
+
+def _text(text: str) -> bytes:
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+_DTYPE = b"\x80\x02cnumpy\ndtype\n(" + _text("S8") + b"\x89\x88tRq\x00"
+_ARRAY = (
+    b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85C\x01btR(K\x01K\x01\x85h\x00\x89C\x0812345678tb"
+)
+
+
+def _state(size: int) -> bytes:
+    return b"(K\x03" + _text("|") + b"NNNM" + struct.pack("<H", size) + b"K\x01K\x00tb"
+
+
+def test_the_size_of_a_dtype_is_not_changed_after_an_array_was_built_on_it() -> None:
+    # [array over 8 bytes, the dtype of that array with another state]
+    pickled = _DTYPE + b"0](" + _ARRAY + b"h\x00" + _state(9999) + b"e."
+    with pytest.raises(FileFormatError):
+        adjoint.load(_zipped(pickled))
+    twice = _DTYPE + _state(8) + b"0h\x00" + _state(8) + b"."
+    with pytest.raises(FileFormatError, match="second time"):
+        adjoint.load(_zipped(twice))
+    array = adjoint.load(_zipped(_DTYPE + _state(8) + b"0" + _ARRAY + b"."))
+    assert array.tolist() == [b"12345678"] and array.base.nbytes == 8
+
+
+def _tower(height: int) -> bytes:
+    return b"K\x01" + b"2\x86" * height  # each tuple holds the one below twice
+
+
+def _copies(count: int) -> bytes:
+    data = b"\x80\x02B" + struct.pack("<I", 250_000) + bytes(250_000) + b"q\x000]("
+    return data + b"c__builtin__\nbytearray\nh\x00\x85R" * count + b"e."
+
+
+def _colliding(count: int) -> bytes:
+    keys = (n * (2**61 - 1) for n in range(2**64, 2**64 + count))
+    return b"\x80\x02}(" + b"".join(b"\x8a\x11" + n.to_bytes(17, "little") + b"N" for n in keys) + b"u."
+
+
+def _colliding_complex(count: int) -> bytes:
+    out = b"\x80\x02}("
+    for n in range(count):  # hash(a + bj) is hash(a) + 1000003 * hash(b)
+        parts = struct.pack(">d", float(10**12 - 1000003 * n)), struct.pack(">d", float(n))
+        out += b"c__builtin__\ncomplex\nG" + parts[0] + b"G" + parts[1] + b"\x86RN"
+    return out + b"u."
+
+
+def _repeated_tuple(count: int) -> bytes:
+    key = b"(" + b"K\x01" * 900 + b"tq\x000"
+    return b"\x80\x02" + key + b"}(" + b"h\x00N" * count + b"u."
+
+
+def _long_names(count: int) -> bytes:
+    return b"\x80\x04" + _text("m" * 200_000) + b"q\x000(" + b"h\x00h\x00\x93" * count + b"t."
+
+
+def _tensors_of_bools(count: int) -> bytes:
+    storage = (
+        b"("
+        + _text("storage")
+        + b"ctorch\nBoolStorage\n"
+        + _text("0")
+        + _text("cpu")
+        + b"J"
+        + struct.pack("<i", 1 << 20)
+    )
+    tensor = b"ctorch._utils\n_rebuild_tensor\n(h\x00K\x00))tR"
+    return b"\x80\x02" + storage + b"tQq\x000(" + tensor * count + b"t."
+
+
+def _legacy_tower() -> bytes:
+    magic = pickle.dumps(0x1950A86A20F9469CFC6C, 2)
+    return (
+        magic + pickle.dumps(1001, 2) + pickle.dumps({}, 2) + pickle.dumps([], 2) + b"\x80\x02](" + _tower(60) + b"e."
+    )
+
+
+EXHAUSTING: dict[str, Any] = {
+    "a tower of tuples for a size": lambda: _zipped(
+        b"\x80\x02ctorch._utils\n_rebuild_tensor\n(N" + b"K\x00" + _tower(60) + b"\x85)tR."
+    ),
+    "a tower of tuples for a key": lambda: _zipped(b"\x80\x02}" + _tower(60) + b"Ns."),
+    "a tower of tuples for a dtype": lambda: _zipped(b"\x80\x02cnumpy\ndtype\n" + _tower(60) + b"\x85R."),
+    "a tower among legacy storages": lambda: io.BytesIO(_legacy_tower()),
+    "a buffer copied again and again": lambda: _zipped(_copies(12_000)),
+    "integers of one hash": lambda: _zipped(_colliding(20_000)),
+    "complex numbers of one hash": lambda: _zipped(_colliding_complex(20_000)),
+    "one long key again and again": lambda: _zipped(_repeated_tuple(100_000)),
+    "long names": lambda: _zipped(_long_names(50_000)),
+}
+
+
+@pytest.mark.parametrize("name", EXHAUSTING)
+def test_a_small_file_takes_little_to_refuse(name: str) -> None:
+    tracemalloc.start()
+    try:
+        file = EXHAUSTING[name]()
+        size = len(file.getvalue())
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        with pytest.raises(FileFormatError):
+            adjoint.load(file)
+        assert tracemalloc.get_traced_memory()[1] - before < 40 * size + 2_000_000  # objects take more than their bytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_one_storage_of_bools_is_looked_at_once() -> None:
+    loaded = adjoint.load(_zipped(_tensors_of_bools(20_000), {"0": bytes(1 << 20)}))
+    assert len(loaded) == 20_000
+
+
+@pytest.mark.parametrize("error", [MemoryError, SystemError, TypeError, ValueError, RecursionError])
+def test_one_class_of_errors_leaves_load(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*args: Any) -> Any:
+        raise error("inside the reader")
+
+    monkeypatch.setattr("adjoint.serialization.archive.read_archive", failing)
+    file = _zipped(b"\x80\x02N.")
+    with pytest.raises(FileFormatError, match="inside the reader"):
+        adjoint.load(file)
+
+
+def test_errors_of_the_programs_own_map_location_are_its_own(tmp_path: Path) -> None:
+    def place(storage: Any, location: str) -> Any:
+        raise KeyError("mine")
+
+    adjoint.save({"w": adjoint.ones(2)}, tmp_path / "a.pt")
+    with pytest.raises(KeyError, match="mine"):
+        adjoint.load(tmp_path / "a.pt", map_location=place)
+
+
+def test_attributes_in_a_file_do_not_hide_methods() -> None:
+    pickled = b"\x80\x02ccollections\nOrderedDict\n)R}(" + _text("items") + b"K\x05" + _text("_metadata") + b"K\x06ub."
+    loaded = adjoint.load(_zipped(pickled))
+    assert list(loaded.items()) == [] and loaded._metadata == 6
+
+
+# --- Saving beside strangers ------------------------------------------------------------------------
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from adjoint.serialization import sources
+
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    monkeypatch.setattr(os, "O_TMPFILE", None, raising=False)  # as where files cannot be without a name
+    monkeypatch.setattr(sources.secrets, "token_hex", lambda n: "guessed")
+    beside = tmp_path / f"{sources._prefix('a.pt')}{os.getpid()}.guessed.partial"
+    beside.symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        adjoint.save({"w": adjoint.ones(2)}, tmp_path / "a.pt")
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_private_file_is_never_readable_by_others(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if named:
+        monkeypatch.setattr(os, "O_TMPFILE", None, raising=False)
+    path = tmp_path / "a.pt"
+    path.touch(0o600)
+    modes = []
+    write = adjoint.serialization.pickling.write
+
+    def watched(obj: Any, stream: Any) -> None:
+        modes.append(os.fstat(stream.fileno()).st_mode & 0o777)
+        write(obj, stream)
+
+    monkeypatch.setattr("adjoint.serialization.pickling.write", watched)
+    adjoint.save({"w": adjoint.ones(2)}, path)
+    assert modes == [0o600] and path.stat().st_mode & 0o777 == 0o600
+
+
+def test_names_as_long_as_the_system_has_them(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 252 + ".pt")
+    adjoint.save({"w": adjoint.ones(2)}, path)
+    assert adjoint.load(path)["w"].tolist() == [1.0, 1.0]
+    assert list(tmp_path.iterdir()) == [path]

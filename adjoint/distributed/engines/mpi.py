@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from . import ReduceOp, check_reduction
 
-__all__ = ["Letters", "MpiEngine", "mpi"]
+__all__ = ["Letters", "MpiEngine", "mpi", "release_shared_memory"]
 
 
 @functools.cache
@@ -26,6 +27,18 @@ def mpi() -> Any:
             "pip install 'adjoint[distributed]' brings both"
         ) from error
     return MPI
+
+
+def release_shared_memory(comm: Any) -> None:
+    """Take away the names of the shared memory that all ranks have mapped by now: a killed job leaves no files.
+
+    MPICH removes them in the end, which a job that is killed or aborted does not reach. Every rank calls this.
+    """
+    comm.Barrier()
+    with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
+        for name in {line.rstrip().partition("/")[2] for line in maps if "/dev/shm/mpich_shm_" in line}:
+            with contextlib.suppress(OSError):  # another rank has, or an earlier call
+                os.unlink(f"/{name}")
 
 
 # What MPI cannot add up itself: these are reduced by functions of NumPy, pair by pair.

@@ -197,7 +197,7 @@ class Mesh:
 
     def _lost(self, source: int) -> Exception | None:
         """Return why nothing can come from a rank; from any rank, when all are gone."""
-        sources = [source] if source >= 0 else [rank for rank in self._peers]
+        sources = [source] if source >= 0 else list(self._peers)
         lost = [self._peers[rank].lost if rank in self._peers else None for rank in sources]
         return lost[0] if lost and all(lost) else None
 

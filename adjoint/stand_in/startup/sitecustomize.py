@@ -1,4 +1,4 @@
-"""What Python runs first in a process that a program under ``adjoint run`` starts: adjoint takes torch's place there too.
+"""What Python runs first in a process that a program under ``adjoint run`` starts: adjoint takes torch's place there.
 
 The folder of this file stands in front of PYTHONPATH. Nothing of adjoint is imported until the process imports torch.
 """

@@ -360,7 +360,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         fetcher = _Fetcher(loader)
         for number in range(loader.num_workers):
             ours, theirs = context.Pipe()
-            task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path)
+            parent = os.getpid() if context.get_start_method() in ("fork", "spawn") else None
+            task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path, parent)
             forked = context.get_start_method() == "fork"
             copied = (*self._connections, ours) if forked else ()
             process = context.Process(target=workers.run, args=(task, theirs, copied), daemon=True)
@@ -491,7 +492,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _lost(self, which: list[int]) -> None:
         for at in which:
-            self._processes[at].join(1)
+            self._processes[at].join(10)  # its pipe is closed: it is on its way out
         said = ", ".join(f"{self._processes[at].pid} (exit code {self._processes[at].exitcode})" for at in which)
         raise RuntimeError(
             f"DataLoader worker (pid(s) {said}) exited unexpectedly: it was killed, ran out of memory, or called exit; "

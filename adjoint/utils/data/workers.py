@@ -37,7 +37,7 @@ class Folder:
     def __init__(self) -> None:
         memory = "/dev/shm"
         base = memory if os.path.isdir(memory) and os.access(memory, os.W_OK) else None
-        self.path = tempfile.mkdtemp(prefix="adjoint-", dir=base)
+        self.path = tempfile.mkdtemp(prefix=f"adjoint-{os.getpid()}-", dir=base)
 
     def remove(self) -> None:
         """Remove the folder and what was never fetched from it."""
@@ -150,6 +150,7 @@ class Task:
     id: int
     count: int
     folder: str
+    parent: int | None  # the process of the program, where it is the worker's parent
 
 
 @dataclass
@@ -173,6 +174,9 @@ def run(task: Task, connection: Any, inherited: Any = ()) -> None:
     sender.start()
     with contextlib.suppress(EOFError, OSError):
         _answer(task, connection, outgoing)
+    if task.parent is not None and os.getppid() != task.parent:  # the program was killed: nobody else cleans up
+        shutil.rmtree(task.folder, ignore_errors=True)
+        return
     outgoing.put(None)
     sender.join(1)
 

@@ -158,7 +158,7 @@ def objects(rank: int, size: int) -> None:
 
 
 def groups(rank: int, size: int) -> None:
-    assert dist.get_rank() == rank and dist.get_world_size() == size and dist.get_backend() in ("mpi", "nccl")
+    assert dist.get_rank() == rank and dist.get_world_size() == size and dist.get_backend() in ("mpi", "gloo", "nccl")
     pair = dist.new_group([0, size - 1])
     x = torch.ones(2)
     if rank in (0, size - 1):

@@ -24,7 +24,7 @@ def main() -> None:
         engine._recorded = lambda: types.SimpleNamespace(done=False)
         dist.all_reduce(x)
         print("the program went on", flush=True)
-    time.sleep(30)
+    time.sleep(600)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,7 +77,7 @@ class Failing(Dataset[Any]):
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.how == "exit":
                 os._exit(3)
-            time.sleep(60)
+            threading.Event().wait()
         return i
 
 
@@ -113,8 +114,8 @@ class Names(Dataset[Any]):
         return os.environ["WORKER"]
 
 
-def left_behind() -> list[str]:
-    return glob.glob("/dev/shm/adjoint-*")
+def left_behind(pid: int | None = None) -> list[str]:
+    return glob.glob(f"/dev/shm/adjoint-{pid or os.getpid()}-*")
 
 
 def plain(batches: Any) -> Any:
@@ -185,11 +186,10 @@ def test_worker_seeds_are_torchs() -> None:
 def test_what_goes_wrong_in_a_worker_arrives(how: str, kind: Any, match: str) -> None:
     loader = DataLoader(Failing(how), num_workers=1, timeout=0.3 if how == "sleep" else 0)
     seen = []
-    started = time.monotonic()
     with pytest.raises(kind, match=match):
         for batch in loader:
             seen.append(batch.item())
-    assert seen == ([0, 1] if how not in ("kill", "exit") else seen) and time.monotonic() - started < 20
+    assert seen == ([0, 1] if how in ("raise", "key", "odd") else seen)
     assert not left_behind()
 
 
@@ -234,7 +234,8 @@ def test_a_pass_left_early_ends_its_workers() -> None:
 
 
 _INTERRUPTED = """
-import os, sys, time
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may have it ignored
 sys.path.insert(0, {root!r})
 from tests.utils.data.test_workers import Large
 from adjoint.utils.data import DataLoader
@@ -243,7 +244,7 @@ it = iter(loader)
 next(it)
 try:
     print(*[p.pid for p in it._processes], flush=True)
-    time.sleep(30)
+    threading.Event().wait()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     sys.exit(5)
@@ -264,18 +265,16 @@ def test_no_process_outlives_the_program(sent: signal.Signals) -> None:
     assert len(pids) == 2
     if sent is signal.SIGINT:
         os.killpg(child.pid, sent)  # as a terminal does: to the workers too
-        assert child.stdout.readline() == "interrupted\n" and child.wait(20) == 5
+        assert child.stdout.readline() == "interrupted\n" and child.wait() == 5
     else:
         child.send_signal(sent)
-        child.wait(20)
+        child.wait()
     child.stdout.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 600
     while any(_running(pid) for pid in pids):
         assert time.monotonic() < deadline, "a worker is still there"
         time.sleep(0.05)
-    if sent is signal.SIGKILL:
-        for folder in left_behind():  # nobody was left to remove it
-            subprocess.run(["rm", "-r", folder], check=True)
+    assert not left_behind(child.pid)
 
 
 def _running(pid: int) -> bool:

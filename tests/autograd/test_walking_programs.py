@@ -1,0 +1,137 @@
+"""Programs that walk the graph find the nodes that torch has, and gradients stay what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import adjoint
+from tests.oracle import needs_torch, same
+
+
+def numbers(T: Any, *shape: int) -> Any:
+    count = 1
+    for n in shape:
+        count *= n
+    return (T.arange(float(count), dtype=T.float64).reshape(shape) / 7 + 0.1).requires_grad_()
+
+
+def tree(node: Any) -> Any:
+    """Return the name of a node and, below it, of those that it leads to."""
+    return node and [node.name(), *(tree(child) for child, _ in node.next_functions)]
+
+
+def linear(T, bias=True, frozen=""):
+    x, w, b = numbers(T, 3, 4), numbers(T, 5, 4), numbers(T, 5)
+    inputs = [t.requires_grad_(name not in frozen) for name, t in zip("xwb", (x, w, b), strict=True)]
+    out = T.nn.functional.linear(x, w, b if bias else None)
+    return out, [t for t in inputs[: 3 if bias else 2] if t.requires_grad]
+
+
+def two_layers(T):
+    x, w = numbers(T, 3, 4), numbers(T, 4, 4)
+    hidden = T.nn.functional.linear(x * 2, w, numbers(T, 4)).relu()
+    return T.nn.functional.linear(hidden, w.t()), [x, w]
+
+
+def cross_entropy(T, reduction="mean", labels=(0, 1, 2)):
+    x = numbers(T, 3, 4)
+    return T.nn.functional.cross_entropy(x * 2, T.tensor(labels), reduction=reduction), [x]
+
+
+def batch_norm(T):
+    x, w, b = numbers(T, 2, 3, 2), numbers(T, 3), numbers(T, 3)
+    return T.nn.functional.batch_norm(x**2, None, None, w, b, True), [x, w, b]
+
+
+def two_outputs(T, name):
+    x = numbers(T, 3, 4)
+    a, b = getattr(T, name)(x * 2)
+    assert a.grad_fn is b.grad_fn
+    return a * b, [x]
+
+
+BUILDERS: dict[str, Callable[[Any], Any]] = {
+    "linear": linear,
+    "linear without bias": lambda T: linear(T, bias=False),
+    "linear, input frozen": lambda T: linear(T, frozen="x"),
+    "linear, weight frozen": lambda T: linear(T, frozen="w"),
+    "two layers": two_layers,
+    "cross entropy": cross_entropy,
+    "cross entropy, sum": lambda T: cross_entropy(T, "sum", (0, -100, 2)),
+    "cross entropy, none": lambda T: cross_entropy(T, "none"),
+    "batch norm": batch_norm,
+    "var_mean": lambda T: two_outputs(T, "var_mean"),
+    "std_mean": lambda T: two_outputs(T, "std_mean"),
+    "aminmax": lambda T: two_outputs(T, "aminmax"),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("hooked", [False, True], ids=["walked", "hooked"])
+@pytest.mark.parametrize("name", BUILDERS)
+def test_a_walked_graph_is_torchs(name: str, hooked: bool) -> None:
+    def program(T):
+        out, inputs = BUILDERS[name](T)
+        names, log = tree(out.grad_fn), []
+        if hooked:
+            waiting, seen = [out.grad_fn], set()
+            while waiting:
+                node = waiting.pop()
+                if node is not None and node not in seen:
+                    seen.add(node)
+                    node.register_hook(lambda i, o, node=node: log.append((node.name(), i, o)))
+                    waiting += [child for child, _ in node.next_functions]
+        alone = [T.autograd.grad(out.sum(), x, retain_graph=True) for x in inputs]
+        calls = list(log)
+        first = T.autograd.grad(out.sum(), inputs, create_graph=True)
+        second = T.autograd.grad(sum((g * g).sum() for g in first), inputs, allow_unused=True, retain_graph=True)
+        out.sum().backward()
+        with pytest.raises(RuntimeError, match="a second time"):
+            out.sum().backward()
+        return names, alone, calls, first, second, [x.grad for x in inputs], tree(out.grad_fn)
+
+    same(program, 1e-9)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_a_hook_that_walks_changes_nothing(name: str) -> None:
+    """A node may be looked at for the first time while a pass runs, also one that wants some inputs only."""
+
+    def gradients(walks: bool, first: int | None) -> Any:
+        out, inputs = BUILDERS[name](adjoint)
+        top = out * 1.0
+        if walks:
+            top.register_hook(lambda g: tree(out.grad_fn) and None)
+            out.register_hook(lambda g: tree(out.grad_fn) and None)
+        wanted = inputs if first is None else inputs[first : first + 1]
+        return [g.tolist() for g in adjoint.autograd.grad(top.sum(), wanted)]
+
+    for first in (None, 0):
+        for g, h in zip(gradients(False, first), gradients(True, first), strict=True):
+            assert adjoint.allclose(adjoint.tensor(g), adjoint.tensor(h), rtol=1e-12)
+
+
+@needs_torch
+def test_hooks_of_several_outputs_run_in_their_order() -> None:
+    def program(T):
+        class Three(T.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 1, x * 2, x * 3
+
+            @staticmethod
+            def backward(ctx, a, b, c):
+                return a + 2 * b + 3 * c
+
+        log = []
+        x = numbers(T, 3)
+        for outs in (x.unbind(), Three.apply(x), x.split(1)):
+            for i, out in enumerate(outs):
+                out.register_hook(lambda g, i=i: log.append(i))
+            (outs[0].sum() * outs[1].sum() * outs[2].sum()).backward()
+        return log, x.grad
+
+    same(program)
