@@ -150,7 +150,9 @@ _NAMES_LATER |= {"DisableTorchFunctionSubclass": "overrides", "Future": "futures
 _NAMES_LATER |= dict.fromkeys(
     ("chalf", "complex32", "qint32", "qint8", "quint2x4", "quint4x2", "quint8"), "core.dtypes"
 )  # fmt: skip
-_NAMES_LATER |= dict.fromkeys(("is_anomaly_check_nan_enabled", "is_anomaly_enabled"), "autograd.anomaly_mode")
+_NAMES_LATER |= dict.fromkeys(
+    ("is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled"), "autograd.anomaly_mode"
+)
 _NAMES_LATER |= dict.fromkeys(
     (
         "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "get_autocast_cpu_dtype",

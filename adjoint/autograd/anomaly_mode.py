@@ -95,6 +95,11 @@ class set_detect_anomaly:
         _restore(self.before)
 
 
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly detection on or off."""
+    set_detect_anomaly(mode, check_nan)
+
+
 def is_anomaly_enabled() -> bool:
     """Return whether anomaly detection is on in this thread."""
     return modes.local.anomaly

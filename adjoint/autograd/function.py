@@ -623,6 +623,8 @@ class Function(_SingleLevelFunction):
                 from .debugging import check_function
 
                 check_function(cls, args, kwargs)
+            if modes.local.observer is not None:
+                return modes.local.observer.function(cls.__name__, lambda: _apply(cls, args, kwargs))
         return _apply(cls, args, kwargs)
 
 

@@ -50,6 +50,9 @@ class Trail:
         return traceback.StackSummary.from_list(found).format()
 
 
+_SPANS = 100_000
+
+
 class Spans:
     """Times between two ticks, each with a value; a node's stamp says in which it was recorded.
 
@@ -64,6 +67,8 @@ class Spans:
         """Note a span that has ended; spans may contain earlier ones."""
         at = bisect_left(self.starts, start)
         self.starts[at:], self.spans[at:] = [start], [(end, value)]
+        if len(self.starts) > _SPANS:  # of a long run only what is recent
+            del self.starts[: _SPANS // 2], self.spans[: _SPANS // 2]
 
     def at(self, stamp: int) -> Any:
         """Return the value of the span that contains `stamp`, or None."""

@@ -47,6 +47,10 @@ class Observer:
         """Compute an op into the array of `x`; `run` does it."""
         run() if self.inner is None else self.inner.compute_into(op, x, inputs, params, run)
 
+    def function(self, name: str, run: Callable[[], Any]) -> Any:
+        """Call a custom function; `run` does it."""
+        return run() if self.inner is None else self.inner.function(name, run)
+
     def written(self, x: TensorBase, operation: str) -> None:
         """Hear that the memory of `x` was written."""
         if self.inner is not None:

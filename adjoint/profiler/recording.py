@@ -98,6 +98,14 @@ class Recorder(Observer):
                     self.modules_of[out.node] = self.modules[-1]
         return result
 
+    def function(self, name: str, run: Callable[[], Any]) -> Any:
+        """Time the forward of a custom function."""
+        event = self.begin(name, "cpu_op")
+        try:
+            return super().function(name, run)
+        finally:
+            self.end(event)
+
     def compute_into(self, op: Any, x: TensorBase, inputs: Any, params: Any, run: Callable[[], None]) -> None:
         """Time an in-place op."""
         event = self.begin(f"aten::{op.name}_", "cpu_op")

@@ -27,6 +27,7 @@ from ..core.engine import running
 from ..core.nodes import wrap
 from ..core.observation import Observer
 from ..core.tensor import TensorBase, caller, tick, written_ledger
+from ..core.views import edge_of
 from ..cuda import devices as cuda
 from ..errors import InPlaceError, place
 from ..nn.modules.container import Sequential
@@ -369,10 +370,10 @@ def _fetch(spot: _Place) -> Any:
 class _Input:
     """An argument kept for the second run; inside another checkpoint, that one keeps its value."""
 
-    __slots__ = ("given", "grad", "load", "stamp")
+    __slots__ = ("edge", "given", "load", "stamp")
 
     load: Any
-    grad: bool
+    edge: Any  # its place in the graph: the second run sees the same kind of tensor, which it may write to as the first
     stamp: int
 
     def __init__(self, given: Any) -> None:
@@ -383,7 +384,7 @@ class _Input:
         made = cls(given)
         if isinstance(given, TensorBase):
             tensor: Any = given
-            made.grad, made.stamp = tensor.requires_grad, tick()
+            made.edge, made.stamp = edge_of(tensor), tick()
             if modes.local.pack_hooks and tensor.requires_grad:
                 pack, made.load = modes.local.pack_hooks[-1]
                 made.given = pack(wrap(tensor.array))
@@ -402,8 +403,10 @@ class _Input:
                 f"input of a checkpointed function, by {ledger.operation or 'an in-place op'} at "
                 f"{place(ledger.code, ledger.lasti)}, before its backward ran the function again. Write to a copy."
             )
-        fresh: Any = wrap(tensor.array)
-        return fresh.requires_grad_(self.grad) if self.grad else fresh
+        leaf = getattr(self.edge, "variable", None)
+        if leaf is not None and leaf.array is tensor.array and leaf.node is self.edge:
+            return leaf
+        return wrap(tensor.array, self.edge)
 
 
 @contextmanager

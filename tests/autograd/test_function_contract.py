@@ -790,6 +790,14 @@ def sparse_gradient_has_its_values(T):
     return x.grad.to_dense()
 
 
+@program
+def profiles_name_functions(T):
+    with T.profiler.profile() as found:
+        custom(T, saving_square, squared_gradient, "Squaring").apply(leaf(T)).sum().backward()
+    names = {event.key for event in found.key_averages()}
+    return "Squaring" in names, "SquaringBackward" in names
+
+
 @needs_torch
 @pytest.mark.parametrize("program", program, ids=lambda p: p.__name__)
 def test_as_torch(program: Program) -> None:
