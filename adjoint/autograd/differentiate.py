@@ -131,7 +131,7 @@ def _starts(roots: tuple[Any, ...], gs: Any, batched: bool = False) -> list[Any]
 
 
 def _start(root: Any, g: Any, index: int, batched: bool) -> Any:
-    if not batched:
+    if not batched and not modes.unusual:
         usual = _usual_start(root, g)
         if usual is not None:
             return wrap(usual) if g is None else g
