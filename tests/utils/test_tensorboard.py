@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import adjoint
-from adjoint.utils.tensorboard import SummaryWriter, _checksum
+from adjoint.utils.tensorboard import SummaryWriter
+from adjoint.utils.tensorboard.records import _checksum
 
 
 def records(folder: Path) -> list[bytes]:
