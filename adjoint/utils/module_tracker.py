@@ -24,7 +24,7 @@ class ModuleTracker:
     >>> from adjoint.utils.module_tracker import ModuleTracker
     >>> model = adjoint.nn.Sequential(adjoint.nn.Linear(2, 2))
     >>> with ModuleTracker() as tracker:
-    ...     handle = model[0].register_forward_hook(lambda *_: print(sorted(tracker.parents)))
+    ...     handle = model[0].register_forward_pre_hook(lambda *_: print(sorted(tracker.parents)))
     ...     _ = model(adjoint.ones(2))
     ['Global', 'Sequential', 'Sequential.0']
     """

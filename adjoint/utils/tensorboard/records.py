@@ -18,6 +18,7 @@ _count = itertools.count()
 
 
 def varint(value: int) -> bytes:
+    """Return a number in as many bytes as it needs."""
     value &= (1 << 64) - 1
     found = bytearray()
     while value > 0x7F:
@@ -28,18 +29,22 @@ def varint(value: int) -> bytes:
 
 
 def integer(field: int, value: int) -> bytes:
+    """Return a field of a whole number."""
     return varint(field << 3) + varint(int(value))
 
 
 def double(field: int, value: float) -> bytes:
+    """Return a field of a number."""
     return varint(field << 3 | 1) + struct.pack("<d", value)
 
 
 def float32(field: int, value: float) -> bytes:
+    """Return a field of a number, in single precision."""
     return varint(field << 3 | 5) + struct.pack("<f", value)
 
 
 def part(field: int, value: bytes | str) -> bytes:
+    """Return a field of text, or of another message."""
     data = value.encode() if isinstance(value, str) else value
     return varint(field << 3 | 2) + varint(len(data)) + data
 
