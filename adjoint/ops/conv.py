@@ -117,7 +117,7 @@ def _is_repeated(x: Any) -> bool:
     if not isinstance(array, np.ndarray) or array.strides[0] != 0:
         return False
     node = x.node if isinstance(x, TensorBase) else None
-    return node is None or (node.op is expand_p.op and node.edges[0].op is reshape_p.op)  # type: ignore[attr-defined]
+    return node is None or (node.op is expand_p.op and node.edges[0].op is reshape_p.op)
 
 
 def _in_channels(x: Any) -> Any:

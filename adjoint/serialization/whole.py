@@ -48,8 +48,11 @@ class _Callable(_Name):
         """Do nothing: the loader calls what has the name."""
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
-    """Pickle's own, in Python: with PyTorch's names for classes, and tensors as PyTorch describes them."""
+_Base: Any = pickle._Pickler  # type: ignore[attr-defined]  # pickle's own in Python, whose methods can be replaced
+
+
+class _Pickler(_Base):  # type: ignore[misc]
+    """Writes PyTorch's names for classes, and tensors as PyTorch describes them."""
 
     def __init__(self, stream: IO[bytes], protocol: int, storages: _Storages | None) -> None:
         super().__init__(stream, protocol)
@@ -77,8 +80,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
         if type(obj) is Members:
             return dict, (), None, None, iter(obj.items())
         if isinstance(obj, Module) and type(obj).__reduce_ex__ is object.__reduce_ex__:
-            function, args, state, *rest = obj.__reduce_ex__(self.proto)
-            return (function, args, _module_state(obj, state), *rest)
+            made: Any = obj.__reduce_ex__(self.proto)
+            return (*made[:2], _module_state(obj, made[2]), *made[3:])
         return NotImplemented
 
     def _reduced(self, call: _Call) -> tuple[Any, ...]:
@@ -99,7 +102,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
         self.write(f"c{module}\n{last}\n".encode())
         self.memoize(obj)
 
-    dispatch = {**pickle._Pickler.dispatch, types.FunctionType: save_global}  # type: ignore[attr-defined]
+    dispatch = {**_Base.dispatch, types.FunctionType: save_global}
 
 
 def _torch_name(obj: Any) -> str:

@@ -158,7 +158,8 @@ def _contraction(x: Any, y: Any, x_axes: Any, y_axes: Any, kept: Any) -> tuple[A
 
 def _convolution(op: Any, inputs: Any, params: Any, out: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return a convolution; inside of a backward pass, a gradient of one."""
-    x, y, stride, padding, dilation = *inputs[:2], *params[:3]
+    x, y = inputs[0], inputs[1]
+    stride, padding, dilation = params[0], params[1], params[2]
     transposed = op.name == "conv_transpose"
     if op.name == "weigh":  # the gradient for a weight, of an image and the gradient of its convolution
         image = (get_shape(y), get_shape(x), get_shape(out))
@@ -174,7 +175,7 @@ def _convolution(op: Any, inputs: Any, params: Any, out: Any) -> tuple[Any, tupl
 def _operator(op: Any, inputs: Any, params: Any, out: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return what ATen calls a primitive, and the arguments it gets there."""
     if op.name in ("mm", "bmm", "matmul"):
-        return _product(*inputs[:2], out)
+        return _product(inputs[0], inputs[1], out)
     if op.name in ("linear", "project"):
         return _linear(*inputs)
     if op.name == "contract":

@@ -81,6 +81,6 @@ class ModuleTracker:
 
     def _when_reached(self, values: Any, function: Callable[..., Any]) -> None:
         """Call a function when a backward pass has the gradients of the tensors among some values."""
-        tensors = [v for v in tree_leaves(values) if isinstance(v, TensorBase) and v.requires_grad]
+        tensors = [v for v in tree_leaves(values) if isinstance(v, TensorBase) and v.requires_grad]  # type: ignore[attr-defined]
         if tensors:
             self._handles.append(register_multi_grad_hook(tensors, function))

@@ -73,6 +73,17 @@ def a_batch_of_convolutions_with_one_weight_repeated(T):
 
 
 @program
+def memory_of_padded_sequences(T):
+    utils, found = T.nn.utils.rnn, []
+    for batch_first in (False, True):
+        padded = utils.pad_sequence([T.ones(3, 2), T.ones(4, 2)], batch_first=batch_first)
+        apart = utils.unpad_sequence(padded, T.tensor([3, 4]), batch_first=batch_first)
+        apart[0].zero_()
+        found += [padded, padded.stride(), padded.view(-1).shape, [v.stride() for v in apart]]
+    return found
+
+
+@program
 def switches_of_attention(T):
     cuda, q = T.backends.cuda, T.ones(1, 1, 2, 2)
     params = cuda.SDPAParams(q, q, q, None, 0.0, False, False)

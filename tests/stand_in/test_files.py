@@ -62,7 +62,8 @@ def seen(name, thing):
         shown = [thing.log_prob(torch.zeros(1)), repr(thing)]
     else:
         shown = [thing[0], thing[1](torch.tensor([-1.0, 2.0])), thing[2], thing[3], type(thing[3])]
-    return " ".join(str(v.detach().double().numpy().round(4).tolist() if isinstance(v, torch.Tensor) else v) for v in shown)
+    numbers = [v.detach().double().numpy().round(4).tolist() if isinstance(v, torch.Tensor) else v for v in shown]
+    return " ".join(map(str, numbers))
 """
 PROGRAM = """
 import sys, torch, library

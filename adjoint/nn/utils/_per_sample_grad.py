@@ -47,9 +47,8 @@ def call_for_per_sample_grads(
         weights = {name: _for_samples(p, count, loss_reduction) for name, p in module.named_parameters()}
 
         def one(weights: Any, args: Any, kwargs: Any) -> Any:
-            args, kwargs = tree_map(lambda v: v.unsqueeze(dim) if isinstance(v, TensorBase) else v, (args, kwargs))
-            result = functional_call(module, weights, args, kwargs)
-            return tree_map(lambda v: v.squeeze(dim) if isinstance(v, TensorBase) else v, result)
+            args, kwargs = _each(lambda v: v.unsqueeze(dim), (args, kwargs))
+            return _each(lambda v: v.squeeze(dim), functional_call(module, weights, args, kwargs))
 
         dims = tree_map(lambda v: dim if isinstance(v, TensorBase) else None, (args, kwargs))
         batched = {
@@ -58,6 +57,11 @@ def call_for_per_sample_grads(
         return vmap(one, (batched, *dims), dim, randomness="different")(weights, args, kwargs)
 
     return call
+
+
+def _each(function: Callable[[Any], Any], values: Any) -> Any:
+    """Return nested values with a function applied to the tensors among them."""
+    return tree_map(lambda v: function(v) if isinstance(v, TensorBase) else v, values)
 
 
 def _for_samples(p: Any, count: int, reduction: str) -> Any:

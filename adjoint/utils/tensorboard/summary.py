@@ -137,8 +137,8 @@ def hparams(
         if setting is None:
             continue
         kind, value = _setting(setting)
-        domain = b"".join(part(1, _setting(d)[1]) for d in domains.get(key, ()))
-        infos += part(4, part(1, key) + integer(4, kind) + (part(5, domain) if key in domains else b""))
+        choices = b"".join(part(1, _setting(d)[1]) for d in domains.get(key, ()))
+        infos += part(4, part(1, key) + integer(4, kind) + (part(5, choices) if key in domains else b""))
         session += part(1, part(1, key) + part(2, value))
     experiment = infos + b"".join(part(5, part(1, part(2, key))) for key in measures)
     return (

@@ -6,6 +6,7 @@ import datetime
 import os
 import socket
 import time
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -47,14 +48,10 @@ class FileWriter:
 
 def _drawn(figure: Any, close: bool) -> Any:
     """Return the pixels of a figure of matplotlib's."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    canvas = FigureCanvasAgg(figure)
+    canvas = import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     canvas.draw()
     if close:
-        from matplotlib import pyplot
-
-        pyplot.close(figure)
+        import_module("matplotlib.pyplot").close(figure)
     return np.asarray(canvas.buffer_rgba())[..., :3]
 
 
