@@ -77,9 +77,9 @@ def memory_of_padded_sequences(T):
     utils, found = T.nn.utils.rnn, []
     for batch_first in (False, True):
         padded = utils.pad_sequence([T.ones(3, 2), T.ones(4, 2)], batch_first=batch_first)
-        apart = utils.unpad_sequence(padded, T.tensor([3, 4]), batch_first=batch_first)
-        apart[0].zero_()
-        found += [padded, padded.stride(), padded.view(-1).shape, [v.stride() for v in apart]]
+        found += [padded.clone(), padded.stride(), list(padded.view(-1).shape)]
+        apart = utils.unpad_sequence(padded.clone(), T.tensor([3, 4]), batch_first=batch_first)
+        found += [apart, [v.stride() for v in apart], [v._is_view() for v in apart]]
     return found
 
 
