@@ -1008,6 +1008,7 @@ class Tensor(TensorBase):
     bool = convert.caster(dtypes.bool_)
     cfloat = convert.caster(dtypes.complex64, "cfloat")
     cdouble = convert.caster(dtypes.complex128, "cdouble")
+    chalf = convert.caster(dtypes.complex64, "chalf")  # NumPy has no narrower one
 
 
 def _warn_grad_of_non_leaf() -> None:
