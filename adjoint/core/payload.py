@@ -77,15 +77,15 @@ _levels = itertools.count(1).__next__
 class Level:
     """A context in which payloads of one fresh level live.
 
-    `kind` is their class, where a transform wants values of lower levels lifted to it; `size` and
-    `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
+    `kind` is their class, where a transform wants values of lower levels lifted to it; `size` (None but for a
+    batch) and `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
     where a reverse-mode transform was entered, and with which grad mode.
     """
 
     __slots__ = ("floor", "grad", "kind", "number", "randomness", "recording", "size")
 
     def __init__(
-        self, kind: type[Payload] | None = None, size: int = 0, randomness: str = "same", recording: bool = False
+        self, kind: type[Payload] | None = None, size: int | None = None, randomness: str = "same", recording: bool = False
     ) -> None:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
 

@@ -11,6 +11,7 @@ from ..core.payload import Level
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops.join import cat
+from ..ops.random import get_rng_state, set_rng_state
 from ..ops.shape import expand_p, movedim, reshape_p
 from ..payloads.batched import Batched
 from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_structure
@@ -184,8 +185,11 @@ def _run_chunks(
 ) -> Any:  # fmt: skip
     """Run the batch a few elements at a time, and put the results together."""
     parts: list[list[Any]] = []
+    state = get_rng_state() if randomness == "same" else None
     for start in range(0, size, chunk_size):
         count = min(chunk_size, size - start)
+        if state is not None:
+            set_rng_state(state)  # what is the same for a batch is so for its chunks
         pieces = [x if d is None else x.narrow(d, start, count) for x, d in zip(flat, dims)]
         result = _run(func, count, dims, pieces, spec, kwargs, out_dims, randomness)
         leaves, out_spec = tree_flatten(result)

@@ -354,7 +354,9 @@ class Stream:
             draws = [self._binomial(n, p) for n, p in pairs]
         return _cast(np.array(draws, np.float64), count.dtype).reshape(count.shape)
 
-    def multinomial(self, probabilities: Values, num_samples: int, replacement: bool = False) -> NDArray[np.int64]:
+    def multinomial(
+        self, probabilities: Values, num_samples: int, replacement: bool = False, order: Sequence[int] | None = None
+    ) -> NDArray[np.int64]:
         """Draw indices in proportion to each row of `probabilities`, as `torch.multinomial` does.
 
         Parameters
@@ -365,12 +367,16 @@ class Stream:
             How many indices to draw per row.
         replacement
             Whether an index may be drawn again.
+        order
+            In which order of the dimensions to draw, outermost first; None for theirs.
         """
         _check_weights(probabilities, num_samples, replacement)
         if replacement and num_samples > 1:
             return self._weighted_indices(probabilities, num_samples)
         # The first of competing exponential clocks rings in proportion to its rate, and so do the next.
         clocks = self.exponential(probabilities.shape, probabilities.dtype, 1.0)
+        if order is not None:
+            clocks = clocks.reshape([probabilities.shape[i] for i in order]).transpose(np.argsort(order))
         scores = (probabilities / clocks).astype(_work_type(probabilities.dtype))
         if num_samples == 1:
             return np.asarray(np.argmax(scores, axis=-1, keepdims=True))
