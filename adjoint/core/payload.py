@@ -141,6 +141,12 @@ def payload_of(value: Any) -> Payload | None:
     return value if isinstance(value, Payload) else None
 
 
+def is_batch(value: Any) -> bool:
+    """Return whether a tensor stands for one element of a batch."""
+    payload = payload_of(value)
+    return payload is not None and not payload.spreads
+
+
 def top_payload(values: tuple[Any, ...]) -> Payload | None:
     """Return the payload of the highest level among `values`, if any."""
     top: Payload | None = None

@@ -14,7 +14,7 @@ from ..ops.join import cat
 from ..ops.random import get_rng_state, set_rng_state
 from ..ops.shape import expand_p, movedim, reshape_p
 from ..payloads.batched import Batched
-from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_structure
+from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_structure
 from .values import as_tensor, value_of
 
 
@@ -53,6 +53,7 @@ def vmap(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _check_out_dims(out_dims, func)
         size, dims, flat, spec = _inputs(in_dims, args, func)
         if chunk_size is None or chunk_size >= size:
             return _run(func, size, dims, flat, spec, kwargs, out_dims, randomness)
@@ -62,7 +63,11 @@ def vmap(
 
 
 def _name(func: Any) -> str:
-    return getattr(func, "__name__", None) or repr(func)
+    if hasattr(func, "__name__"):
+        return str(func.__name__)
+    if isinstance(func, functools.partial):
+        return f"functools.partial({_name(func.func)}, ...)"
+    return repr(func)
 
 
 def _inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[int, list[Any], list[Any], TreeSpec]:
@@ -125,26 +130,55 @@ def _run(
         inputs = [x if d is None else wrap(Batched(value_of(_to_front(x, d)), level)) for x, d in zip(flat, dims)]
         held = [getattr(x, "array", None) for x in inputs]
         outs, out_spec = tree_flatten(func(*spec.unflatten(inputs), **kwargs))
-        places = _out_dims(out_dims, out_spec, func)
-        results = [_opened(o, d, level, size, func) for o, d in zip(outs, places, strict=True)]
+        places = _out_dims(out_dims, outs, out_spec, func)
+        sources = {}
         for x, d, inner, before in zip(flat, dims, inputs, held, strict=True):
-            if d is not None and inner.array is not before:  # the function has written into its argument
-                x.copy_(_opened(inner, d, level, size, func))
+            if d is not None:
+                sources[id(inner)] = (x, d)
+                if inner.array is not before:  # the function has written into its argument
+                    x.copy_(_opened(inner, d, level, size, func))
+        results = [
+            _opened(o, d, level, size, func) if (own := _of_argument(o, d, sources, level)) is None else own
+            for o, d in zip(outs, places, strict=True)
+        ]
     return out_spec.unflatten(results)
+
+
+def _of_argument(out: Any, dim: int | None, sources: dict[int, Any], level: int) -> Any:
+    """Return an output that is an argument, or a view of one, as that of the caller's tensor; else None."""
+    if dim is None or not isinstance(out, TensorBase) or not sources:
+        return None
+    if id(out) in sources:
+        x, place = sources[id(out)]
+        rank = x.array.ndim
+        return x if -rank <= dim < rank and dim % rank == place else movedim(x, place, dim)
+    lineage = out.lineage
+    if lineage is None or id(lineage.base) not in sources:
+        return None
+    x, place = sources[id(lineage.base)]
+    view: Any = wrap(Batched(_to_front(x, place), level))
+    for op, params in lineage.replay:
+        view = op.call(view, *params)
+    whole = view.array.value
+    return None if whole.array.shape[1:] != out.array.shape else whole if dim == 0 else movedim(whole, 0, dim)
 
 
 def _to_front(x: Any, dim: int) -> Any:
     return x if dim == 0 else movedim(x, dim, 0)
 
 
-def _out_dims(out_dims: Any, spec: TreeSpec, func: Any) -> list[Any]:
-    leaves, own = tree_flatten(out_dims)
-    if not all(isinstance(d, int | None) for d in leaves):
+def _check_out_dims(out_dims: Any, func: Any) -> None:
+    if not all(isinstance(d, int | None) for d in tree_leaves(out_dims)):
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
             "ints representing where in the outputs the vmapped dimension should appear."
         )
-    if spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
+
+
+def _out_dims(out_dims: Any, outs: list[Any], spec: TreeSpec, func: Any) -> list[Any]:
+    leaves, own = tree_flatten(out_dims)
+    leaves = [None if d is None else int(d) for d in leaves]
+    if spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(outs[0], TensorBase):
         return leaves
     places = broadcast_prefix(out_dims, spec)
     if places is None:
@@ -152,7 +186,7 @@ def _out_dims(out_dims: Any, spec: TreeSpec, func: Any) -> list[Any]:
             f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure "
             f"of `outputs`. out_dims has structure {own} but outputs has structure {spec}."
         )
-    return places
+    return [None if d is None else int(d) for d in places]
 
 
 def _opened(out: Any, dim: int | None, level: int, size: int, func: Any) -> Any:
@@ -194,6 +228,6 @@ def _run_chunks(
         result = _run(func, count, dims, pieces, spec, kwargs, out_dims, randomness)
         leaves, out_spec = tree_flatten(result)
         parts.append(leaves)
-    places = _out_dims(out_dims, out_spec, func)
+    places = _out_dims(out_dims, parts[0], out_spec, func)
     joined = [p[0] if d is None else cat(list(p), d) for p, d in zip(zip(*parts, strict=True), places, strict=True)]
     return out_spec.unflatten(joined)

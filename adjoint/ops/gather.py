@@ -16,7 +16,7 @@ from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.observation import opaque
-from ..core.payload import Payload
+from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
@@ -1095,6 +1095,11 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
     """
     _check_bool(mask, "masked_select")
     apart(out, input, mask)
+    if is_batch(mask):
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in adjoint.masked_select(self, mask). We cannot support this because "
+            "for each batch this would return a differently shaped Tensor. Use adjoint.where."
+        )
     if input.array.shape != mask.array.shape:
         input, mask = broadcast_tensors(input, mask)
     return into(out, masked_select_p(input, mask))

@@ -14,6 +14,7 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
+from ..core.payload import Payload
 from ..core.tensor import InferenceStorage, PrivateStorage, Storage, TensorBase, note_write, owner_of, storage_of
 from .arguments import shape_from
 from .shape import reshape
@@ -40,7 +41,11 @@ def offset_of(x: TensorBase) -> int:
     """Return the tensor's offset into its storage, in elements."""
     if x.array.size == 0:
         return 0
-    return (address_of(x.array) - origin_of(x)) // int(x.array.itemsize)
+    array: Any = x.array
+    if isinstance(array, Payload) and array.level:  # of the whole batch
+        memory = array.memory()
+        return (address_of(memory) - address_of(owner_of(memory))) // int(memory.itemsize)
+    return (address_of(array) - origin_of(x)) // int(array.itemsize)
 
 
 def same_memory(x: TensorBase) -> Storage:

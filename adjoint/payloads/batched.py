@@ -11,7 +11,7 @@ import numpy as np
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.nodes import wrap
-from ..core.payload import Payload
+from ..core.payload import Payload, inside
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p, reshape_p
@@ -51,6 +51,29 @@ class Batched(Speaking):
     def flags(self) -> Any:
         """Memory flags of the value behind."""
         return (self.value.array if isinstance(self.value, TensorBase) else self.value).flags
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart neighbours of one element of the batch lie, in bytes."""
+        value = self.value.array if isinstance(self.value, TensorBase) else self.value
+        return tuple(value.strides[1:])
+
+    @property
+    def data(self) -> Any:
+        """Where the elements lie, which only a whole batch knows."""
+        raise RuntimeError(_NO_ADDRESS)
+
+    def item(self) -> Any:
+        """Raise: there is one number per element of the batch."""
+        return self.concrete("item()")
+
+    def tolist(self) -> Any:
+        """Raise: there is one list per element of the batch."""
+        return self.concrete("tolist()")
+
+    def ravel(self, order: str = "C") -> Any:
+        """Raise: one element of the batch has no memory of its own."""
+        raise NotImplementedError("Cannot access storage of BatchedTensorImpl: it is a whole batch's")
 
     def moved(self, place: Any) -> Batched:
         """Return the batch on another device."""
@@ -112,16 +135,37 @@ class Batched(Speaking):
                 f"{what}: its result has another shape for every element of the batch. Use adjoint.where, or compute "
                 "it outside vmap."
             )
-        if what in ("float()", "int()", "complex()", "index()"):
-            what = "item()"
+        if what in ("numpy()", "tolist()"):
+            raise RuntimeError(_NO_ADDRESS)
+        if what in ("pickle", "save"):
+            self.ravel()
+        if what == "equal()":
+            raise RuntimeError(
+                "Batching rule not implemented for aten::equal. We could not generate a fallback: the answer is one "
+                "bool per element of the batch; use (x == y).all()."
+            )
+        if what == "allclose()":
+            raise RuntimeError(
+                "vmap over adjoint.allclose isn't supported yet: the answer is one bool per element of the batch; use "
+                "adjoint.isclose(x, y).all()."
+            )
         raise RuntimeError(
-            f"vmap: It looks like you're calling .{what} on a Tensor. We don't support vmap over calling .{what} on a "
-            "Tensor: it stands for a whole batch of values. Keep it a tensor, or take the number outside vmap."
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
+            "Tensor, please try to rewrite what you're doing with other operations: it stands for a whole batch of "
+            "values. Keep it a tensor, or take the number outside vmap."
         )
 
     def __repr__(self) -> str:
         value = self.value if isinstance(self.value, TensorBase) else wrap(self.value)
-        return f"BatchedTensor(lvl={self.level}, bdim=0, value=\n{textwrap.indent(repr(value), '    ')}\n)"
+        numbers = [level.number for level in inside.levels]
+        depth = numbers.index(self.level) + 1 if self.level in numbers else self.level
+        return f"BatchedTensor(lvl={depth}, bdim=0, value=\n{textwrap.indent(repr(value), '    ')}\n)"
+
+
+_NO_ADDRESS = (
+    "Cannot access data pointer of Tensor that doesn't have storage: inside vmap a tensor stands for one element of a "
+    "batch. Read its values outside vmap."
+)
 
 
 _DYNAMIC = ("unique()", "unique_consecutive()", "nonzero()", "indexing with a mask", "repeat_interleave()")
