@@ -17,7 +17,7 @@ from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import Payload, history_below, is_batch
+from .core.payload import Payload, history_below, is_batch, refuse_format
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, caller, ledger_of, retaining, storage_of
 from .core.views import edge_of, show_views
@@ -214,6 +214,8 @@ class Tensor(TensorBase):
 
     def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
         """Return whether the elements lie without gaps, in row-major order or that of a memory format."""
+        if modes.unusual and memory_format is not layouts.contiguous_format:
+            refuse_format(self)
         return layouts.is_contiguous(self.array, memory_format)
 
     untyped_storage, storage = memories.untyped_storage, memories.storage

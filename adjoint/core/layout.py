@@ -170,11 +170,6 @@ def is_contiguous(array: Any, wanted: Any) -> bool:
     order = _ORDERS.get(wanted)
     if order is None:
         raise TypeError(f"argument 'memory_format' must be adjoint.memory_format, not {type(wanted).__name__}")
-    if getattr(array, "spreads", True) is False:
-        raise RuntimeError(
-            "NYI: querying is_contiguous inside of vmap for memory_format other than adjoint.contiguous_format: the "
-            "format says how a whole batch lies. Choose it outside vmap."
-        )
     return len(order) == array.ndim and bool(array.transpose(order).flags.c_contiguous)
 
 

@@ -85,8 +85,9 @@ class Level:
     __slots__ = ("floor", "grad", "kind", "number", "randomness", "recording", "size")
 
     def __init__(
-        self, kind: type[Payload] | None = None, size: int | None = None, randomness: str = "same", recording: bool = False
-    ) -> None:
+        self, kind: type[Payload] | None = None, size: int | None = None, randomness: str = "same",
+        recording: bool = False,
+    ) -> None:  # fmt: skip
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
 
     def __enter__(self) -> int:
@@ -145,6 +146,15 @@ def is_batch(value: Any) -> bool:
     """Return whether a tensor stands for one element of a batch."""
     payload = payload_of(value)
     return payload is not None and not payload.spreads
+
+
+def refuse_format(value: Any) -> None:
+    """Raise if a tensor, of which a memory format other than the usual is asked, stands for one element of a batch."""
+    if is_batch(value):
+        raise RuntimeError(
+            "NYI: querying is_contiguous inside of vmap for memory_format other than adjoint.contiguous_format: the "
+            "format says how a whole batch lies. Choose it outside vmap."
+        )
 
 
 def top_payload(values: tuple[Any, ...]) -> Payload | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.inplace import is_leaf_node
 from ..core.nodes import wrap
 from ..core.payload import Level, inside, is_batch, payload_of
 from ..core.tensor import TensorBase
@@ -331,7 +332,8 @@ def _of_argument(out: Any, level: int, dim: int) -> Any:
         return None
     x, place, *_ = arguments[id(lineage.base)]
     held = out.array.value
-    if edge_of(x) is not None and (not isinstance(held, TensorBase) or edge_of(held) is None):
+    edge = edge_of(held) if isinstance(held, TensorBase) else None
+    if edge_of(x) is not None and (edge is None or is_leaf_node(edge)):
         return None  # made where nothing was recorded
     view: Any = wrap(Batched(_to_front(x, place), level))
     for op, params in lineage.replay:

@@ -126,7 +126,7 @@ class Stream:
     def seed(self, seed: int) -> None:
         """Start over from `seed`."""
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"a seed lies between -2**63 and 2**64 - 1, but got {seed}")
+            raise ValueError(f"Overflow when unpacking long long: a seed lies in [-2**63, 2**64), but got {seed}")
         with self._lock:
             self._seed = seed % 2**64
             self._spare: float | None = None
@@ -154,10 +154,10 @@ class Stream:
 
     def set_state(self, state: NDArray[np.uint8]) -> None:
         """Continue from a `state` taken here, or by `torch.get_rng_state`."""
-        if state.dtype != np.uint8 or state.shape != (_STATE.itemsize,):
+        if state.dtype != np.uint8 or state.size != _STATE.itemsize:
             raise RuntimeError(
-                f"a generator state is {_STATE.itemsize} bytes, uint8[{_STATE.itemsize}], "
-                f"but got {state.dtype}{list(state.shape)}"
+                f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} but found the input RNG state size to be "
+                f"{state.size}, of {state.dtype}"
             )
         record = np.frombuffer(state.tobytes(), _STATE)[0]
         left = int(record["left"])

@@ -106,6 +106,8 @@ def trunc_normal_(
 def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable[[Tensor], Tensor]) -> None:
     """Fill a tensor; elements that do not fit are drawn again, with all others, until none is left."""
     draw(tensor)
+    if tensor.is_meta:
+        return
     left = ~fits(tensor)
     while bool(left.any()):
         again = draw(empty_like(tensor))

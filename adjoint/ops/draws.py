@@ -7,7 +7,6 @@ batch has its say: it refuses, draws once for all of its elements, or adds an ax
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -197,7 +196,7 @@ def refill(draw: Callable[..., Any], written: Any, *parameters: Any) -> Any:
             if not batched:
                 raise RuntimeError(_UNBATCHED)
             axes.insert(0, level)
-        fresh = fresh or batched and level.randomness == "same"
+        fresh = fresh or (batched and level.randomness == "same")
     if not own:
         return None
     every = [level for level in batches() if level.number in own]

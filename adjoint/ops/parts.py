@@ -172,6 +172,11 @@ def _set_diagonal(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
     return out
 
 
+def _set_diagonal_batch(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    y = reshape_p(y, (y.shape[0], *(1,) * (x.ndim - 1 - y.ndim), *y.shape[1:]))
+    return set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1)
+
+
 set_diagonal_p: Primitive = nary(
     _set_diagonal,
     inputs=2,
@@ -182,7 +187,7 @@ set_diagonal_p: Primitive = nary(
         _ZERO if tangents[1] is None else tangents[1],
         *params,
     ),
-    batch=lambda x, y, offset, axis1, axis2: set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1),
+    batch=_set_diagonal_batch,
     node_name="DiagonalScatterBackward0",
 )
 

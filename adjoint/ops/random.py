@@ -83,6 +83,22 @@ class Generator:
         opaque("random.set_state", _continued, self.stream, new_state)
         return self
 
+    def get_offset(self) -> int:
+        """Raise: only generators of a GPU count by an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> Generator:
+        """Raise: only generators of a GPU count by an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def graphsafe_get_state(self) -> Generator:
+        """Raise: a state that is shared with CUDA graphs is one of a GPU's generators."""
+        raise NotImplementedError("graphsafe_get_state is not supported in this Generator: use clone_state")
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """Raise: a state that is shared with CUDA graphs is one of a GPU's generators."""
+        raise NotImplementedError("graphsafe_set_state is not supported in this Generator: use set_state")
+
     def clone_state(self) -> Generator:
         """Return a generator that will give the same numbers."""
         clone = Generator(self.device)
@@ -104,8 +120,8 @@ def _continued(stream: Stream, state: Any) -> Any:
 
 
 def _as_seed(seed: Any) -> int:
-    if isinstance(seed, TensorBase):
-        return int(seed.array)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
     return int(seed)
 
 
@@ -128,7 +144,7 @@ def manual_seed(seed: int) -> Generator:
     >>> adjoint.randn(2)
     tensor([ 1.5410, -0.2934])
     """
-    return default_generator.manual_seed(seed)
+    return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
@@ -186,6 +202,8 @@ class _ObservedStream:
 
 def stream_of(generator: Generator | None) -> Any:
     """Return the stream to draw from."""
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"argument 'generator' must be adjoint.Generator, not {type(generator).__name__}")
     stream = default_generator.stream if generator is None else generator.stream
     if inside.levels:
         stream = batch_stream(stream)
@@ -455,7 +473,7 @@ _normal_of_both_p = _sampler("normal_of_both", "NormalBackward3", 2)
 
 
 def on_host(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a draw of arrays on the host for arrays that lie anywhere; of arrays without elements it is their shape."""
+    """Return a draw of arrays on the host for arrays that lie anywhere; of those without elements it is their shape."""
 
     def drawn(*arrays: Any) -> Any:
         place = devices.of(arrays[0])

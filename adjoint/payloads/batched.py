@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import warnings
 from typing import Any
@@ -91,6 +92,16 @@ class Batched(Speaking):
     @classmethod
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` once on the whole batch, by its batching rule."""
+        try:
+            out = cls._applied(op, level, values, params)
+        except IndexError as error:
+            raise _of_one_element(error) from error.__cause__
+        if isinstance(out, tuple):
+            return tuple(cls(o, level) for o in out)
+        return cls(out, level)
+
+    @classmethod
+    def _applied(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         rule = op.batch
         if rule == "elementwise":
             out = op.call(*_aligned(values, level), *params)
@@ -106,9 +117,7 @@ class Batched(Speaking):
                 out = rule(*[_in_front(v, level, size, place) for v in values], *params)
             else:
                 out = _by_loop(op, level, values, params, size)
-        if isinstance(out, tuple):
-            return tuple(cls(o, level) for o in out)
-        return cls(out, level)
+        return out
 
     @classmethod
     def lifted(cls, value: Any, level: int) -> Batched:
@@ -169,6 +178,21 @@ _NO_ADDRESS = (
 
 
 _DYNAMIC = ("unique()", "unique_consecutive()", "nonzero()", "indexing with a mask", "repeat_interleave()")
+
+
+def _of_one_element(error: IndexError) -> IndexError:
+    """Return an error about an index with the dimensions counted as the program does, without that of the batch."""
+    text = re.sub(
+        r"out of bounds for (?:axis|dimension) (\d+)",
+        lambda m: f"out of bounds for dimension {int(m[1]) - 1}",
+        str(error),
+    )
+    text = re.sub(
+        r"too many indices for array: array is (\d+)-dimensional, but \d+ were indexed",
+        lambda m: f"too many indices for tensor of dimension {int(m[1]) - 1}",
+        text,
+    )
+    return IndexError(text)
 
 
 def _mine(value: Any, level: int) -> bool:
