@@ -177,7 +177,8 @@ def refill(draw: Callable[..., Any], written: Any, *parameters: Any) -> Any:
     `draw` takes an array to fill, which lies as the tensor does, and the arrays of the parameters.
     """
     own, rest = levels_of(written), [levels_of(p) for p in parameters]
-    axes, fresh = [], False
+    axes: list[Level] = []
+    fresh = False
     for level in reversed(batches()):
         batched, number = level.number in own and not fresh, level.number
         if level.randomness == "error":

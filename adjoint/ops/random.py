@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -557,8 +557,8 @@ def multinomial(
         drawn = stream_of(generator).multinomial(rows, num_samples, replacement, order)
         return devices.place_array(drawn.reshape(shape), place)
 
-    drawn = sampled(draw, input)
-    return into(out, drawn if isinstance(drawn, TensorBase) else finish(drawn))
+    drawn: Any = sampled(draw, input)
+    return into(out, cast("Tensor", drawn) if isinstance(drawn, TensorBase) else finish(drawn))
 
 
 def _check_multinomial(shape: tuple[int, ...], num_samples: int, replacement: bool) -> None:

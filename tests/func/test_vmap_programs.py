@@ -283,6 +283,27 @@ def test_program(name: str) -> None:
     same(PROGRAMS[name])
 
 
+LOOKS: dict[str, Callable[[Any], Any]] = {
+    "inside": lambda x: x.as_strided((2,), (1,), 1),
+    "overlapping": lambda x: x.as_strided((2, 2), (1, 1)),
+    "of a view": lambda x: x[1:].as_strided((1,), (1,), 2),
+    "beyond": lambda x: x.as_strided((5,), (1,)),
+    "beyond the end": lambda x: x.as_strided((2,), (2,), 2),
+    "before the start": lambda x: x.as_strided((2,), (1,), -1),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("name", LOOKS)
+def test_as_strided_looks_at_one_element(name: str, dim: int) -> None:
+    def program(T: Any) -> Any:
+        call = functools.partial(T.vmap(LOOKS[name], in_dims=dim), numbers(T, 3, 3))
+        return words(call) or call()
+
+    same(program)
+
+
 # --- Where torch is wrong, or refuses ---------------------------------------------------------------
 
 
