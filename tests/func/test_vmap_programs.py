@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import adjoint
+from adjoint.func import batch
 from tests.autograd.programs import Program
 from tests.oracle import needs_torch, same
 
@@ -324,3 +325,59 @@ def test_separated_indexes_are_written_as_by_a_loop() -> None:
     xs, vs = numbers(adjoint, 2, 3, 4, 2), numbers(adjoint, 2, 2, 4)
     expected = adjoint.stack([write(x, v) for x, v in zip(xs, vs, strict=True)])
     assert adjoint.equal(adjoint.vmap(write)(xs, vs), expected)
+
+
+# --- Containers that come apart in their own way ----------------------------------------------------
+
+
+class Records:
+    """A container with a batch size, as tensordict's are: a leaf, which hides its batch dimension itself."""
+
+    def __init__(self, parts: dict[str, Any], sizes: tuple[int, ...]) -> None:
+        self.parts, self.sizes = parts, sizes
+
+    def size(self, dim: int) -> int:
+        return self.sizes[dim]
+
+
+def test_steps_may_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inputs(in_dims: Any, args: Any, func: Any) -> Any:
+        flat, spec = batch.tree_flatten(args)
+        dims: Any = batch._broadcast_to_and_flatten(in_dims, spec)
+        return batch._validate_and_get_batch_size(dims, flat), dims, flat, spec
+
+    def hidden(dims: Any, args: Any, level: int, spec: Any) -> Any:
+        add = batch._add_batch_dim
+        return spec.unflatten([Records({k: add(v, 0, level) for k, v in r.parts.items()}, ()) for r in args])
+
+    def opened(out: Any, out_dims: Any, level: int, size: int, func: Any) -> Any:
+        name = batch._get_name(func)
+        parts = {k: batch._maybe_remove_batch_dim(name, v, level, size, 0) for k, v in out.parts.items()}
+        return Records(parts, (size,))
+
+    monkeypatch.setattr(batch, "_process_batched_inputs", inputs)
+    monkeypatch.setattr(batch, "_create_batched_inputs", hidden)
+    monkeypatch.setattr(batch, "_unwrap_batched", opened)
+    given = Records({"a": numbers(adjoint, 3, 2), "b": adjoint.ones(3)}, (3,))
+
+    def function(r: Records) -> Records:
+        assert r.sizes == () and r.parts["a"].shape == (2,)
+        r.parts["b"].add_(1)
+        return Records({"c": r.parts["a"].sum()}, r.sizes)
+
+    out = adjoint.vmap(function)(given)
+    assert out.sizes == (3,) and out.parts["c"].tolist() == [3, 7, 11] and given.parts["b"].tolist() == [2, 2, 2]
+
+
+def test_levels_by_hand() -> None:
+    level = batch._vmap_increment_nesting(3, "error")
+    try:
+        x = batch._add_batch_dim(adjoint.ones(3, 2), 0, level)
+        assert batch.is_batchedtensor(x) and x.shape == (2,)
+        y = batch._remove_batch_dim(x * 2, level, 3, 1)
+    finally:
+        batch._vmap_decrement_nesting()
+    assert y.shape == (2, 3)
+    results, dims = batch.restore_vmap(lambda a, b: (a * 2, b), (0, None), 3, "error")(adjoint.ones(3), adjoint.ones(2))
+    assert dims == (0, None) and results[0].shape == (3,) and results[1].shape == (2,)
+    assert batch.chunk_vmap(lambda a: a * 2, chunks=2)(adjoint.arange(5)).tolist() == [0, 2, 4, 6, 8]
