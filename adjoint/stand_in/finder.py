@@ -129,10 +129,15 @@ class _Distribution(importlib.metadata.Distribution):
         return path
 
 
+# Modules whose functions packages replace by their own, which adjoint then calls.
+_ELSEWHERE = {"_functorch.vmap": "adjoint.func.batch"}
+
+
 def _module_of(rest: str) -> types.ModuleType | None:
     """Return adjoint's module of a name, a stand-in for one that it does not have, or None."""
     # What torch keeps a copy of, programs get from the package itself.
     name = rest.removeprefix("_vendor.") if rest.startswith("_vendor.") else f"adjoint.{rest}".rstrip(".")
+    name = _ELSEWHERE.get(rest, name)
     try:
         module = importlib.import_module(name)
         if getattr(module, "__file__", None) is None:  # a folder without code
@@ -188,7 +193,9 @@ def _functorch(name: str) -> types.ModuleType:
     """Return the package that torch's transforms were once in, which is installed beside torch."""
     func = importlib.import_module("adjoint.func")
     transforms = {word: getattr(func, word) for word in func.__all__}
-    return AbsentModule(name, transforms if name == "functorch" else {})
+    if name == "functorch.experimental":
+        transforms = {"chunk_vmap": func.batch.chunk_vmap, **transforms}
+    return AbsentModule(name, transforms if name in ("functorch", "functorch.experimental") else {})
 
 
 def _inside(name: str) -> types.ModuleType | None:

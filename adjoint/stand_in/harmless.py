@@ -232,7 +232,7 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     # Indices that are batches are indices here anyway.
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
-    "_C._functorch": {}, "_C._distributed_c10d": _OPTIONS, "_C._autograd": {}, "_C._profiler": _TRACEBACKS,
+    "_C._distributed_c10d": _OPTIONS, "_C._autograd": {}, "_C._profiler": _TRACEBACKS,
     "_tensor_str": {"_Formatter": _Formatter},
     "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
     **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER,
@@ -242,7 +242,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "_prims": {}, "_prims_common": PRIMS, "_refs": {}, "_subclasses": {}, "_decomp": {}, "_lowrank": {}, "_sources": {},
     "_linalg_utils": {}, "_lobpcg": {}, "_classes": {}, "_custom_op": {}, "_appdirs": {}, "_environment": {},
     "_compile": {"_disable_dynamo": decorator}, "numa": {}, "_tensor_docs": {}, "_torch_docs": {}, "_storage_docs": {},
-    "_vmap_internals": {"_vmap": _vmap}, "_guards": {}, "_logging": {},
+    "_vmap_internals": {"_vmap": _vmap, "vmap": _vmap}, "_guards": {}, "_logging": {},
     "_logging.scribe": {"open_source_signpost": nothing}, "_custom_ops": {}, "_dispatch": {}, "_lazy": {},
     "_jit_internal": {
         "Final": Any, "boolean_dispatch": nothing, "_overload": decorator, "_overload_method": decorator,
