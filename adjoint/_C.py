@@ -6,7 +6,6 @@ import enum
 from types import SimpleNamespace
 from typing import Any
 
-from .autograd import graph
 from .core import engine, modes
 from .core.device import device
 from .core.dtypes import dtype
@@ -104,7 +103,10 @@ def _get_current_graph_task_keep_graph() -> bool:
 
 
 def _push_saved_tensors_default_hooks(pack_hook: Any, unpack_hook: Any) -> None:
-    graph.saved_tensors_hooks(pack_hook, unpack_hook).__enter__()
+    if modes.local.pack_refusal is not None:
+        raise RuntimeError(modes.local.pack_refusal)
+    modes.local.pack_hooks = (*modes.local.pack_hooks, (pack_hook, unpack_hook))
+    modes.note_unusual(1)
 
 
 def _pop_saved_tensors_default_hooks() -> None:

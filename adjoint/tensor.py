@@ -666,6 +666,10 @@ class Tensor(TensorBase):
         return getattr(extra, "tensor_hooks", None) or None
 
     @property
+    def _post_accumulate_grad_hooks(self) -> Any:
+        return getattr(self.node, "post_hooks", None)
+
+    @property
     def _cdata(self) -> int:
         return id(self)
 

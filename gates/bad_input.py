@@ -1,8 +1,8 @@
 """Calls with one wrong argument, over every operator of torch's table: the class of the error must be torch's.
 
-``python -m gates.bad_input --minutes 5 --seed 0`` prints how many calls had the same outcome, another class, were accepted
-where torch refuses, or raised what does not speak of the call (an internal attribute, NumPy's words). `--show N` prints
-examples of each kind.
+``python -m gates.bad_input --minutes 5 --seed 0`` prints how many calls had the same outcome, another class, were
+accepted where torch refuses, or raised what does not speak of the call (an internal attribute, NumPy's words). `--show N`
+prints examples of each kind.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def calls(dice: random.Random, names: str = "") -> Iterator[Call]:
             op = ENTRIES[name]
             try:
                 mine = function_of(op)
-                dtype = torch.float32 if torch.float32 in op.dtypes else next(iter(op.dtypes))
+                dtype = torch.float32 if torch.float32 in op.dtypes else next(iter(op.dtypes), torch.bool)
                 sample = dice.choice(list(itertools.islice(op.sample_inputs("cpu", dtype), 8)))
                 translated: Any = to_adjoint((sample.input, sample.args, sample.kwargs))
             except (Missing, IndexError, NotImplementedError):

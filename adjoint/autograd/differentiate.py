@@ -43,13 +43,16 @@ class GradientEdge(NamedTuple):
     ownership_token: Any = None
 
 
+_DIFFERENTIABLE = (TensorBase, GradientEdge)
+
+
 def _tuple(value: Any) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, TensorBase | GradientEdge) else tuple(value)
+    return (value,) if isinstance(value, _DIFFERENTIABLE) else tuple(value)
 
 
 def _inputs(value: Any, caller: str) -> tuple[Any, ...]:
     """Return what to differentiate by, at least one: the values of a dict, or as `_tuple` has it."""
-    if isinstance(value, Mapping):
+    if not isinstance(value, (TensorBase, tuple, list)) and isinstance(value, Mapping):
         if type(value) is not dict:
             raise TypeError(
                 f"`inputs` argument to `{caller}` must be a dict, not {type(value).__name__}. Other Mapping types are "
@@ -128,7 +131,7 @@ def _starts(roots: tuple[Any, ...], gs: Any, batched: bool = False) -> list[Any]
 
 
 def _start(root: Any, g: Any, index: int, batched: bool) -> Any:
-    if not batched:
+    if not batched and not modes.unusual:
         usual = _usual_start(root, g)
         if usual is not None:
             return wrap(usual) if g is None else g

@@ -27,6 +27,7 @@ from ..core.nodes import (
     checked_unpacked,
     differentiable,
     extra_of,
+    first_is_newest,
     freed_error,
     freed_hooks_error,
     output_node,
@@ -905,14 +906,16 @@ class _Outputs:
         ctx.code, ctx.lasti = recorders.outside(getframe(2))
         ctx.stamp = tick()
         plain = not dirty and not ctx.non_differentiable
-        for i in range(len(values) - 1, -1, -1):  # the first is the newest: a pass comes to it first
-            v = values[i]
+        for i, v in enumerate(values):
             if isinstance(v, TensorBase):
                 usual = plain and v.node is None and v.lineage is None and v.array.dtype.kind == "f"
                 if usual and not _is_one_of(v, self.args):
                     v.node = output_node(ctx, i) if self.several else ctx
                 else:
                     values[i] = self._attach_one(v, i)
+        if self.several:
+            own = [v.node for v in values if isinstance(v, TensorBase) and type(v.node) is Output]
+            first_is_newest([node for node in own if node.edges[0] is ctx])
         if ctx.non_differentiable and not ctx._materialize_non_diff_grads:
             ctx.metas = tuple(
                 [None if _is_one_of(v, ctx.non_differentiable) else m for v, m in zip(values, ctx.metas, strict=True)]

@@ -145,7 +145,7 @@ def _gradients(outs: Sequence[Any], inputs: Tensors, gs: Sequence[Any] | None, c
     if not live:
         return [None] * len(inputs)
     ours, theirs = zip(*live, strict=True)
-    return grad(ours, inputs, theirs, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    return tuple(grad(ours, inputs, theirs, retain_graph=True, create_graph=create_graph, allow_unused=True))
 
 
 # --- Products ---------------------------------------------------------------------------------------

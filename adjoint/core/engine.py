@@ -265,7 +265,7 @@ def _ends(frontier: Sequence[Any], needed: set[Any] | None) -> dict[Any, list[An
     last: dict[Any, Any] = {}
     for node in reach(frontier):
         if needed is None or node in needed:
-            for e in node.edges:
+            for e in node.edges if node.op.finishes is None else [node.edges[i] for i in node.op.finishes]:
                 if type(e) is AccumulateGrad:
                     last[e] = node
     ends: dict[Any, list[Any]] = {}
@@ -356,6 +356,10 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                     continue
                 if type(e) is leaf:
                     if r is None:
+                        if e.watched and e not in sums:  # hooks run with None
+                            sums[e] = None
+                            if ends is None:
+                                ends = _ends([node, *grads], needed)
                         continue
                     total = sums.get(e)
                     if total is None:
@@ -475,8 +479,11 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
             else:
                 captured[node] = g = g if extra is None or g is None else _before(node, extra, g, lift)
                 return g, edges, (None,) * len(edges)
-    if extra is not None and g is not None:
-        g = _before(node, extra, g, lift)
+    if extra is not None:
+        if g is not None:
+            g = _before(node, extra, g, lift)
+        elif extra.tensor_hooks:
+            g = _replaced_undefined(extra.tensor_hooks, lift)
     if extra is not None and extra.prehooks:
         g = _call_prehooks(node, extra, g, lift)
     if node.stamp < clock.latest:
@@ -532,6 +539,7 @@ def _add(total: Any, g: Any) -> Any:
 def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | None) -> None:
     """Give a leaf its complete gradient."""
     if g is None:
+        _finish_undefined(leaf, captured)
         return
     if captured is None and leaf.extra is None and leaf.post_hooks is None and not lift:  # as nearly always
         variable = leaf.ref()
@@ -555,6 +563,15 @@ def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | 
     accumulate(leaf, g, lift)
     if leaf.extra is not None and leaf.extra.hooks:
         _call_hooks(leaf, leaf.extra, (), g, lift)
+
+
+def _finish_undefined(leaf: AccumulateGrad, captured: dict[Any, Any] | None) -> None:
+    """Run the hooks of a leaf whose gradient is undefined: a custom function has returned None."""
+    if leaf.extra is not None and leaf.extra.tensor_hooks:
+        for hook in tuple(leaf.extra.tensor_hooks.values()):
+            hook(None)
+    if captured is None and leaf.post_hooks:
+        _call_post_hooks(leaf, leaf.variable)
 
 
 def _as_chosen(dtype: Any, g: Any, lift: bool) -> Any:
@@ -586,9 +603,14 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
         else:
             variable._grad = held + wrap(g)
     if leaf.post_hooks:
-        for hook in tuple(leaf.post_hooks.values()):
-            if hook(variable) is not None:
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        _call_post_hooks(leaf, variable)
+
+
+def _call_post_hooks(leaf: AccumulateGrad, variable: Any) -> None:
+    assert leaf.post_hooks is not None
+    for hook in tuple(leaf.post_hooks.values()):
+        if hook(variable) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _writable(held: Any, g: Any) -> bool:
@@ -686,6 +708,15 @@ def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
             fresh = g if lift else wrap(np.array(g) if isinstance(g, np.generic) else g.copy())
             tensor._grad = fresh if held is None else held + fresh
     return g
+
+
+def _replaced_undefined(hooks: dict[int, Callable[..., Any]], lift: bool) -> Any:
+    """Run the hooks of a tensor whose gradient is undefined, with None, and return what they put in its place."""
+    given: Any = None
+    for hook in tuple(hooks.values()):
+        result = hook(given)
+        given = given if result is None else result
+    return given if given is None or lift else given.array
 
 
 def _check_hook_result(result: Any, given: Any, hook: Any) -> None:

@@ -490,6 +490,18 @@ def freed_hooks_error() -> RuntimeError:
     )
 
 
+def saved_input(node: Node, index: int) -> Any:
+    """Return an input that a node keeps, as the tensor it was; None if it does not keep it."""
+    recorded = _as_recorded(node)
+    if recorded is node:
+        return _saved_value(node, index)
+    recorded.saved = node.saved
+    try:
+        return _saved_value(recorded, index)
+    finally:
+        recorded.saved = None
+
+
 class SavedTensor:
     """One kept value of a node, on which pack and unpack hooks can be registered."""
 
@@ -525,6 +537,7 @@ class Special:
     __slots__ = (
         "derived",
         "direct",
+        "finishes",
         "flat",
         "frees",
         "inputs",
@@ -551,6 +564,7 @@ class Special:
         self.node: Any = None
         self.saved_names: dict[str, str] = {}
         self.unfold: Callable[[Node], None] | None = None
+        self.finishes: tuple[int, ...] | None = None
 
 
 class Output(Node):
@@ -639,6 +653,13 @@ def attach_outputs(parent: Node, outs: Sequence[Any]) -> None:
     for i in range(len(outs) - 1, -1, -1):
         if differentiable(outs[i].array.dtype):
             outs[i].node = output_node(parent, i)
+
+
+def first_is_newest(outputs: Sequence[Output]) -> None:
+    """Exchange the stamps of outputs, made one after the other, so that a pass comes to the first one first."""
+    own = sorted(set(outputs), key=lambda node: node.index)
+    for node, stamp in zip(own, sorted((node.stamp for node in own), reverse=True), strict=True):
+        node.stamp = stamp
 
 
 def output_node(parent: Node, index: int) -> Output:

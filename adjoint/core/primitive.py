@@ -61,6 +61,13 @@ into: Callable[[Any, Any], Any] = None  # type: ignore[assignment]  # puts a res
 by_ufunc: dict[Any, Callable[..., Any]] = {}
 
 
+# What torch calls that which rules keep, where an op does not say otherwise.
+_SAVED_NAMES = {
+    "x": "self", "y": "other", "out": "result", "axis": "dim", "axes": "dim", "axis1": "dim1", "axis2": "dim2",
+    "keepdims": "keepdim", "x_shape": "self_sym_sizes",
+}  # fmt: skip
+
+
 class Op:
     """A primitive: its kernel, the names of its inputs, and one rule per differentiable input."""
 
@@ -70,6 +77,7 @@ class Op:
         "derived",
         "direct",
         "explain",
+        "finishes",
         "flat",
         "floating",
         "frees",
@@ -135,6 +143,7 @@ class Op:
         self.promotes, self.floating, self.view, self.outputs = promotes, floating, view, outputs
         self.explain: Callable[..., Exception | None] | None = None
         self.unfold: Callable[[Node], None] | None = None  # how a node becomes those that torch has
+        self.finishes: tuple[int, ...] | None = None  # the order in which gradients of leaves are done; None: as inputs
         unknown = set(rules) - set(inputs)
         if unknown:
             raise TypeError(f"{name}: rules for {sorted(unknown)}, but the inputs are {inputs}")
@@ -165,7 +174,7 @@ class Op:
         self.node: Any = type(
             self.title, (MultipleNode if outputs else Node,), {"__slots__": (), "__module__": "adjoint"}
         )
-        self.saved_names = {"x": "self", "y": "other", "out": "result", **(saved or {})}
+        self.saved_names = {**_SAVED_NAMES, **(saved or {})}
         show_saved(self)
         self.call: Callable[..., Any] = self.call_general
         self.sequence = sequence

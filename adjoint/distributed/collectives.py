@@ -19,9 +19,9 @@ from .groups import ProcessGroup, get_group_rank, is_member, resolved
 from .works import Work
 
 __all__ = [
-    "all_gather", "all_gather_into_tensor", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single",
-    "barrier", "broadcast", "gather", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor",
-    "scatter",
+    "all_gather", "all_gather_into_tensor", "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all",
+    "all_to_all_single", "barrier", "broadcast", "gather", "monitored_barrier", "reduce", "reduce_scatter",
+    "reduce_scatter_single", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
 
 
@@ -368,6 +368,10 @@ def all_to_all(
     start = lambda: pg.engine_for(given).all_to_all(into, given, received, sent)
     finish = lambda: spread(into, output_tensor_list, "all_to_all")
     return _ended(pg.begin("all_to_all", given.dtype.name, start, finish, (into, given)), async_op)
+
+
+# The names that torch 2.13 gives them.
+all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor
 
 
 # --- Barriers ---------------------------------------------------------------------------------------

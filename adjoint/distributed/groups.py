@@ -26,7 +26,8 @@ from .works import Call, DistBackendError, Work, here
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "default_pg_timeout", "destroy_process_group", "get_backend",
-    "get_backend_config", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count",
+    "get_backend_config", "get_default_backend_for_device", "get_global_rank", "get_group_rank",
+    "get_node_local_rank", "get_pg_count",
     "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group", "is_available",
     "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
     "is_torchelastic_launched", "is_ucc_available", "new_group", "new_subgroups", "new_subgroups_by_enumeration",
@@ -587,6 +588,15 @@ def get_backend_config(group: Any = None) -> str:
     """Return which backend carries the tensors of which devices, as in "cpu:gloo,cuda:nccl"."""
     backend = resolved(group).backend
     return backend if ":" in backend else f"cpu:{get_backend(group) if backend != 'nccl' else 'mpi'},cuda:{backend}"
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """Return the backend that carries tensors of a device where none is named."""
+    place = devices.as_device(device)
+    known = {"cpu": "gloo", "cuda": "nccl"}
+    if place.type not in known:
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return known[place.type]
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:

@@ -9,7 +9,6 @@ from . import reductions
 from .reductions import init_reductions
 from .spawn import (
     ProcessContext,
-    ProcessException,
     ProcessExitedException,
     ProcessRaisedException,
     SpawnContext,
@@ -19,7 +18,7 @@ from .spawn import (
 
 __all__ = [
     *multiprocessing.__all__,
-    "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
+    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
     "get_all_sharing_strategies", "get_sharing_strategy", "init_reductions", "set_sharing_strategy", "spawn",
     "start_processes",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
-from ..core.nodes import Node, Special, Unfolded, part, reveal
+from ..core.nodes import Node, Special, Unfolded, part, reveal, saved_input
 from ..core.overrides import answered
 from ..core.payload import broadcasting
 from ..core.primitive import by_ufunc
@@ -682,6 +682,11 @@ def _unfold_linear(node: Node) -> None:
 
 
 linear_p.op.unfold = project_p.op.unfold = _unfold_linear
+for _kind in (linear_p.op.node, _addmm.node):  # under torch's names, of its operands
+    _kind._saved_mat1 = property(lambda node: saved_input(node, 0))
+    _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
+    _kind._saved_alpha = _kind._saved_beta = 1
+linear_p.op.finishes = (2, 0, 1)  # the weight's gradient is still to be transposed then
 
 
 def _explain_linear(error: Exception, x: Any, weight: Any, bias: Any = None) -> Exception | None:

@@ -50,6 +50,7 @@ def _negated(g: Any) -> Any:
 
 add_p = binary(np.add, x=lambda g: g, y=lambda g: g, holomorphic=False)
 sub_p = binary(np.subtract, x=lambda g: g, y=_negated, holomorphic=False, name="sub")
+add_p.op.node._saved_alpha = sub_p.op.node._saved_alpha = 1  # another factor is a node of its own here
 mul_p = binary(
     np.multiply,
     x=lambda g, y: g * y,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..core.dtypes import finfo, of
 from ..core.nodes import Node, Special, Unfolded, reveal, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
-from ..core.recorders import nary
+from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels import norms, provider
 from ..kernels.constants import constants_of
@@ -445,7 +444,7 @@ def _norm_batch(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any,
     return layer_norm_p(x, weight, bias, shifted(axes), full, eps, centered, None)
 
 
-def _norm_primitive(name: str, node_name: str) -> Callable[..., Any]:
+def _norm_primitive(name: str, node_name: str) -> Primitive:
     return nary(
         _norm, inputs=3, joint=_norm_back, jvp=_norm_jvp, batch=_norm_batch, name=name, node_name=node_name,
         saved={"x": "input"},
@@ -586,8 +585,8 @@ def group_norm(
     inner = channels // num_groups
     shape = (1, num_groups, inner, 1)
     grouped = reshape_p(input, (count, num_groups, inner, math.prod(a.shape[2:])))
-    weight = None if weight is None else reshape_p(weight, shape)
     bias = None if bias is None else reshape_p(bias, shape)
+    weight = None if weight is None else reshape_p(weight, shape)
     return reshape_p(_normed(group_norm_p, grouped, weight, bias, (2, 3), shape, eps), tuple(a.shape))
 
 
@@ -702,7 +701,7 @@ def batch_normed(
             raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
         return _with_running(input, running_mean, running_var, weight, bias, eps), moments, axes
     shape = (1, channels, *(1,) * (a.ndim - 2))
-    weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))
+    bias, weight = (None if x is None else reshape_p(x, shape) for x in (bias, weight))
     tracked = running_mean is not None and running_var is not None and math.prod(a.shape) > 0
 
     def track() -> None:
@@ -743,7 +742,7 @@ def instance_norm(
         return _with_running(input, running_mean, running_var, weight, bias, eps)
     axes, moments = tuple(range(2, a.ndim)), Moments()
     shape = (1, channels, *(1,) * (a.ndim - 2))
-    weight, bias = (None if x is None else reshape_p(x, shape) for x in (weight, bias))
+    bias, weight = (None if x is None else reshape_p(x, shape) for x in (bias, weight))
     out = _normed(batch_norm_p, input, weight, bias, axes, shape, eps, True, moments)
     if running_mean is not None and running_var is not None:
         mean, var = _statistics(input, axes, moments)

@@ -378,6 +378,65 @@ def captured_before_hooks_where_the_pass_goes_on(T):
     return T.autograd.grad(y.sum(), [y, x], retain_graph=True), T.autograd.grad(y.sum(), y)
 
 
+# --- Hooks: when they run, and with what --------------------------------------------------------------------------
+
+
+@program
+def hooks_of_undefined_gradients(T):
+    class Nothing(T.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    x, w = leaf(T), leaf(T)
+    log = []
+    y = x * 2
+    y.retain_grad()
+    x.register_hook(lambda g: log.append(("x", g)))
+    y.register_hook(lambda g: log.append(("y", g)))
+    x.register_post_accumulate_grad_hook(lambda t: log.append(("accumulated", t.grad)))
+    (Nothing.apply(y) + w).sum().backward()
+    return log, x.grad, y.grad, w.grad
+
+
+@program
+def hooks_that_change_the_type(T):
+    found = []
+    for given in (T.ones(3), ones(T, 2), 1, [ones(T)]):
+        x = leaf(T)
+        y = x * 2
+        y.register_hook(lambda g, given=given: given)
+        try:
+            y.sum().backward()
+        except Exception as error:
+            found.append(str(error).split(",")[0])
+    return [phrase for phrase in found if "size" not in phrase]
+
+
+def parameters_in_order(name: str, make: Callable[[Any], Any], shape: tuple[int, ...]) -> Program:
+    def run(T):
+        model, log = make(T), []
+        for key, p in model.named_parameters():
+            p.register_post_accumulate_grad_hook(lambda t, key=key: log.append(key))
+        model(T.ones(shape)).sum().backward()
+        return log, len(next(model.parameters())._post_accumulate_grad_hooks)
+
+    run.__name__ = f"gradients_arrive_in_order_{name}"
+    return run
+
+
+for _name, _make, _shape in (
+    ("linear", lambda T: T.nn.Sequential(T.nn.Linear(2, 2), T.nn.ReLU(), T.nn.Linear(2, 2)), (1, 2)),
+    ("conv", lambda T: T.nn.Sequential(T.nn.Conv2d(1, 2, 3), T.nn.BatchNorm2d(2), T.nn.Flatten()), (2, 1, 4, 4)),
+    ("norm", lambda T: T.nn.Sequential(T.nn.Linear(4, 4, bias=False), T.nn.LayerNorm(4)), (2, 4)),
+):
+    program.append(parameters_in_order(_name, _make, _shape))
+
+
 # --- The graph -----------------------------------------------------------------------------------------------------
 
 

@@ -135,3 +135,24 @@ def test_hooks_of_several_outputs_run_in_their_order() -> None:
         return log, x.grad
 
     same(program)
+
+
+@needs_torch
+def test_what_nodes_have_saved_has_torchs_names() -> None:
+    def program(T):
+        x, w, b = numbers(T, 3, 4), numbers(T, 5, 4), numbers(T, 5)
+        first = T.tensor([0])
+        node = T.nn.functional.linear(x, w, b).grad_fn
+        operands = [node._saved_mat1, node._saved_mat2, node._saved_alpha, node._saved_beta]
+        assert node.next_functions
+        shaped = (x.sum(0), x.index_select(0, first), x.repeat(2, 1), x[first])
+        along = (T.cat([x, x], 1), T.stack([x, x]), x.softmax(1), x.cumsum(0))
+        return (
+            operands,
+            [node._saved_mat1, node._saved_mat2],
+            (x + x).grad_fn._saved_alpha,
+            [list(out.grad_fn._saved_self_sym_sizes) for out in shaped],
+            [out.grad_fn._saved_dim for out in along],
+        )
+
+    same(program)

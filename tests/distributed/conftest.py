@@ -8,7 +8,7 @@ import pytest
 
 from adjoint.distributed.launch import remove_leftovers
 
-collect_ignore_glob = ["workers/*.py"]
+collect_ignore_glob = ["programs/*.py", "workers/*.py"]
 
 
 @pytest.fixture(scope="session", autouse=True)

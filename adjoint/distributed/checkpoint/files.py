@@ -175,9 +175,9 @@ def save(
     return manifest
 
 
-def async_save(state_dict: dict[str, Any], **options: Any) -> Future:
+def async_save(state_dict: dict[str, Any], **options: Any) -> Future[Any]:
     """Write a checkpoint as `save` does, before this returns; the future is there for programs that wait for it."""
-    future = Future()
+    future: Future[Any] = Future()
     future.set_result(save(state_dict, **options))
     return future
 

@@ -332,6 +332,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 def _shut(processes: list[Any], connections: list[Any], folder: Folder) -> None:
     """End the workers: closed connections ask them to, and those that do not hear are stopped."""
+    folder.close()
     for connection in connections:
         with contextlib.suppress(OSError):
             connection.close()
@@ -360,8 +361,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         fetcher = _Fetcher(loader)
         for number in range(loader.num_workers):
             ours, theirs = context.Pipe()
-            parent = os.getpid() if context.get_start_method() in ("fork", "spawn") else None
-            task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path, parent)
+            task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path)
             forked = context.get_start_method() == "fork"
             copied = (*self._connections, ours) if forked else ()
             process = context.Process(target=workers.run, args=(task, theirs, copied), daemon=True)

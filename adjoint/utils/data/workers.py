@@ -28,6 +28,7 @@ __all__ = ["Failure", "Folder", "WorkerInfo", "get_worker_info", "packed", "unpa
 
 
 _LARGE = 1 << 16  # bytes of arrays from which on a file in shared memory is worth its two system calls
+_CLOSED = "closed"  # the name of the file that says so
 _numbers = count()
 
 
@@ -38,6 +39,11 @@ class Folder:
         memory = "/dev/shm"
         base = memory if os.path.isdir(memory) and os.access(memory, os.W_OK) else None
         self.path = tempfile.mkdtemp(prefix=f"adjoint-{os.getpid()}-", dir=base)
+
+    def close(self) -> None:
+        """Tell workers whose connection ends from now on that the program goes on, and removes the folder itself."""
+        with contextlib.suppress(OSError), open(os.path.join(self.path, _CLOSED), "wb"):
+            pass
 
     def remove(self) -> None:
         """Remove the folder and what was never fetched from it."""
@@ -150,7 +156,6 @@ class Task:
     id: int
     count: int
     folder: str
-    parent: int | None  # the process of the program, where it is the worker's parent
 
 
 @dataclass
@@ -174,7 +179,7 @@ def run(task: Task, connection: Any, inherited: Any = ()) -> None:
     sender.start()
     with contextlib.suppress(EOFError, OSError):
         _answer(task, connection, outgoing)
-    if task.parent is not None and os.getppid() != task.parent:  # the program was killed: nobody else cleans up
+    if not os.path.exists(os.path.join(task.folder, _CLOSED)):  # the program was killed: nobody else cleans up
         shutil.rmtree(task.folder, ignore_errors=True)
         return
     outgoing.put(None)
