@@ -986,8 +986,7 @@ class _Outputs:
         if v.lineage is not None and any(v.lineage.base is a or self._shares_base(v, a) for a in self.args):
             v.lineage.kind = View.CUSTOM
             v.lineage.maker = f"Output {i} of {ctx.op.title.removesuffix('Backward')}"
-        if not (type(v.node) is Output and v.node.edges[0] is ctx):  # returned twice, a tensor is the later output
-            v.node = node
+        v.node = node
         return v
 
     def _shares_base(self, v: Any, a: Any) -> bool:
