@@ -17,7 +17,7 @@ from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import Payload, history_below
+from .core.payload import Payload, history_below, transforming
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, caller, ledger_of, retaining, storage_of
 from .core.views import edge_of, show_views
@@ -69,6 +69,15 @@ _ONLY_LEAVES = (
     "that doesn't require differentiation use var_no_grad = var.detach()."
 )
 _backward: Any = None  # autograd.backward, once somebody has called it
+
+
+def _refuse_inside(what: str, name: str) -> None:
+    if transforming():
+        raise RuntimeError(
+            f"You are attempting to call Tensor.{what} inside of a function being transformed by a functorch transform. "
+            "This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, "
+            f"hessian) or call {name} outside of a function being transformed instead."
+        )
 
 
 def _dispatched() -> Any:
@@ -278,7 +287,7 @@ class Tensor(TensorBase):
             raise RuntimeError("requires_grad must be a bool")
         if not self.is_leaf:
             raise RuntimeError(_ONLY_LEAVES)
-        self.requires_grad_(value)
+        self._require_grad(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Start (or stop) recording what is computed from this leaf."""
@@ -287,6 +296,11 @@ class Tensor(TensorBase):
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                 f"{requires_grad.__class__.__name__}"
             )
+        if modes.transforms:
+            _refuse_inside("requires_grad_() (or perhaps using adjoint.autograd.functional.* APIs)", "requires_grad_()")
+        return self._require_grad(requires_grad)
+
+    def _require_grad(self, requires_grad: bool) -> Tensor:
         node = self.node
         if requires_grad == (node is not None) and (node is not nodes.hidden or not requires_grad):
             return self
@@ -377,6 +391,8 @@ class Tensor(TensorBase):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
+        if modes.transforms:
+            _refuse_inside("retain_grad()", "retain_grad()")
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if not is_leaf_node(self.node):
@@ -466,7 +482,10 @@ class Tensor(TensorBase):
     @property
     def data(self) -> Tensor:
         """The value without history; writes to it are not counted as writes to this tensor."""
-        out = wrap(self.array, None, memories.same_memory(self))
+        array = self.array
+        if isinstance(array, Payload):
+            array = array.detached()
+        out = wrap(array, None, memories.same_memory(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, ".data")
         return out

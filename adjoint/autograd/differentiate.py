@@ -14,7 +14,7 @@ from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
 from ..core.nodes import MultipleNode, hidden, output_index, output_node, shown, wrap
 from ..core.observation import lifting, observer
-from ..core.payload import history_below
+from ..core.payload import history_below, transforming
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -98,23 +98,34 @@ def _starting_gradient(root: Any, g: Any, lift: bool, index: int = 0) -> Any:
     start = _usual_start(root, g)
     if start is not None:
         return start if not lift else wrap(start) if g is None else g
+    check_start(root, g, index)
     if g is None:
-        if root.array.size != 1:
-            raise RuntimeError(
-                f"grad can be implicitly created only for scalar outputs, and this one has shape "
-                f"{list(root.array.shape)}: reduce it first (loss.sum() or loss.mean()), or pass the gradient "
-                "of each element: backward(gradient=adjoint.ones_like(loss))"
-            )
-        if dtypes.of(root.array.dtype).category == 3:
-            raise RuntimeError(
-                f"grad can be implicitly created only for real scalar outputs but got {dtypes.of(root.array.dtype)}"
-            )
         g = start_gradient(root)
         return wrap(g) if lift else g
-    if not isinstance(g, TensorBase):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    _check_gradient(root, g, index)
     return g if lift else g.array
+
+
+def check_start(root: Any, g: Any, index: int) -> None:
+    """Raise unless a pass may start from `root` with the gradient `g`; None, for a real scalar, is one."""
+    if g is None:
+        _check_implicit(root)
+    elif not isinstance(g, TensorBase):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    else:
+        _check_gradient(root, g, index)
+
+
+def _check_implicit(root: Any) -> None:
+    if root.array.size != 1:
+        raise RuntimeError(
+            f"grad can be implicitly created only for scalar outputs, and this one has shape "
+            f"{list(root.array.shape)}: reduce it first (loss.sum() or loss.mean()), or pass the gradient "
+            "of each element: backward(gradient=adjoint.ones_like(loss))"
+        )
+    if dtypes.of(root.array.dtype).category == 3:
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {dtypes.of(root.array.dtype)}"
+        )
 
 
 def _check_gradient(root: Any, g: Any, index: int, batched: bool = False) -> None:
@@ -180,6 +191,11 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if modes.transforms and transforming():
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+            "functorch.vjp instead or call backward() outside of functorch transforms."
+        )
     if inputs is None and not create_graph and not modes.unusual and grad_variables is None:
         start = _usual_start(tensors, grad_tensors)
         if start is not None:

@@ -28,7 +28,7 @@ from ..core.nodes import (
     packed_by,
     wrap,
 )
-from ..core.payload import Payload, top_payload
+from ..core.payload import Payload, is_captured, top_payload, transforming
 from ..core.primitive import fit, getframe
 from ..core.tensor import (
     STALE,
@@ -503,6 +503,12 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
+        if modes.transforms and not cls._kit[2] and not cls.__module__.startswith("adjoint.") and transforming():
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
+                f"must override the setup_context staticmethod: give {cls.__name__} a forward without ctx and a "
+                "setup_context(ctx, inputs, output) staticmethod."
+            )
         if modes.unusual:
             if top_payload(args) is not None:
                 from ..payloads.functions import apply_function
@@ -671,7 +677,7 @@ def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
     own = False
     for t in tensors:
         if isinstance(t, TensorBase):
-            if modes.inferred and type(t.memory) is InferenceStorage:
+            if modes.inferred and type(t.memory) is InferenceStorage and not is_captured(t):
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
                     "normal tensor and use it in autograd."
@@ -826,8 +832,6 @@ class _Outputs:
 
     def _pack_saved(self) -> None:
         ctx = self.ctx
-        if modes.local.pack_refusal is not None:
-            raise RuntimeError(modes.local.pack_refusal)
         if modes.local.pack_hooks:
             for saved in ctx._raw_saved_tensors:
                 saved.register_hooks(*modes.local.pack_hooks[-1])

@@ -91,6 +91,11 @@ def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[An
 _accumulate = Special("AccumulateGrad", _run_leaf)
 
 
+# Leaves of transforms that are over, and those made inside one. A result may still lead to one, through the graph of
+# an outer transform; no caller will ever ask for its gradient.
+ended: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
 class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
@@ -198,6 +203,9 @@ def _backward(
     running.tasks = (*before, task)
     if was is not grad:
         modes.set_grad(grad)
+    silencing = was and not grad and modes.unusual != 0
+    if silencing:
+        modes.local.silenced += 1
     if grad:
         task.start = caller(3)  # past this, `backward` and who called that
         recorders.recorded_passes.append(None)
@@ -211,6 +219,8 @@ def _backward(
             recorders.recorded_passes.pop()
         if modes.local.grad is not was:
             modes.set_grad(was)
+        if silencing:
+            modes.local.silenced -= 1
     if task.captured is None or inputs is None:
         return []
     return [task.captured.get(node) for node in inputs]

@@ -17,6 +17,8 @@ from typing import Any
 unusual: int = 0
 off: list[None] = []
 inferred: bool = False  # whether inference mode was ever on: only then can an inference tensor turn up
+transforms: int = 0  # how many function transforms (grad, jvp, vmap) are on, in any thread
+guarded: bool = False  # whether a write must be looked at: `inferred`, or a transform is on
 
 told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
 
@@ -28,6 +30,7 @@ class _Thread(threading.local):
 
     grad: bool = True
     inference: bool = False
+    silenced: int = 0  # passes that have switched recording off for themselves, not for the levels below theirs
     anomaly: bool = False
     anomaly_nan: bool = True
     anomaly_forward: bool = False
@@ -76,6 +79,20 @@ def set_grad(value: bool) -> None:
         else:
             off.append(None)
             local.grad = False
+
+
+def note_transform(change: int) -> None:
+    """Count a function transform in (+1) or out (-1)."""
+    global transforms, guarded
+    with _lock:
+        transforms += change
+        guarded = inferred or transforms > 0
+
+
+def note_inference() -> None:
+    """Remember that there may be inference tensors from now on."""
+    global inferred, guarded
+    inferred = guarded = True
 
 
 def note_unusual(change: int) -> None:

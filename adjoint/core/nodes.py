@@ -14,6 +14,7 @@ from .._typing import Tensor
 from ..errors import FreedGraphError, InPlaceError, place
 from ..hooks import RemovableHandle
 from . import device, modes
+from .payload import is_captured
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
@@ -484,10 +485,10 @@ def output_node(parent: Node, index: int) -> Output:
 
 
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
-    """Raise if the node keeps one of its inputs that was made in inference mode."""
+    """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
     for position, _ in kept_arrays(node, node.saved):
         if position < len(inputs) and isinstance(inputs[position], TensorBase):
-            if type(inputs[position].memory) is InferenceStorage:
+            if type(inputs[position].memory) is InferenceStorage and not is_captured(inputs[position]):
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
                     "mode in computation tracked by autograd. To work around this, you can make a clone to get normal "

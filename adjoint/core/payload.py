@@ -79,15 +79,23 @@ class Level:
 
     `kind` is their class, where a transform wants values of lower levels lifted to it; `size` and
     `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
-    where a reverse-mode transform was entered, and with which grad mode.
+    where a reverse-mode transform was entered, and with which grad mode. `captured` are the tensors that the
+    function of a derivative has from outside, which it may not write.
     """
 
-    __slots__ = ("floor", "grad", "kind", "number", "randomness", "recording", "size")
+    __slots__ = ("captured", "floor", "grad", "kind", "number", "randomness", "recording", "size", "transform")
 
     def __init__(
-        self, kind: type[Payload] | None = None, size: int = 0, randomness: str = "same", recording: bool = False
+        self,
+        kind: type[Payload] | None = None,
+        size: int = 0,
+        randomness: str = "same",
+        recording: bool = False,
+        captured: tuple[TensorBase, ...] | None = None,
     ) -> None:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
+        self.captured = captured
+        self.transform = kind is not None or captured is not None
 
     def __enter__(self) -> int:
         self.number = _levels()
@@ -97,12 +105,16 @@ class Level:
         inside.levels = (*inside.levels, self)
         if not self.recording:
             modes.note_unusual(1)
+        if self.transform:
+            modes.note_transform(1)
         return self.number
 
     def __exit__(self, *error: object) -> None:
         inside.levels = tuple(level for level in inside.levels if level is not self)
         if not self.recording:
             modes.note_unusual(-1)
+        if self.transform:
+            modes.note_transform(-1)
 
 
 class _Inside(threading.local):
@@ -122,15 +134,30 @@ def innermost() -> Level | None:
     return None
 
 
+def transforming() -> bool:
+    """Return whether this thread is inside a function transform (`grad`, `jvp`, `vmap`, ...)."""
+    return modes.transforms > 0 and any(level.transform for level in inside.levels)
+
+
+def is_captured(x: TensorBase) -> bool:
+    """Return whether a function that is being differentiated has `x`, or a tensor of its memory, from outside."""
+    for level in inside.levels:
+        for tensor in level.captured or ():
+            if tensor is x or (tensor.memory is not None and tensor.memory is x.memory):
+                return True
+    return False
+
+
 def grad_at(number: int) -> bool:
     """Return the grad mode for an op whose operands are of a level and lower ones.
 
-    A reverse-mode transform records what happens at the level it was entered in, and above. Whatever it, or the
-    function it transforms, has switched is no business of the levels below.
+    A reverse-mode transform records what happens at the level it was entered in, and above: a `no_grad` around it
+    goes on for the levels below. One inside the function is obeyed by all.
     """
-    for level in inside.levels:
-        if level.recording and level.floor > number:
-            return level.grad
+    if modes.local.grad or modes.local.silenced:
+        for level in inside.levels:
+            if level.recording and level.floor > number:
+                return level.grad
     return modes.local.grad
 
 

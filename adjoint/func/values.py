@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType, MethodType
 from typing import Any
 
 from ..core import modes
@@ -13,6 +14,7 @@ from ..core.observation import lifting
 from ..core.payload import Level, Payload, inside, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
+from ..autograd.budget import memory_budget
 
 
 def as_tensor(value: Any) -> Any:
@@ -49,23 +51,96 @@ def is_recorded(value: Any) -> bool:
 
 
 @contextmanager
-def recording(floor: int | None = None) -> Iterator[None]:
+def recording(floor: int | None = None, captured: tuple[Any, ...] | None = None) -> Iterator[None]:
     """Switch recording on, whatever it was outside, and let levels below `floor` go on as they were.
 
-    That is the level at which values are recorded, the innermost unless given.
+    That is the level at which values are recorded, the innermost unless given. With `captured`, the tensors that a
+    function has from outside, this is where the function is run.
     """
     was = modes.local.grad
-    level = Level(recording=True) if inside.levels else None
-    if level is not None:
-        level.__enter__()
-        level.floor = level.floor if floor is None else floor
-    modes.set_grad(True)
+    level = Level(recording=True, captured=captured) if captured is not None or inside.levels else None
+    with normal_mode():
+        if level is not None:
+            level.__enter__()
+            level.floor = level.floor if floor is None else floor
+        modes.set_grad(True)
+        try:
+            yield
+        finally:
+            modes.set_grad(was)
+            if level is not None:
+                level.__exit__()
+
+
+@contextmanager
+def normal_mode() -> Iterator[None]:
+    """Switch inference mode off and leave grad mode as it is: a transform means the same in any mode around it."""
+    if not modes.local.inference:
+        yield
+        return
+    forward = modes.local.forward_grad
+    modes.local.inference, modes.local.forward_grad = False, True
+    modes.note_unusual(-1)
     try:
         yield
     finally:
-        modes.set_grad(was)
-        if level is not None:
-            level.__exit__()
+        modes.local.inference, modes.local.forward_grad = True, forward
+        modes.note_unusual(1)
+
+
+_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
+    "case."
+)
+
+
+@contextmanager
+def without_hooks() -> Iterator[None]:
+    """Refuse saved-tensor hooks around a reverse-mode transform and inside of it, as torch does."""
+    if any(getattr(pack, "__module__", "") != memory_budget.__module__ for pack, _ in modes.local.pack_hooks):
+        raise RuntimeError(_HOOKS)
+    before = modes.local.pack_refusal
+    modes.local.pack_refusal = _HOOKS
+    try:
+        yield
+    finally:
+        modes.local.pack_refusal = before
+
+
+_FUNC = __package__ or "adjoint.func"
+
+
+def captures(function: Any) -> tuple[Any, ...]:
+    """Return the tensors that a function has from outside: its closure's, its globals', buffers of its modules."""
+    found: list[Any] = []
+    _gather(function, found, 4)
+    return tuple(found)
+
+
+def _gather(value: Any, found: list[Any], depth: int) -> None:
+    if isinstance(value, TensorBase):
+        found.append(value)
+    elif depth and isinstance(value, FunctionType) and (value.__globals__.get("__package__") or "").startswith(_FUNC):
+        _gather(getattr(value, "__wrapped__", None), found, depth - 1)  # a transform of the program's function
+    elif depth and isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            try:
+                _gather(cell.cell_contents, found, depth - 1)
+            except ValueError:  # not assigned yet
+                continue
+        names, outside = value.__code__.co_names, value.__globals__
+        found.extend(v for n in names if isinstance(v := outside.get(n), TensorBase))
+    elif depth and isinstance(value, MethodType):
+        _gather(value.__func__, found, depth - 1)
+        _gather(value.__self__, found, depth - 1)
+    elif depth and isinstance(value, functools.partial):
+        for part in (value.func, *value.args, *value.keywords.values()):
+            _gather(part, found, depth - 1)
+    elif depth and isinstance(value, tuple):
+        for part in value:
+            _gather(part, found, depth - 1)
+    elif isinstance(getattr(value, "_buffers", None), dict):
+        found.extend(b for b in value.buffers() if b is not None)
 
 
 def shown(items: Any) -> str:

@@ -853,8 +853,8 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
 def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
     """Make `input` what a view of it is: its geometry and its history."""
     recording = modes.is_grad_enabled() and input.node is not None
-    if recording:
-        check_writable(input, True)
+    if recording or modes.transforms:
+        check_writable(input, recording, operation.removesuffix("_"))
     input.array = seen.array
     if is_leaf_node(input.node) and input.node is not hidden:
         input.node.follow(input)
