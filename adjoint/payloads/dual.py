@@ -5,10 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
+
 from ..core import modes
 from ..core.device import module_of
-from ..core.nodes import differentiable
-from ..core.payload import Payload
+from ..core.nodes import differentiable, wrap
+from ..core.payload import Payload, payload_of
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -74,7 +76,7 @@ class Dual(Speaking):
         if still:
             changes: Any = (None,) * len(out) if op.outputs else None
         else:
-            changes = tangent_of(op, tuple(tangents), tuple(primals), out, params)
+            changes = tangent_of(op, _raised(tangents, primals), tuple(primals), out, params)
         if op.outputs:
             return tuple(
                 cls(o, t if differentiable(_array(o).dtype) else None, level) for o, t in zip(out, changes, strict=True)
@@ -123,6 +125,27 @@ def _array(value: Any) -> Any:
     return value.array if isinstance(value, TensorBase) else value
 
 
+def _raised(tangents: list[Any], primals: list[Any]) -> tuple[Any, ...]:
+    """Return tangents of the primals' kind: rules take a gradient that is an array for a sign that all values are."""
+    top, held = None, False
+    for p in primals:
+        if type(p) is not np.ndarray:
+            held = held or isinstance(p, TensorBase)
+            payload = payload_of(p)
+            if payload is not None and (top is None or payload.level > top.level):
+                top = payload
+    if not held and top is None:
+        return tuple(tangents)
+    return tuple(
+        t
+        if t is None or isinstance(t, TensorBase | Payload)
+        else wrap(t)
+        if held or top is None
+        else type(top).lifted(t, top.level)
+        for t in tangents
+    )
+
+
 def tangent_of(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out: Any, params: tuple[Any, ...]) -> Any:
     """Return the tangent of an op's output, or None if it is zero."""
     rule = op.jvp
@@ -168,7 +191,6 @@ def _derived(value: Any, what: str) -> Any:
 def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Get a tangent from reverse mode alone: the gradient is linear in what comes in; transpose that."""
     from ..core.engine import backward
-    from ..core.nodes import wrap
     from ..ops import create
 
     leaves = [_leaf(p) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
@@ -203,7 +225,6 @@ def _seed(out: Any) -> Any:
 
 def _leaf(value: Any) -> Any:
     """Return a tensor to differentiate by that goes on from a value of a lower level."""
-    from ..core.nodes import wrap
     from ..ops import create, shape
 
     if isinstance(value, TensorBase) and value.node is not None:
