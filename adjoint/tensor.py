@@ -74,9 +74,9 @@ _backward: Any = None  # autograd.backward, once somebody has called it
 def _refuse_inside(what: str, name: str) -> None:
     if transforming():
         raise RuntimeError(
-            f"You are attempting to call Tensor.{what} inside of a function being transformed by a functorch transform. "
-            "This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, "
-            f"hessian) or call {name} outside of a function being transformed instead."
+            f"You are attempting to call Tensor.{what} inside of a function being transformed by a functorch "
+            "transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, "
+            f"jacfwd, hessian) or call {name} outside of a function being transformed instead."
         )
 
 

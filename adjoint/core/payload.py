@@ -80,10 +80,22 @@ class Level:
     `kind` is their class, where a transform wants values of lower levels lifted to it; `size` and
     `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
     where a reverse-mode transform was entered, and with which grad mode. `captured` are the tensors that the
-    function of a derivative has from outside, which it may not write.
+    function of a derivative has from outside, which it may not write. One that starts `afresh` records at its own
+    level whatever the modes around it are.
     """
 
-    __slots__ = ("captured", "floor", "grad", "kind", "number", "randomness", "recording", "size", "transform")
+    __slots__ = (
+        "afresh",
+        "captured",
+        "floor",
+        "grad",
+        "kind",
+        "number",
+        "randomness",
+        "recording",
+        "size",
+        "transform",
+    )
 
     def __init__(
         self,
@@ -94,7 +106,7 @@ class Level:
         captured: tuple[TensorBase, ...] | None = None,
     ) -> None:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
-        self.captured = captured
+        self.captured, self.afresh = captured, False
         self.transform = kind is not None or captured is not None
 
     def __enter__(self) -> int:
@@ -154,11 +166,14 @@ def grad_at(number: int) -> bool:
     A reverse-mode transform records what happens at the level it was entered in, and above: a `no_grad` around it
     goes on for the levels below. One inside the function is obeyed by all.
     """
-    if modes.local.grad or modes.local.silenced:
-        for level in inside.levels:
-            if level.recording and level.floor > number:
-                return level.grad
-    return modes.local.grad
+    grad, entered = modes.local.grad, modes.local.grad or modes.local.silenced > 0
+    for level in reversed(inside.levels):
+        if level.recording and level.floor > number:
+            grad = entered and level.grad
+            entered = grad
+        elif level.afresh and level.floor <= number:
+            break
+    return grad
 
 
 def payload_of(value: Any) -> Payload | None:

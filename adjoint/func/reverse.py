@@ -94,7 +94,7 @@ def _gradients(func: Any, args: tuple[Any, ...], kwargs: Any, argnums: Argnums, 
 
 
 def leaves_of(args: tuple[Any, ...], argnums: Argnums) -> tuple[tuple[Any, ...], list[Any], list[Any], Any]:
-    """Return the arguments with the chosen ones made differentiable, their tensors, what those were, their structure."""
+    """Return the arguments with the chosen ones differentiable, their tensors, what those were, and the structure."""
     numbers = checked_argnums(argnums, len(args))
     if modes.inferred:
         args = tree_map(_without_inference, args)

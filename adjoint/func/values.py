@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any
 
+from ..autograd.budget import memory_budget
 from ..core import modes
 from ..core.nodes import wrap
 from ..core.observation import lifting
 from ..core.payload import Level, Payload, inside, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
-from ..autograd.budget import memory_budget
 
 
 def as_tensor(value: Any) -> Any:
@@ -129,7 +129,11 @@ def _gather(value: Any, found: list[Any], depth: int) -> None:
             except ValueError:  # not assigned yet
                 continue
         names, outside = value.__code__.co_names, value.__globals__
-        found.extend(v for n in names if isinstance(v := outside.get(n), TensorBase))
+        for name in names:
+            if name in outside and not callable(held := outside[name]):
+                _gather(held, found, 0)
+            elif isinstance(getattr(outside.get(name), "_buffers", None), dict):
+                _gather(outside[name], found, 0)
     elif depth and isinstance(value, MethodType):
         _gather(value.__func__, found, depth - 1)
         _gather(value.__self__, found, depth - 1)

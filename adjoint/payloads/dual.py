@@ -10,7 +10,7 @@ import numpy as np
 from ..core import modes
 from ..core.device import module_of
 from ..core.nodes import differentiable, wrap
-from ..core.payload import Payload, payload_of
+from ..core.payload import Level, Payload, payload_of, top_payload
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -190,10 +190,24 @@ def _derived(value: Any, what: str) -> Any:
 
 def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Get a tangent from reverse mode alone: the gradient is linear in what comes in; transpose that."""
-    from ..core.engine import backward
+    # All is recorded at the highest level there is: below it, the values' own history goes on.
+    top = top_payload((*primals, *tangents))
+    level = Level(recording=True)
+    level.__enter__()
+    level.afresh, level.floor = True, 0 if top is None else top.level
+    modes.set_grad(True)
+    try:
+        return _transposed(op, tangents, primals, params, top, level.grad)
+    finally:
+        modes.set_grad(level.grad)
+        level.__exit__()
+
+
+def _transposed(op: Op, tangents: Any, primals: Any, params: Any, top: Payload | None, recorded: bool) -> Any:
+    from ..core.engine import backward, ended
     from ..ops import create
 
-    leaves = [_leaf(p) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
+    leaves = [_leaf(p, top, recorded) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
     result = op.call(*leaves, *params)
     outs = result if op.outputs else (result,)
     live = [o for o in outs if o.node is not None]
@@ -210,11 +224,19 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
         [t if isinstance(t, TensorBase) else wrap(t) for _, t in pairs],
         True, True, [edge_of(s) for s in seeds], accumulating=False,
     )  # fmt: skip
-    raw = not any(isinstance(p, TensorBase) for p in primals)
-    found = [f.array if raw and f is not None else f for f in found]
-    by_output = iter(found)
+    ended.update(e for e in (*wanted, *map(edge_of, seeds)) if e is not None)
+    kept = recorded and any(_is_recorded(v, top) for v in (*primals, *tangents))
+    by_output = iter([f if kept or f is None else f.array for f in found])
     changes = tuple(next(by_output) if o.node is not None else None for o in outs)
     return changes if op.outputs else changes[0]
+
+
+def _is_recorded(value: Any, top: Payload | None) -> bool:
+    """Return whether a tensor has a history at the level of `top`."""
+    if not isinstance(value, TensorBase) or edge_of(value) is None:
+        return False
+    payload = payload_of(value)
+    return top is None or (payload is not None and payload.level == top.level)
 
 
 def _seed(out: Any) -> Any:
@@ -223,12 +245,16 @@ def _seed(out: Any) -> Any:
     return type(out).lifted(zeros, out.level) if isinstance(out, Payload) else zeros
 
 
-def _leaf(value: Any) -> Any:
-    """Return a tensor to differentiate by that goes on from a value of a lower level."""
+def _leaf(value: Any, top: Payload | None, recorded: bool) -> Any:
+    """Return a tensor to differentiate by, at the level of `top`, that goes on from a value."""
     from ..ops import create, shape
 
-    if isinstance(value, TensorBase) and value.node is not None:
+    if recorded and _is_recorded(value, top):
         return shape.alias(value)
-    leaf = wrap(_array(value))
+    payload = payload_of(value)
+    if top is not None and (payload is None or payload.level < top.level):
+        leaf = wrap(type(top).lifted(value if recorded else _array(value), top.level))
+    else:
+        leaf = wrap(_array(value))
     create.require_grad(leaf)
     return leaf
