@@ -26,7 +26,7 @@ from . import device, modes, nodes, primitive, recorders
 from .anomaly import Trail, has_nan
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, wrap
-from .payload import Payload
+from .payload import Payload, inside
 from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, tick
 
 ndarray = np.ndarray
@@ -163,10 +163,10 @@ def backward(
 def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
     """Run a deeply nested pass on a fresh stack, so that nesting is not bounded by recursion."""
     outcome: list[Any] = []
-    tasks, grad = running.tasks, modes.local.grad
+    tasks, grad, levels = running.tasks, modes.local.grad, inside.levels
 
     def target() -> None:
-        running.tasks = (*tasks, tasks[-1])
+        running.tasks, inside.levels = (*tasks, tasks[-1]), levels
         modes.set_grad(grad)
         try:
             outcome.append((work(), None))

@@ -55,6 +55,10 @@ class Payload:
         """Return the value one level down."""
         raise NotImplementedError
 
+    def outside(self, operation: str) -> Any:
+        """Return what is left of the value once its transform is over, where `operation` meets it then."""
+        return self
+
     def detached(self) -> Any:
         """Return the value as `Tensor.detach` gives it."""
         return self
@@ -109,6 +113,13 @@ class Level:
         self.captured, self.afresh = captured, False
         self.transform = kind is not None or captured is not None
 
+    def has_captured(self, x: TensorBase) -> bool:
+        """Return whether the function that runs at this level has `x`, or a tensor of its memory, from outside."""
+        for tensor in self.captured or ():
+            if tensor is x or (tensor.memory is not None and tensor.memory is x.memory):
+                return True
+        return False
+
     def __enter__(self) -> int:
         self.number = _levels()
         around = innermost()
@@ -153,11 +164,7 @@ def transforming() -> bool:
 
 def is_captured(x: TensorBase) -> bool:
     """Return whether a function that is being differentiated has `x`, or a tensor of its memory, from outside."""
-    for level in inside.levels:
-        for tensor in level.captured or ():
-            if tensor is x or (tensor.memory is not None and tensor.memory is x.memory):
-                return True
-    return False
+    return any(level.has_captured(x) for level in inside.levels)
 
 
 def grad_at(number: int) -> bool:

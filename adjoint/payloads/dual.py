@@ -92,6 +92,10 @@ class Dual(Speaking):
         """Return the primal."""
         return self.primal
 
+    def outside(self, operation: str) -> Any:
+        """Return the primal."""
+        return self.primal
+
     def detached(self) -> Dual:
         """Return the primal without history and tangent."""
         primal = self.primal
@@ -118,7 +122,10 @@ class Dual(Speaking):
         return primal.concrete(what) if isinstance(primal, Speaking) else primal
 
     def __repr__(self) -> str:
-        return f"Dual({self.primal!r}, tangent={self.tangent!r})"
+        primal, tangent = (
+            v if v is None or isinstance(v, TensorBase) else wrap(v) for v in (self.primal, self.tangent)
+        )
+        return repr(primal) if tangent is None else f"{repr(primal)[:-1]}, tangent={tangent!r})"
 
 
 def _array(value: Any) -> Any:

@@ -22,6 +22,7 @@ from ..nn.modules.state import Members
 from . import files
 from .absent import AbsentModule, absent
 from .compiled import REFERENCES, VARIABLE_FUNCTIONS
+from .functorch import DEPRECATED, MODULES_AS_FUNCTIONS
 from .harmless import ADDED, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
@@ -145,9 +146,8 @@ def _module_of(rest: str) -> types.ModuleType | None:
 
 def _functorch(name: str) -> types.ModuleType:
     """Return the package that torch's transforms were once in, which is installed beside torch."""
-    func = importlib.import_module("adjoint.func")
-    transforms = {word: getattr(func, word) for word in func.__all__}
-    return AbsentModule(name, transforms if name == "functorch" else {})
+    names = {**DEPRECATED, **{k: v for k, v in MODULES_AS_FUNCTIONS.items() if k.startswith("Functional")}}
+    return AbsentModule(name, names if name == "functorch" else {})
 
 
 def _inside(name: str) -> types.ModuleType | None:

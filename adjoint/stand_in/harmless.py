@@ -16,9 +16,10 @@ from ..futures import Future
 from ..nn.modules.conversion import parse_to
 from ..profiler import events
 from ..tree import MappingKey, SequenceKey
-from .absent import Absent
+from .absent import Absent, AbsentModule
 from .choices import DTYPES, QSCHEMES, Tag, qscheme
 from .compiled import TABLES_OF_FUNCTIONS
+from .functorch import QUERIES
 from .lacking import LACKING
 from .lists import FOREACH, foreach
 from .private import FUNCTORCH, PRIMS, UTILS
@@ -232,7 +233,7 @@ MODULES: dict[str, dict[str, Any]] = {
     },
     # Indices that are batches are indices here anyway.
     "_dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": context},
-    "_C._functorch": {}, "_C._distributed_c10d": _OPTIONS, "_C._autograd": {}, "_C._profiler": _TRACEBACKS,
+    "_C._distributed_c10d": _OPTIONS, "_C._autograd": {}, "_C._profiler": _TRACEBACKS,
     "_tensor_str": {"_Formatter": _Formatter},
     "_tensor": {}, "_utils": UTILS, "_weights_only_unpickler": {}, "torch_version": {"TorchVersion": str},
     **FUNCTORCH, "_higher_order_ops": _HIGHER_ORDER,
@@ -323,7 +324,8 @@ ADDED: dict[str, dict[str, Any]] = {
         "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
         "_DisableFuncTorch": context, "_DisableAutocast": context,
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
-        "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
+        "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing,
+        "_functorch": AbsentModule("torch._C._functorch", QUERIES),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
         **TABLES_OF_FUNCTIONS, "Future": Future, "Graph": _Config, "_TensorMeta": type, "Value": _Config,
         "ScriptModule": _Config, "ScriptFunction": _Config, "Node": _Config,

@@ -16,6 +16,7 @@ from ..core.layout import row_major
 from ..core.tensor import TensorBase
 from ..func import batch, forward, jacobian, modules, reverse, values
 from ..ops import namespace
+from .functorch import DEPRECATED, MODULES_AS_FUNCTIONS, QUERIES
 
 __all__ = ["FUNCTORCH", "PRIMS", "UTILS"]
 
@@ -241,7 +242,7 @@ PRIMS: dict[str, Any] = {
 _EAGER = {
     "grad": reverse.grad, "grad_and_value": reverse.grad_and_value, "vjp": reverse.vjp, "jvp": forward.jvp,
     "jacrev": jacobian.jacrev, "jacfwd": jacobian.jacfwd, "hessian": jacobian.hessian,
-    "linearize": forward.linearize, "functionalize": values.functionalize,
+    "linearize": forward.linearize, "functionalize": values.functionalize, "debug_unwrap": values.debug_unwrap,
 }  # fmt: skip
 FUNCTORCH: dict[str, dict[str, Any]] = {
     "_functorch": {},
@@ -254,5 +255,5 @@ FUNCTORCH: dict[str, dict[str, Any]] = {
     "_functorch.batch_norm_replacement": {
         "replace_all_batch_norm_modules_": modules.replace_all_batch_norm_modules_,
     },
-    "_functorch.deprecated": {"vmap": batch.vmap, **_EAGER},
+    "_functorch.deprecated": DEPRECATED, "_functorch.make_functional": MODULES_AS_FUNCTIONS, "_C._functorch": QUERIES,
 }  # fmt: skip
