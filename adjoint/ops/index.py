@@ -258,11 +258,31 @@ def _unindex_batch(xs: tuple[Any, ...], shape: Any, spec: tuple[int, ...]) -> An
 
 def _batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
     """Return index tensors with one more for the batch axis, and where the indexed dimensions belong."""
+    indexes, spec = _masks_as_places(indexes, spec)
     rank = max(i.ndim for i in indexes)
     size = indexes[0].shape[0]
     lead = np.arange(size).reshape(size, *(1,) * (rank - 1))
     aligned = tuple(reshape_p(i, (size, *(1,) * (rank - i.ndim), *i.shape[1:])) for i in indexes)
     return (lead, *aligned), (0, *(k + 1 if k >= 0 else -1 for k in spec)), indexed_at(spec)
+
+
+def _masks_as_places(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Return masks, each the same for the whole batch, as the places where they are true."""
+    arrays = [i.array if isinstance(i, TensorBase) else i for i in indexes]
+    if not any(isinstance(a, ndarray) and a.dtype == bool for a in arrays):
+        return indexes, spec
+    found: list[Any] = []
+    places: list[int] = []
+    for k in spec:
+        if k < 0:
+            places.append(k)
+            continue
+        array = arrays[k]
+        masked = isinstance(array, ndarray) and array.dtype == bool
+        parts = [np.broadcast_to(p, (len(array), *p.shape)) for p in array[0].nonzero()] if masked else [indexes[k]]
+        places += range(len(found), len(found) + len(parts))
+        found += parts
+    return tuple(found), tuple(places)
 
 
 def _move_indexed(x: Any, first: int, count: int, back: bool = False) -> Any:

@@ -15,7 +15,7 @@ from ..ops.shape import permute_p, reshape_p, transpose_p
 
 def _two(ufunc: Any) -> Any:
     def operator(self: Any, other: Any) -> Any:
-        call = by_ufunc[ufunc]
+        call: Any = by_ufunc[ufunc]
         return call(self, other) if modes.unusual else general(call.op, (self, other), ())
 
     return operator
@@ -23,7 +23,7 @@ def _two(ufunc: Any) -> Any:
 
 def _two_reflected(ufunc: Any) -> Any:
     def operator(self: Any, other: Any) -> Any:
-        call = by_ufunc[ufunc]
+        call: Any = by_ufunc[ufunc]
         return call(other, self) if modes.unusual else general(call.op, (other, self), ())
 
     return operator
@@ -71,7 +71,7 @@ class Speaking(Payload):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs or ufunc not in by_ufunc:
             return NotImplemented
-        call = by_ufunc[ufunc]
+        call: Any = by_ufunc[ufunc]
         return call(*inputs) if modes.unusual else general(call.op, inputs, ())
 
     @property
