@@ -109,6 +109,13 @@ mask_of_columns: F.jacrev(lambda a: a[:, T.tensor([True, False, True])] * 2)(m)
 mask_of_all: F.jacrev(lambda a: a.masked_select(a > 0) ** 2)(m)
 mask_vmap_grad: F.vmap(F.grad(lambda a: (a[T.tensor([True, False, True])] ** 3).sum()))(m)
 mask_written: F.jacrev(lambda a: (lambda b: (b.__setitem__(T.tensor([True, False, True]), a[:2]), b * a)[1])(a * 1))(x)
+# --- Named dimensions
+rearrange: F.rearrange(m, "a (b c) -> (c a) 1 b", c=3)
+rearrange_any: F.vmap(lambda a: F.rearrange(a, "... b -> (b ...)"))(T.stack([m, m]))
+rearrange_one_sided: F.rearrange(m, "a b -> b")
+rearrange_twice: F.rearrange(m, "a a -> a")
+rearrange_rank: F.rearrange(m, "a b c -> c b a")
+rearrange_open: F.rearrange(m, "a b -> (a b")
 # --- Modules
 unexpected: F.functional_call(lin, {"w": x}, x)
 unexpected_strict: F.functional_call(lin, {"w": x}, x, strict=True)
