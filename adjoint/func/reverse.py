@@ -18,7 +18,7 @@ from ..core.views import edge_of
 from ..ops import create
 from ..ops.shape import alias
 from ..tree import tree_flatten, tree_map
-from .values import captures, detached, is_recorded, level_of, recording, shown, value_of, without_hooks
+from .values import captures, detached, is_recorded, level_of, recording, shown, value_of
 
 Argnums = int | tuple[int, ...]
 
@@ -72,7 +72,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 def _gradients(func: Any, args: tuple[Any, ...], kwargs: Any, argnums: Argnums, has_aux: bool) -> Any:
     outer, start = modes.local.grad, tick()
-    with without_hooks(), recording(captured=captures(func)):
+    with recording(captured=captures(func)):
         given, (args, leaves, originals, spec) = args, leaves_of(args, argnums)
         out, aux = split_aux(func(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
         if not isinstance(out, TensorBase):
@@ -287,7 +287,7 @@ def vjp_by_position(func: Any, args: tuple[Any, ...], argnums: Argnums, has_aux:
     outer, start, given = modes.local.grad, tick(), args
     leaves: list[Any] = []
     originals: list[Any] = []
-    with without_hooks(), recording(captured=captures(func)):
+    with recording(captured=captures(func)):
         if args:
             args, leaves, originals, spec = leaves_of(args, argnums)
         else:

@@ -55,37 +55,48 @@ def recording(floor: int | None = None, captured: tuple[Any, ...] | None = None)
     """Switch recording on, whatever it was outside, and let levels below `floor` go on as they were.
 
     That is the level at which values are recorded, the innermost unless given. With `captured`, the tensors that a
-    function has from outside, this is where the function is run.
+    function has from outside, this is where the function is run: saved-tensor hooks are refused, as in torch.
     """
-    was = modes.local.grad
+    local = modes.local
+    was, refusal, inferring = local.grad, local.pack_refusal, local.inference
     level = Level(recording=True, captured=captured) if captured is not None or inside.levels else None
-    with normal_mode():
+    if captured is not None:
+        if local.pack_hooks:
+            _refuse_hooks()
+        local.pack_refusal = _HOOKS
+    if inferring:
+        _set_inference(False)
+    if level is not None:
+        level.__enter__()
+        level.floor = level.floor if floor is None else floor
+    modes.set_grad(True)
+    try:
+        yield
+    finally:
+        modes.set_grad(was)
         if level is not None:
-            level.__enter__()
-            level.floor = level.floor if floor is None else floor
-        modes.set_grad(True)
-        try:
-            yield
-        finally:
-            modes.set_grad(was)
-            if level is not None:
-                level.__exit__()
+            level.__exit__()
+        if inferring:
+            _set_inference(True)
+        local.pack_refusal = refusal
 
 
 @contextmanager
 def normal_mode() -> Iterator[None]:
     """Switch inference mode off and leave grad mode as it is: a transform means the same in any mode around it."""
-    if not modes.local.inference:
-        yield
-        return
-    forward = modes.local.forward_grad
-    modes.local.inference, modes.local.forward_grad = False, True
-    modes.note_unusual(-1)
+    inferring = modes.local.inference
+    if inferring:
+        _set_inference(False)
     try:
         yield
     finally:
-        modes.local.inference, modes.local.forward_grad = True, forward
-        modes.note_unusual(1)
+        if inferring:
+            _set_inference(True)
+
+
+def _set_inference(value: bool) -> None:
+    modes.local.inference, modes.local.forward_grad = value, not value
+    modes.note_unusual(1 if value else -1)
 
 
 _HOOKS = (
@@ -94,17 +105,10 @@ _HOOKS = (
 )
 
 
-@contextmanager
-def without_hooks() -> Iterator[None]:
-    """Refuse saved-tensor hooks around a reverse-mode transform and inside of it, as torch does."""
+def _refuse_hooks() -> None:
+    """Raise if saved-tensor hooks are on, other than those of a memory budget."""
     if any(getattr(pack, "__module__", "") != memory_budget.__module__ for pack, _ in modes.local.pack_hooks):
         raise RuntimeError(_HOOKS)
-    before = modes.local.pack_refusal
-    modes.local.pack_refusal = _HOOKS
-    try:
-        yield
-    finally:
-        modes.local.pack_refusal = before
 
 
 _FUNC = __package__ or "adjoint.func"
