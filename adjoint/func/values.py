@@ -112,10 +112,14 @@ def _refuse_hooks() -> None:
 
 
 _FUNC = __package__ or "adjoint.func"
+_MANY = 1000  # elements from which on a container holds data, through which each call would have to look
 
 
 def captures(function: Any) -> tuple[Any, ...]:
-    """Return the tensors that a function has from outside: its closure's, its globals', buffers of its modules."""
+    """Return the tensors that a function has from outside: its closure's, its globals', buffers of its modules.
+
+    They are gathered before it runs: what it makes itself and stores in a captured list is its own.
+    """
     found: list[Any] = []
     _gather(function, found, 4)
     return tuple(found)
@@ -144,8 +148,8 @@ def _gather(value: Any, found: list[Any], depth: int) -> None:
     elif depth and isinstance(value, functools.partial):
         for part in (value.func, *value.args, *value.keywords.values()):
             _gather(part, found, depth - 1)
-    elif depth and isinstance(value, tuple):
-        for part in value:
+    elif depth and isinstance(value, tuple | list | dict) and len(value) <= _MANY:
+        for part in value.values() if isinstance(value, dict) else value:
             _gather(part, found, depth - 1)
     elif isinstance(getattr(value, "_buffers", None), dict):
         found.extend(b for b in value.buffers() if b is not None)
