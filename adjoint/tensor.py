@@ -494,6 +494,11 @@ class Tensor(TensorBase):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if modes.transforms and transforming():
+            raise RuntimeError(
+                "mutating directly with `.data` inside functorch transform is not allowed. Pass the tensor as an argument "
+                "to the function, or write it outside of the transform."
+            )
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self.array = value.array
