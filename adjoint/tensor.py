@@ -17,7 +17,7 @@ from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import Payload, history_below, transforming
+from .core.payload import Payload, history_below, is_captured, transforming
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, caller, ledger_of, retaining, storage_of
 from .core.views import edge_of, show_views
@@ -494,10 +494,10 @@ class Tensor(TensorBase):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if modes.transforms and transforming():
+        if modes.transforms and transforming() and not is_captured(self):
             raise RuntimeError(
-                "mutating directly with `.data` inside functorch transform is not allowed. Pass the tensor as an argument "
-                "to the function, or write it outside of the transform."
+                "mutating directly with `.data` inside functorch transform is not allowed. Pass the tensor to the "
+                "function, or write it outside of the transform."
             )
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")

@@ -50,6 +50,7 @@ captured_level: F.grad(lambda a: (lambda b: F.grad(lambda z: (b.mul_(2) * z).sum
 captured_copy: F.grad(lambda a: (c.clone().add_(a) * a).sum())(x)
 stored_is_written: (lambda l: F.grad(lambda a: (l.append(ones(3)), (l[0].add_(a) * a).sum())[1])(x))([])
 data_set: F.grad(lambda a: (setattr(c, "data", T.ones(3)), a.sum())[1])(x)
+data_set_of_local: F.grad(lambda a: (T.nn.Linear(3, 1).double()(a)).sum())(x)
 local_is_written: F.grad(lambda a: (T.zeros(3, dtype=T.float64).add_(a) * a).sum())(x)
 argument_is_written: (F.grad(lambda a, b: (b.mul_(a) * a).sum())(x, y), y)
 argument_is_written_jacfwd: (F.jacfwd(lambda a, b: (b.mul_(2) * a).sum())(x, y), y)
