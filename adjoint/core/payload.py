@@ -167,6 +167,26 @@ def is_captured(x: TensorBase) -> bool:
     return any(level.has_captured(x) for level in inside.levels)
 
 
+def transforms() -> list[Level]:
+    """Return the levels of the function transforms that this thread is inside of, innermost last."""
+    return [level for level in inside.levels if level.transform]
+
+
+def wrapped_in(x: TensorBase, levels: list[Level]) -> tuple[int, Any]:
+    """Return the depth of the innermost of some transforms that has made something of `x`, and what `x` is below it.
+
+    Depths count from 1; it is -1, and `x` itself, where none has.
+    """
+    payload = payload_of(x)
+    for depth in range(len(levels), 0, -1):
+        level = levels[depth - 1]
+        if payload is not None and payload.level == level.number:
+            return depth, payload.below()
+        if level.captured is not None and not level.has_captured(x):
+            return depth, x.array
+    return -1, x
+
+
 def grad_at(number: int) -> bool:
     """Return the grad mode for an op whose operands are of a level and lower ones.
 

@@ -12,7 +12,7 @@ from ..autograd.budget import memory_budget
 from ..core import modes
 from ..core.nodes import wrap
 from ..core.observation import lifting
-from ..core.payload import Level, Payload, inside, payload_of
+from ..core.payload import Level, Payload, inside, payload_of, transforms, wrapped_in
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 
@@ -168,8 +168,12 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
     """
     if not isinstance(tensor, TensorBase):
         raise ValueError(f"debug_unwrap takes a Tensor, not {type(tensor).__name__}")
-    while isinstance(tensor.array, Payload):
-        tensor = as_tensor(getattr(tensor.array, "primal" if hasattr(tensor.array, "primal") else "value"))
+    levels = transforms()
+    while levels:
+        depth, below = wrapped_in(tensor, levels)
+        if depth < 0:
+            break
+        tensor, levels = as_tensor(below), levels[: depth - 1]
         if not recurse:
             break
     return tensor

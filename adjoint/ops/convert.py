@@ -15,7 +15,7 @@ from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
 from ..core.inplace import unrecorded, write
 from ..core.nodes import wrap
-from ..core.payload import Payload, inside, payload_of
+from ..core.payload import Payload, transforms, wrapped_in
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
@@ -264,24 +264,18 @@ def as_numpy(x: TensorBase, force: bool) -> Any:
 
 def _text_inside(x: Any, levels: list[Any]) -> str:
     """Return a tensor as torch prints it inside of transforms: what each of them has made of it, innermost first."""
-    for depth in range(len(levels), 0, -1):
-        level, payload = levels[depth - 1], payload_of(x)
-        mine = payload is not None and payload.level == level.number
-        if level.captured is None and mine:
-            title = f"BatchedTensor(lvl={depth}, bdim=0"
-        elif level.captured is not None and not level.has_captured(x):
-            title = f"GradTrackingTensor(lvl={depth}"
-        else:
-            continue
-        below = payload.below() if mine and payload is not None else x.array
-        text = _text_inside(below if isinstance(below, TensorBase) else wrap(below), levels[: depth - 1])
-        return f"{title}, value=\n{textwrap.indent(text, '    ')}\n)"
-    return text_of_value(x)
+    depth, below = wrapped_in(x, levels)
+    if depth < 0:
+        return text_of_value(x)
+    batched = levels[depth - 1].captured is None
+    title = f"BatchedTensor(lvl={depth}, bdim=0" if batched else f"GradTrackingTensor(lvl={depth}"
+    text = _text_inside(below if isinstance(below, TensorBase) else wrap(below), levels[: depth - 1])
+    return f"{title}, value=\n{textwrap.indent(text, '    ')}\n)"
 
 
 def text_of(x: Any) -> str:
     """Return the tensor as torch prints it."""
-    if modes.transforms and (levels := [level for level in inside.levels if level.transform]):
+    if modes.transforms and (levels := transforms()):
         return _text_inside(x, levels)
     return text_of_value(x)
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import func
-from ..core.nodes import wrap
-from ..core.payload import inside, payload_of
+from ..core.payload import transforms, wrapped_in
 from ..core.tensor import TensorBase
 from ..func.values import as_tensor
 from ..ops.join import stack
@@ -131,41 +130,32 @@ DEPRECATED: dict[str, Any] = {
 # --- torch._C._functorch ------------------------------------------------------------------------------
 
 
-def _levels() -> list[Any]:
-    return [level for level in inside.levels if level.transform]
-
-
-def _around(tensor: Any) -> tuple[int, Any]:
-    """Return the depth of the innermost transform that has made something of a tensor, and it; (-1, None) if none."""
-    payload = payload_of(tensor)
-    for depth, level in reversed(list(enumerate(_levels(), 1))):
-        mine = payload is not None and payload.level == level.number
-        if mine or (level.captured is not None and not level.has_captured(tensor)):
-            return depth, level
-    return -1, None
+def _level_of(tensor: Any) -> tuple[int, Any, Any]:
+    """Return the depth of the innermost transform that has made something of a tensor, it, and the value below it."""
+    levels = transforms()
+    depth, below = wrapped_in(tensor, levels)
+    return depth, levels[depth - 1] if depth > 0 else None, below
 
 
 def _is_batchedtensor(tensor: Any) -> bool:
-    level = _around(tensor)[1]
+    level = _level_of(tensor)[1]
     return level is not None and level.captured is None
 
 
 def _is_gradtrackingtensor(tensor: Any) -> bool:
-    level = _around(tensor)[1]
+    level = _level_of(tensor)[1]
     return level is not None and level.captured is not None
 
 
 def _get_unwrapped(tensor: Any) -> Any:
-    level, payload = _around(tensor)[1], payload_of(tensor)
+    _, level, below = _level_of(tensor)
     if level is None:
         raise RuntimeError("No wrappers present!")
-    if payload is not None and payload.level == level.number:
-        return as_tensor(payload.below())
-    return wrap(tensor.array)
+    return as_tensor(below)
 
 
 def _current_level() -> int:
-    levels = _levels()
+    levels = transforms()
     if not levels:
         raise RuntimeError("maybe_layer.has_value() INTERNAL ASSERT FAILED: no function transform is on")
     return len(levels)
@@ -173,8 +163,8 @@ def _current_level() -> int:
 
 QUERIES: dict[str, Any] = {
     "is_batchedtensor": _is_batchedtensor, "is_gradtrackingtensor": _is_gradtrackingtensor,
-    "is_functorch_wrapped_tensor": lambda tensor: isinstance(tensor, TensorBase) and _around(tensor)[1] is not None,
-    "is_functionaltensor": lambda tensor: False, "maybe_get_level": lambda tensor: _around(tensor)[0],
+    "is_functorch_wrapped_tensor": lambda tensor: isinstance(tensor, TensorBase) and _level_of(tensor)[1] is not None,
+    "is_functionaltensor": lambda tensor: False, "maybe_get_level": lambda tensor: _level_of(tensor)[0],
     "maybe_get_bdim": lambda tensor: 0 if _is_batchedtensor(tensor) else -1, "get_unwrapped": _get_unwrapped,
-    "current_level": _current_level, "maybe_current_level": lambda: len(_levels()) or None,
+    "current_level": _current_level, "maybe_current_level": lambda: len(transforms()) or None,
 }  # fmt: skip

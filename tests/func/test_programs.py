@@ -116,6 +116,11 @@ mask_of_columns: F.jacrev(lambda a: a[:, T.tensor([True, False, True])] * 2)(m)
 mask_of_all: F.jacrev(lambda a: a.masked_select(a > 0) ** 2)(m)
 mask_vmap_grad: F.vmap(F.grad(lambda a: (a[T.tensor([True, False, True])] ** 3).sum()))(m)
 mask_written: F.jacrev(lambda a: (lambda b: (b.__setitem__(T.tensor([True, False, True]), a[:2]), b * a)[1])(a * 1))(x)
+# --- Looking through
+unwrapped: (lambda o: (F.grad(lambda a: (o.append(F.debug_unwrap(a)), a.sum())[1])(x), o, o[0].requires_grad))([])
+unwrapped_all: (lambda o: (F.vmap(F.grad(lambda a: (o.append(F.debug_unwrap(a)), a.sum())[1]))(m), o))([])
+unwrapped_once: shape_inside(T, lambda a: F.debug_unwrap(a, recurse=False))
+unwrapped_outside: F.debug_unwrap(x)
 # --- Named dimensions
 rearrange: F.rearrange(m, "a (b c) -> (c a) 1 b", c=3)
 rearrange_any: F.vmap(lambda a: F.rearrange(a, "... b -> (b ...)"))(T.stack([m, m]))
@@ -157,6 +162,12 @@ def outer(T: Any, function: Any) -> Any:
     return out, T.autograd.grad((out * out).sum(), x)
 
 
+def shape_inside(T: Any, look: Any) -> Any:
+    seen: list[Any] = []
+    T.func.vmap(T.func.grad(lambda a: (seen.append(tuple(look(a).shape)), a.sum())[1]))(T.ones(2, 3))
+    return seen
+
+
 def square(T: Any) -> Any:
     class Square(T.autograd.Function):
         @staticmethod
@@ -186,6 +197,7 @@ def run(name: str, T: Any) -> Any:
             "ones": lambda n: T.ones(n, dtype=T.float64), "lin": lin, "bn": T.nn.BatchNorm1d(3).double(),
             "functools": __import__("functools"), "Pair": Pair, "inferring": inferring, "silent": silent,
             "hooked": hooked, "outer": outer, "square": square,
+            "shape_inside": shape_inside,
         }  # fmt: skip
         return eval(PROGRAMS[name], names)
 
