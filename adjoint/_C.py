@@ -10,7 +10,7 @@ from .core import engine, modes
 from .core.device import device
 from .core.dtypes import dtype
 from .core.overrides import EverythingOff, SubclassesOff, disabled_torch_function
-from .core.payload import inside
+from .core.payload import transforming
 from .core.size import Size
 from .core.tensor import TensorBase
 from .errors import LinAlgError
@@ -31,7 +31,7 @@ def _get_tracing_state() -> None:
 
 def _are_functorch_transforms_active() -> bool:
     """Return whether a transform of `adjoint.func` is running in this thread."""
-    return bool(inside.levels)
+    return transforming()
 
 
 def _is_torch_function_mode_enabled() -> bool:

@@ -17,7 +17,7 @@ from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import Payload, history_below, is_batch, refuse_format
+from .core.payload import Payload, history_below, is_batch, is_captured, refuse_format, transforming
 from .core.size import Size
 from .core.tensor import (
     STALE,
@@ -81,6 +81,15 @@ _ONLY_LEAVES = (
     "that doesn't require differentiation use var_no_grad = var.detach()."
 )
 _backward: Any = None  # autograd.backward, once somebody has called it
+
+
+def _refuse_inside(what: str, name: str) -> None:
+    if transforming():
+        raise RuntimeError(
+            f"You are attempting to call Tensor.{what} inside of a function being transformed by a functorch "
+            "transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, "
+            f"jacfwd, hessian) or call {name} outside of a function being transformed instead."
+        )
 
 
 def _dispatched() -> Any:
@@ -294,7 +303,7 @@ class Tensor(TensorBase):
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if not self.is_leaf:
             raise RuntimeError(_ONLY_LEAVES)
-        self.requires_grad_(value)
+        self._require_grad(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Start (or stop) recording what is computed from this leaf."""
@@ -303,6 +312,11 @@ class Tensor(TensorBase):
                 "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
                 f"{requires_grad.__class__.__name__}"
             )
+        if modes.transforms:
+            _refuse_inside("requires_grad_() (or perhaps using adjoint.autograd.functional.* APIs)", "requires_grad_()")
+        return self._require_grad(requires_grad)
+
+    def _require_grad(self, requires_grad: bool) -> Tensor:
         node = self.node
         if requires_grad == (node is not None) and (node is not nodes.hidden or not requires_grad):
             return self
@@ -404,6 +418,8 @@ class Tensor(TensorBase):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
+        if modes.transforms:
+            _refuse_inside("retain_grad()", "retain_grad()")
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if not is_leaf_node(self.node):
@@ -505,7 +521,10 @@ class Tensor(TensorBase):
         """The value without history; writes to it are not counted as writes to this tensor."""
         if modes.unusual and is_batch(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed. Use detach().")
-        out = wrap(self.array, None, memories.same_memory(self))
+        array = self.array
+        if isinstance(array, Payload):
+            array = array.detached()
+        out = wrap(array, None, memories.same_memory(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, ".data")
         return out
@@ -516,6 +535,11 @@ class Tensor(TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if modes.unusual and (is_batch(self) or is_batch(value)):
             raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed. Use copy_().")
+        if modes.transforms and transforming() and not is_captured(self):
+            raise RuntimeError(
+                "mutating directly with `.data` inside functorch transform is not allowed. Pass the tensor to the "
+                "function, or write it outside of the transform."
+            )
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         note_geometry(self)

@@ -24,7 +24,7 @@ from ..core.nodes import (
     wrap,
 )
 from ..core.observation import lifting, observer
-from ..core.payload import history_below
+from ..core.payload import history_below, transforming
 from ..core.primitive import cast as cast_to
 from ..core.size import Size
 from ..core.tensor import TensorBase
@@ -154,6 +154,11 @@ def _start(root: Any, g: Any, index: int, batched: bool) -> Any:
     return create.ones(form.shape, dtype=form.dtype, device=form.device)
 
 
+def check_start(root: Any, g: Any, index: int) -> None:
+    """Raise unless a pass may start from `root` with the gradient `g`; None, for a real scalar, is one."""
+    _start(root, g, index, False)
+
+
 def _checked(form: Form, g: Any, index: int, batched: bool) -> Any:
     """Return a gradient that was given for an output, in the output's dtype."""
     shape = g.array.shape[1:] if batched else g.array.shape
@@ -226,6 +231,11 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if modes.transforms and transforming():
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+            "functorch.vjp instead or call backward() outside of functorch transforms."
+        )
     if inputs is None and not create_graph and not modes.unusual and grad_variables is None:
         start = _usual_start(tensors, grad_tensors)
         node = None if start is None else edge_of(tensors)

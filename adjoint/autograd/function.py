@@ -35,7 +35,7 @@ from ..core.nodes import (
     wrap,
 )
 from ..core.observation import literal
-from ..core.payload import Payload, top_payload
+from ..core.payload import Payload, is_captured, top_payload, transforming
 from ..core.primitive import fit, getframe
 from ..core.tensor import (
     STALE,
@@ -612,6 +612,12 @@ class Function(_SingleLevelFunction):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
+        if modes.transforms and not cls._kit[2] and not cls.__module__.startswith("adjoint.") and transforming():
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
+                f"must override the setup_context staticmethod: give {cls.__name__} a forward without ctx and a "
+                "setup_context(ctx, inputs, output) staticmethod."
+            )
         if kwargs or cls._splits:
             args, kwargs = _bound(cls, args, kwargs), {}
         if modes.unusual:
@@ -832,7 +838,7 @@ def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
     own = False
     for position, t in enumerate(tensors):
         if isinstance(t, TensorBase):
-            if modes.inferred and type(t.memory) is InferenceStorage:
+            if modes.inferred and type(t.memory) is InferenceStorage and not is_captured(t):
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
                     "mode in computation tracked by autograd. To work around this, you can make a clone to get a "
@@ -1009,8 +1015,6 @@ class _Outputs:
 
     def _pack_saved(self) -> None:
         ctx = self.ctx
-        if modes.local.pack_refusal is not None:
-            raise RuntimeError(modes.local.pack_refusal)
         if modes.local.pack_hooks:
             for saved in ctx._raw_saved_tensors:
                 if saved._kept is not None:

@@ -245,21 +245,21 @@ class inference_mode(_DecoratorContextManager):
         return type(self)(self.mode)
 
     def __enter__(self) -> None:
-        self.before = (modes.local.grad, modes.local.inference)
+        self.before = (modes.local.grad, modes.local.inference, modes.local.forward_grad)
         set_inference(self.mode, self.before[1])
-        modes.local.inference = self.mode
+        modes.local.inference, modes.local.forward_grad = self.mode, not self.mode
         modes.set_grad(not self.mode)
 
     def __exit__(self, *error: object) -> None:
-        grad, inference = self.before
+        grad, inference, forward = self.before
         set_inference(inference, self.mode)
-        modes.local.inference = inference
+        modes.local.inference, modes.local.forward_grad = inference, forward
         modes.set_grad(grad)
 
 
 def set_inference(value: bool, before: bool) -> None:
     """Count inference mode in or out as something unusual."""
-    modes.inferred = True
+    modes.note_inference()
     if value != before:
         modes.note_unusual(1 if value else -1)
 

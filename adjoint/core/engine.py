@@ -29,7 +29,7 @@ from .anomaly import has_nan, recording
 from .dtypes import of
 from .nodes import Extra, Freed, Node, Special, freed_error, trail_of, wrap
 from .observation import literal
-from .payload import Payload
+from .payload import Payload, inside
 from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, tick
 
 ndarray = np.ndarray
@@ -97,6 +97,11 @@ def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[An
 
 
 _accumulate = Special("AccumulateGrad", _run_leaf)
+
+
+# Leaves of transforms that are over, and those made inside one. A result may still lead to one, through the graph of
+# an outer transform; no caller will ever ask for its gradient.
+ended: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Task:
@@ -177,10 +182,10 @@ def backward(
 def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
     """Run a deeply nested pass on a fresh stack, so that nesting is not bounded by recursion."""
     outcome: list[Any] = []
-    tasks, grad = running.tasks, modes.local.grad
+    tasks, grad, levels = running.tasks, modes.local.grad, inside.levels
 
     def target() -> None:
-        running.tasks = (*tasks, tasks[-1])
+        running.tasks, inside.levels = (*tasks, tasks[-1]), levels
         modes.set_grad(grad)
         try:
             outcome.append((work(), None))
@@ -218,6 +223,9 @@ def _backward(
     nodes.passes.append(None)
     if was is not grad:
         modes.set_grad(grad)
+    silencing = was and not grad and modes.unusual != 0
+    if silencing:
+        modes.local.silenced += 1
     if grad:
         task.start = caller(3)  # past this, `backward` and who called that
         recorders.recorded_passes.append(None)
@@ -232,6 +240,8 @@ def _backward(
             recorders.recorded_passes.pop()
         if modes.local.grad is not was:
             modes.set_grad(was)
+        if silencing:
+            modes.local.silenced -= 1
     if task.captured is None or inputs is None:
         return []
     return [task.captured.get(node) for node in inputs]

@@ -20,7 +20,7 @@ from .dtypes import default, of
 from .failures import broadcast_error
 from .nodes import Node, Special, differentiable, extra_of, hidden, registry, verify_kept, wrap
 from .overrides import answered, asked, plain
-from .payload import Payload, top_payload
+from .payload import Payload, is_captured, top_payload
 from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan
 from .promotion import convert, result_type
 from .tensor import (
@@ -94,7 +94,7 @@ def _of_more(op: Op, name: str, run: Any, other_cases: Callable[..., Any]) -> Ca
     arity, total = len(op.inputs), len(op.inputs) + len(op.params) - 1
 
     def call(input: Any, *args: Any) -> Any:
-        a = input.array if not (modes.unusual or modes.inferred) and type(input) in plain else None
+        a = input.array if not (modes.unusual or modes.guarded) and type(input) in plain else None
         if type(a) is not ndarray or not a.flags.carray or len(args) != total:
             return other_cases(input, *args)
         n, values = input.node, list(args)
@@ -138,7 +138,7 @@ def _of_one(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Ca
     (run, ufunc), count = _writer(op, host), len(op.params)
 
     def call(input: Any, *args: Any) -> Any:
-        a = input.array if not (modes.unusual or modes.inferred) and type(input) in plain else None
+        a = input.array if not (modes.unusual or modes.guarded) and type(input) in plain else None
         if type(a) is ndarray and (a.dtype is _f32 or a.dtype is _f64) and a.flags.carray:
             n = input.node
             if (n is None and input.lineage is None) or (n is not STALE and modes.off and not modes.local.grad):
@@ -166,7 +166,7 @@ def _of_two(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Ca
     (run, ufunc), count = _writer(op, host), len(op.params)
 
     def call(input: Any, other: Any = None, *args: Any) -> Any:
-        a = input.array if not (modes.unusual or modes.inferred) and type(input) in plain else None
+        a = input.array if not (modes.unusual or modes.guarded) and type(input) in plain else None
         if type(a) is ndarray and (a.dtype is _f32 or a.dtype is _f64) and a.flags.carray:
             n = input.node
             silent = modes.off and not modes.local.grad
@@ -203,7 +203,7 @@ def _of_two(op: Op, name: str, host: Any, other_cases: Callable[..., Any]) -> Ca
 def unrecorded(x: Any, rest: tuple[Any, ...]) -> list[Any] | None:
     """Return the operands of a write as optimizers do it: of one float dtype and shape, dense, without a history."""
     silent = modes.off and not modes.local.grad
-    if type(x) not in plain or modes.inferred or ((x.node is not None or x.lineage is not None) and not silent):
+    if type(x) not in plain or modes.guarded or ((x.node is not None or x.lineage is not None) and not silent):
         return None
     a = x.array
     if type(a) is not np.ndarray or not (a.dtype is _f32 or a.dtype is _f64) or not a.flags.carray or x.node is STALE:
@@ -238,7 +238,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         if x.node is not None and edges[0] is None:
             edges = (edge_of(x), *edges[1:])
     recording = any(e is not None for e in edges)
-    check_writable(x, recording)
+    check_writable(x, recording, op.name)
     if modes.unusual and top_payload(inputs) is not None:
         return _write_payload(op, x, rest, params, recording)
     name = "floor_divide_" if op.name == "div_floor" else f"{op.name}_"
@@ -459,8 +459,14 @@ def _with_part(base: Any, replay: tuple[Any, ...], part: Any) -> Any:
 # --- What is refused -------------------------------------------------------------------------------
 
 
-def check_writable(x: TensorBase, recording: bool) -> None:
+def check_writable(x: TensorBase, recording: bool, operation: str = "copy") -> None:
     """Raise if the tensor may not be written in the current mode."""
+    if modes.transforms and is_captured(x):
+        raise RuntimeError(
+            "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
+            f"(aten::{operation}_) that would mutate a captured Tensor. This is not supported; please rewrite the "
+            "function being transformed to explicitly accept the mutated Tensor(s) as inputs."
+        )
     if modes.inferred:
         refuse_inference_write(x)
     if recording:

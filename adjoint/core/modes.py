@@ -18,6 +18,8 @@ unusual: int = 0
 off: list[None] = []
 warn_always: bool = False  # whether what is worth one warning in a process is warned of each time
 inferred: bool = False  # whether inference mode was ever on: only then can an inference tensor turn up
+transforms: int = 0  # how many function transforms (grad, jvp, vmap) are on, in any thread
+guarded: bool = False  # whether a write must be looked at: `inferred`, or a transform is on
 
 told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
 
@@ -29,6 +31,7 @@ class _Thread(threading.local):
 
     grad: bool = True
     inference: bool = False
+    silenced: int = 0  # passes that have switched recording off for themselves, not for the levels below theirs
     anomaly: bool = False
     anomaly_nan: bool = True
     anomaly_forward: bool = False
@@ -78,6 +81,20 @@ def set_grad(value: bool) -> None:
         else:
             off.append(None)
             local.grad = False
+
+
+def note_transform(change: int) -> None:
+    """Count a function transform in (+1) or out (-1)."""
+    global transforms, guarded
+    with _lock:
+        transforms += change
+        guarded = inferred or transforms > 0
+
+
+def note_inference() -> None:
+    """Remember that there may be inference tensors from now on."""
+    global inferred, guarded
+    inferred = guarded = True
 
 
 def note_unusual(change: int) -> None:

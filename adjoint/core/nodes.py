@@ -16,6 +16,7 @@ from ..hooks import RemovableHandle
 from . import device, modes
 from .anomaly import Trail, recording
 from .dtypes import of
+from .payload import is_captured
 from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
@@ -758,10 +759,10 @@ def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
-    """Raise if the node keeps one of its inputs that was made in inference mode."""
+    """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
     for position, _ in kept_arrays(node, node.saved):
         if position < len(inputs) and isinstance(inputs[position], TensorBase):
-            if type(inputs[position].memory) is InferenceStorage:
+            if type(inputs[position].memory) is InferenceStorage and not is_captured(inputs[position]):
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
                     "mode in computation tracked by autograd. To work around this, you can make a clone to get normal "

@@ -55,6 +55,10 @@ class Payload:
         """Return the value one level down."""
         raise NotImplementedError
 
+    def outside(self, operation: str) -> Any:
+        """Return what is left of the value once its transform is over, where `operation` meets it then."""
+        return self
+
     def detached(self) -> Any:
         """Return the value as `Tensor.detach` gives it."""
         return self
@@ -79,16 +83,42 @@ class Level:
 
     `kind` is their class, where a transform wants values of lower levels lifted to it; `size` (None but for a
     batch) and `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
-    where a reverse-mode transform was entered, and with which grad mode.
+    where a reverse-mode transform was entered, and with which grad mode. `captured` are the tensors that the
+    function of a derivative has from outside, which it may not write. One that starts `afresh` records at its own
+    level whatever the modes around it are.
     """
 
-    __slots__ = ("floor", "grad", "kind", "number", "randomness", "recording", "size")
+    __slots__ = (
+        "afresh",
+        "captured",
+        "floor",
+        "grad",
+        "kind",
+        "number",
+        "randomness",
+        "recording",
+        "size",
+        "transform",
+    )
 
     def __init__(
-        self, kind: type[Payload] | None = None, size: int | None = None, randomness: str = "same",
+        self,
+        kind: type[Payload] | None = None,
+        size: int | None = None,
+        randomness: str = "same",
         recording: bool = False,
-    ) -> None:  # fmt: skip
+        captured: tuple[TensorBase, ...] | None = None,
+    ) -> None:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
+        self.captured, self.afresh = captured, False
+        self.transform = kind is not None or captured is not None
+
+    def has_captured(self, x: TensorBase) -> bool:
+        """Return whether the function that runs at this level has `x`, or a tensor of its memory, from outside."""
+        for tensor in self.captured or ():
+            if tensor is x or (tensor.memory is not None and tensor.memory is x.memory):
+                return True
+        return False
 
     def __enter__(self) -> int:
         self.number = _levels()
@@ -98,12 +128,16 @@ class Level:
         inside.levels = (*inside.levels, self)
         if not self.recording:
             modes.note_unusual(1)
+        if self.transform:
+            modes.note_transform(1)
         return self.number
 
     def __exit__(self, *error: object) -> None:
         inside.levels = tuple(level for level in inside.levels if level is not self)
         if not self.recording:
             modes.note_unusual(-1)
+        if self.transform:
+            modes.note_transform(-1)
 
 
 class _Inside(threading.local):
@@ -123,16 +157,50 @@ def innermost() -> Level | None:
     return None
 
 
+def transforming() -> bool:
+    """Return whether this thread is inside a function transform (`grad`, `jvp`, `vmap`, ...)."""
+    return modes.transforms > 0 and any(level.transform for level in inside.levels)
+
+
+def is_captured(x: TensorBase) -> bool:
+    """Return whether a function that is being differentiated has `x`, or a tensor of its memory, from outside."""
+    return any(level.has_captured(x) for level in inside.levels)
+
+
+def transforms() -> list[Level]:
+    """Return the levels of the function transforms that this thread is inside of, innermost last."""
+    return [level for level in inside.levels if level.transform]
+
+
+def wrapped_in(x: TensorBase, levels: list[Level]) -> tuple[int, Any]:
+    """Return the depth of the innermost of some transforms that has made something of `x`, and what `x` is below it.
+
+    Depths count from 1; it is -1, and `x` itself, where none has.
+    """
+    payload = payload_of(x)
+    for depth in range(len(levels), 0, -1):
+        level = levels[depth - 1]
+        if payload is not None and payload.level == level.number:
+            return depth, payload.below()
+        if level.captured is not None and not level.has_captured(x):
+            return depth, x.array
+    return -1, x
+
+
 def grad_at(number: int) -> bool:
     """Return the grad mode for an op whose operands are of a level and lower ones.
 
-    A reverse-mode transform records what happens at the level it was entered in, and above. Whatever it, or the
-    function it transforms, has switched is no business of the levels below.
+    A reverse-mode transform records what happens at the level it was entered in, and above: a `no_grad` around it
+    goes on for the levels below. One inside the function is obeyed by all.
     """
-    for level in inside.levels:
+    grad, entered = modes.local.grad, modes.local.grad or modes.local.silenced > 0
+    for level in reversed(inside.levels):
         if level.recording and level.floor > number:
-            return level.grad
-    return modes.local.grad
+            grad = entered and level.grad
+            entered = grad
+        elif level.afresh and level.floor <= number:
+            break
+    return grad
 
 
 def payload_of(value: Any) -> Payload | None:

@@ -36,7 +36,7 @@ from .nodes import (
     wrap,
 )
 from .overrides import has_handler, overridden, plain
-from .payload import Payload, grad_at, inside
+from .payload import Payload, grad_at, inside, payload_of, top_payload
 from .promotion import holds_numpy, promote_all, promote_some, python_scalars
 from .tensor import (
     STALE,
@@ -522,10 +522,13 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
         if type(inputs[0]) in _NUMBERS and all(type(v) in _NUMBERS for v in inputs):
             return _of_numbers(op, inputs, params)
+        top = top_payload(inputs)
+        if top is not None and top.level:
+            return escaped(op, inputs, params, top)
         return _run_raw(op, inputs, params)
     if modes.unusual and modes.local.autocast is not None:
         inputs = modes.local.autocast(op, inputs)
-    top: Payload | None = None
+    top = None
     bare = True
     for v in inputs:
         if type(v) is not ndarray:
@@ -533,6 +536,8 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
                 bare, v = False, v.array
             if isinstance(v, Payload) and (top is None or v.level > top.level):
                 top = v
+    if top is not None and top.level and not inside.levels:
+        return escaped(op, inputs, params, top)
     if bare and inside.levels:
         return _run_raw(op, inputs, params) if top is None else _on_payloads(op, inputs, params, top)
     if inside.levels and (wanted := grad_at(0 if top is None else top.level)) is not modes.local.grad:
@@ -542,6 +547,25 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         finally:
             modes.set_grad(not wanted)
     return _at_level(op, inputs, params, top)
+
+
+def escaped(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Payload) -> Any:
+    """Call a primitive on a value of a transform that is over: what it holds, or an error."""
+    freed = tuple([_outside(v, op) for v in inputs])
+    if any(isinstance(payload_of(v), type(top)) for v in freed):
+        return _at_level(op, inputs, params, top)
+    return op.call(*freed, *params)
+
+
+def _outside(value: Any, op: Op) -> Any:
+    payload = payload_of(value)
+    while payload is not None and payload.level:
+        below = payload.outside(op.name)
+        value = below if isinstance(below, TensorBase) or not isinstance(value, TensorBase) else wrap(below)
+        if below is payload:
+            break
+        payload = payload_of(value)
+    return value
 
 
 _NUMBERS = frozenset((int, float, complex, bool))
@@ -784,4 +808,11 @@ def explained(op: Op, error: Exception, inputs: tuple[Any, ...]) -> Exception:
     """Return the error a user should see for a kernel's exception."""
     from .failures import translate
 
+    top = None if inside.levels else top_payload(inputs)
+    if top is not None and top.level:
+        try:
+            top.outside(op.name)
+        except RuntimeError as escape:
+            return escape
+        return RuntimeError(f"{op.name}: one of its tensors has escaped from a transform, jvp(), that is over")
     return translate(op, error, inputs)

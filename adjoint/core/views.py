@@ -119,7 +119,7 @@ def _check_covered(base: Any, own: Any) -> None:
     start = _offset(own) - _offset(base)
     end = start + _extent(own)
     apart = all(s > 0 for s, n in zip(base.strides, base.shape, strict=True) if n > 1)  # no two elements at one place
-    if apart and _extent(base) == base.size * base.itemsize and 0 <= start and end <= _extent(base):
+    if apart and _extent(base) == base.size * base.itemsize and start >= 0 and end <= _extent(base):
         return
     places = [_places(a, at) for a, at in ((base, 0), (own, start))]
     if not apart or not np.isin(places[1], places[0]).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .arrange import rearrange
 from .batch import vmap
 from .forward import jvp, linearize
 from .jacobian import hessian, jacfwd, jacrev
@@ -20,6 +21,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
     "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.nodes import wrap
+from ..core.dtypes import of
+from ..core.nodes import differentiable, wrap
 from ..core.payload import Level
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops import create
 from ..payloads.dual import Dual
 from ..tree import tree_flatten, tree_map
-from .reverse import split_aux, vjp
-from .values import as_tensor, shown, value_of
+from .reverse import checked_outputs, split_aux, vjp
+from .values import as_tensor, captures, normal_mode, shown, value_of
 
 
 def jvp(
@@ -49,24 +50,20 @@ def jvp(
             f"{spec} and tangents with structure {structure}"
         )
     for name, values in (("primals", flat), ("tangents", directions)):
+        if not values:
+            raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to contain at least one Tensor.")
         for v in values:
             if not isinstance(v, TensorBase):
                 raise RuntimeError(
                     f"jvp(f, primals, tangents): Expected {name} to only contain Tensors, got {shown(v)}"
                 )
-    with Level(Dual) as level:
+    with normal_mode(), Level(Dual, captured=captures(func)) as level:
         duals = [as_dual(p, t, level) for p, t in zip(flat, directions, strict=True)]
         held = [d.array for d in duals]
         output, aux = split_aux(func(*spec.unflatten(duals)), has_aux, "jvp(f, primals, tangents)")
-        outs, out_spec = tree_flatten(output)
-        for o in outs:
-            if not isinstance(o, TensorBase):
-                raise RuntimeError(
-                    "jvp(f, primals, tangents): expected f(*primals) to return only tensors, got unsupported type "
-                    f"{shown(o)}"
-                )
+        outs, out_spec = checked_outputs(output, "jvp(f, primals, tangents)")
         parts = [parted(o, level, strict) for o in outs]
-        aux = tree_map(lambda a: parted(a, level, False)[0] if isinstance(a, TensorBase) else a, aux)
+        aux = tree_map(lambda a: _primal(a, level), aux) if has_aux else None
     for p, d, before in zip(flat, duals, held, strict=True):
         if d.array is not before:  # the function has written into its argument
             p.copy_(parted(d, level, False)[0])
@@ -76,6 +73,9 @@ def jvp(
 
 def as_dual(primal: Any, tangent: Any, level: int) -> Any:
     """Return a tensor with a tangent, at a level."""
+    for name, value in (("primal", primal), ("tangent", tangent)):
+        if not differentiable(value.array.dtype):
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {of(value.array.dtype)}")
     if tuple(primal.array.shape) != tuple(tangent.array.shape):
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
@@ -83,6 +83,15 @@ def as_dual(primal: Any, tangent: Any, level: int) -> Any:
             f"{list(tangent.array.shape)}."
         )
     return wrap(Dual(value_of(primal), value_of(tangent), level))
+
+
+def _primal(value: Any, level: int) -> Any:
+    if not isinstance(value, TensorBase):
+        raise RuntimeError(
+            f"Expected tensors, got unsupported type {shown(value)}: what a transform returns beside the output must "
+            "be tensors too"
+        )
+    return parted(value, level, False)[0]
 
 
 def parted(out: Any, level: int, strict: bool) -> tuple[Any, Any]:
@@ -125,11 +134,12 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         if structure != spec:
             raise RuntimeError(f"Expected the tangents {structure} to have the same argspec as the primals {spec}")
         for i, (t, p) in enumerate(zip(directions, flat, strict=True)):
-            if tuple(t.array.shape) != tuple(p.array.shape):
-                raise RuntimeError(
-                    f"tangent:{i} with shape {t.shape} in flattened pytree doesn't match the shape {p.shape} of the "
-                    "corresponding primal."
-                )
+            for what in ("shape", "device", "dtype"):
+                if (mine := getattr(t, what)) != (wanted := getattr(p, what)):
+                    raise RuntimeError(
+                        f"tangent:{i} with {what} {mine} in flattened pytree doesn't match the {what} {wanted} of the "
+                        "corresponding primal."
+                    )
         return out_spec.unflatten(list(push(tangents)))
 
     return out, pushed

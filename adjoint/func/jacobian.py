@@ -49,8 +49,10 @@ def jacrev(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         checked_argnums(argnums, len(args))
-        out, pull, aux = vjp_by_position(lambda *a: func(*a, **kwargs), args, argnums, has_aux)
+        _refuse_complex("jacrev", args, "inputs")
+        out, pull, aux = vjp_by_position(functools.partial(func, **kwargs) if kwargs else func, args, argnums, has_aux)
         outs, out_spec = tree_flatten(out)
+        _refuse_complex("jacrev", outs, "outputs")
         rows = _rows(outs, lambda *gs: pull(out_spec.unflatten(list(gs))), chunk_size)
         flat, in_spec = tree_flatten(rows)
         found = [in_spec.unflatten(part) for part in _split_rows(flat, outs)]
@@ -58,6 +60,16 @@ def jacrev(
         return (jacobian, aux) if has_aux else jacobian
 
     return wrapper
+
+
+def _refuse_complex(where: str, values: Any, which: str) -> None:
+    """Raise if a tensor is complex: its real and imaginary part are two variables, which a Jacobian would mix."""
+    for i, x in enumerate(tree_flatten(values)[0]):
+        if isinstance(x, TensorBase) and x.array.dtype.kind == "c":
+            raise RuntimeError(
+                f"{where}: Expected all {which} to be real but received complex tensor at flattened input idx: {i}; "
+                "take view_as_real() of it"
+            )
 
 
 def _rows(outs: list[Any], pull: Callable[..., Any], chunk_size: int | None) -> Any:
@@ -120,6 +132,7 @@ def jacfwd(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         numbers = checked_argnums(argnums, len(args))
+        _refuse_complex("jacfwd", args, "inputs")
         chosen = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
         flat, spec = tree_flatten(chosen)
         for x in flat:
@@ -134,8 +147,11 @@ def jacfwd(
                 replaced[i] = v
             return func(*replaced, **kwargs)
 
+        of_chosen.__wrapped__ = func  # type: ignore[attr-defined]
+
         def push(*tangents: Any) -> Any:
             _, *slopes = jvp(of_chosen, tuple(flat), tangents, has_aux=has_aux)
+            _refuse_complex("jacfwd", slopes[0], "outputs")
             leaves, out_spec = tree_flatten(slopes[0])
             shape_of.append(out_spec)
             return (leaves, slopes[1]) if has_aux else leaves

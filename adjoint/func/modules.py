@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.tensor import TensorBase
 from ..ops.join import stack
 
 
@@ -46,7 +47,7 @@ def _merged(dicts: Any) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for d in dicts:
         if repeated := sorted(merged.keys() & d.keys()):
-            raise ValueError(f"{repeated} appear in multiple dictionaries; behavior of functional call is ambiguous")
+            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
         merged.update(d)
     return merged
 
@@ -62,33 +63,52 @@ def _replaced(module: Any, tensors: dict[str, Any], tie: bool, strict: bool) -> 
     wanted = {**_tied(own, tensors), **tensors} if tie else dict(tensors)
     if strict:
         _check_names(module, own, wanted)
-    undo: list[tuple[str, dict[str, Any], str, Any]] = []
+    before: dict[str, Any] = {}
     try:
         for name, tensor in wanted.items():
-            slots, last = _slots(module, name)
-            undo.append((name, slots, last, slots[last]))
-            slots[last] = tensor
+            before[name] = _swapped(module, name, tensor)
         yield
     finally:
-        for name, slots, last, tensor in reversed(undo):
-            if name in tensors and slots[last] is not wanted[name]:
-                tensors[name] = slots[last]  # a buffer that the call has assigned anew goes to whoever gave the dict
-            slots[last] = tensor
+        for name in reversed(before):
+            after = _swapped(module, name, before[name])
+            if name in tensors:
+                tensors[name] = after  # a buffer that the call has assigned anew goes to the caller's dict
 
 
-def _slots(module: Any, name: str) -> tuple[dict[str, Any], str]:
-    """Return the dict of a module in which a parameter or buffer lies, and its name there."""
+_MISSING: Any = object()
+
+
+def _swapped(module: Any, name: str, tensor: Any) -> Any:
+    """Put a tensor where a module has that name, and return what was there; `_MISSING` takes it away."""
     path, _, last = name.rpartition(".")
-    try:
-        owner = module.get_submodule(path) if path else module
-    except AttributeError as error:
-        raise AttributeError(
-            f"functional_call: {name!r} is no parameter or buffer of {_kind(module)}: {error}"
-        ) from None
+    if not last:
+        raise KeyError('tensor name can\'t be empty string ""')
+    owner = _submodule(module, path)
+    if tensor is not _MISSING and tensor is not None and not isinstance(tensor, TensorBase):
+        raise TypeError(f"{tensor} is not an instance of adjoint.Tensor (given for {name!r})")
     for slots in (owner._parameters, owner._buffers):
         if last in slots:
-            return slots, last
-    raise AttributeError(f"{_kind(owner)} has no attribute `{last}`" + (f" (in {name!r})" if path else ""))
+            was = slots[last]
+            if tensor is _MISSING:
+                del slots[last]
+            else:
+                slots[last] = tensor
+            return was
+    was = getattr(owner, last, _MISSING)
+    if was is not _MISSING and was is not None and not isinstance(was, TensorBase):
+        raise TypeError(f"attribute `{last}`: {was} is not an instance of adjoint.Tensor")
+    if tensor is not _MISSING:
+        setattr(owner, last, tensor)
+    elif was is not _MISSING:
+        delattr(owner, last)
+    return was
+
+
+def _submodule(module: Any, path: str) -> Any:
+    try:
+        return module.get_submodule(path) if path else module
+    except AttributeError as error:
+        raise AttributeError(f"functional_call: {path!r} is no module of {_kind(module)}: {error}") from None
 
 
 def _kind(module: Any) -> str:
@@ -104,7 +124,10 @@ def _tied(own: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
     for names in by_identity.values():
         given = [n for n in names if n in tensors]
         if len({id(tensors[n]) for n in given}) > 1:
-            raise ValueError(f"functional_call got multiple values for keys {sorted(given)}, which are tied.")
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using "
+                "tie_weights=False"
+            )
         if given:
             tied.update(dict.fromkeys(names, tensors[given[0]]))
     return tied
@@ -131,25 +154,28 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
     if any(type(m) is not type(models[0]) for m in models):
         raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
     parameters = {
-        name: _stacked([dict(m.named_parameters())[name] for m in models]) for name, _ in models[0].named_parameters()
+        name: _stacked([dict(m.named_parameters())[name] for m in models], name)
+        for name, _ in models[0].named_parameters()
     }
-    buffers = {name: _stacked([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()}
+    buffers = {
+        name: _stacked([dict(m.named_buffers())[name] for m in models], name) for name, _ in models[0].named_buffers()
+    }
     return parameters, buffers
 
 
-def _stacked(tensors: list[Any]) -> Any:
-    """Return tensors as one, a leaf if they are leaves."""
-    if not all(t.is_leaf for t in tensors):
-        return stack(tensors)
+def _stacked(tensors: list[Any], name: str) -> Any:
+    """Return tensors as one, a leaf that requires a gradient if they do."""
     if len({t.requires_grad for t in tensors}) > 1:
-        raise RuntimeError("Expected all parameters to require grad, or none of them")
-    return stack([t.detach() for t in tensors]).requires_grad_(tensors[0].requires_grad)
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+    stacked = stack(tensors)
+    return stacked.detach().requires_grad_() if tensors[0].requires_grad else stacked
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
     """Make the batch norms of a module keep no running statistics, in place: `vmap` cannot write to them."""
     for module in root.modules():
-        if hasattr(module, "running_mean") and hasattr(module, "track_running_stats"):
+        is_batch_norm = any(kind.__name__ == "_BatchNorm" for kind in type(module).__mro__)
+        if is_batch_norm and module.track_running_stats:
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd.differentiate import check_start
 from ..core import engine, modes
-from ..core.engine import AccumulateGrad
-from ..core.nodes import wrap
+from ..core.dtypes import of
+from ..core.engine import AccumulateGrad, ended
+from ..core.nodes import differentiable, wrap
 from ..core.observation import lifting
 from ..core.payload import Payload, innermost
-from ..core.tensor import TensorBase
+from ..core.tensor import InferenceStorage, TensorBase, clock, storage_of, tick
 from ..core.views import edge_of
 from ..ops import create
 from ..ops.shape import alias
 from ..tree import tree_flatten, tree_map
-from .values import detached, is_recorded, level_of, recording, shown, value_of
+from .values import captures, detached, is_recorded, level_of, recording, shown, value_of
 
 Argnums = int | tuple[int, ...]
 
@@ -70,9 +71,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def _gradients(func: Any, args: tuple[Any, ...], kwargs: Any, argnums: Argnums, has_aux: bool) -> Any:
-    outer = modes.local.grad
-    with recording():
-        args, leaves, spec = leaves_of(args, argnums)
+    outer, start = modes.local.grad, tick()
+    with recording(captured=captures(func)):
+        given, (args, leaves, originals, spec) = args, leaves_of(args, argnums)
         out, aux = split_aux(func(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
         if not isinstance(out, TensorBase):
             raise RuntimeError(
@@ -84,15 +85,19 @@ def _gradients(func: Any, args: tuple[Any, ...], kwargs: Any, argnums: Argnums, 
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
                 f"{out.array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
-        tape = Tape([out], leaves, outer)
+        tape = Tape([out], leaves, originals, outer)
+        check_cotangents([out], tape.roots, [None])
         found = tape.pull([None], keep=False)
+        tape.forget_writes((given, kwargs), start)
     found = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
-    return spec.unflatten(found), (tape.released(out), tape.released(aux))
+    return spec.unflatten(found), (tape.released(out), tape.released(aux) if has_aux else None)
 
 
-def leaves_of(args: tuple[Any, ...], argnums: Argnums) -> tuple[tuple[Any, ...], list[Any], Any]:
-    """Return the arguments with the chosen ones made differentiable, the tensors of those, and their structure."""
+def leaves_of(args: tuple[Any, ...], argnums: Argnums) -> tuple[tuple[Any, ...], list[Any], list[Any], Any]:
+    """Return the arguments with the chosen ones differentiable, their tensors, what those were, and the structure."""
     numbers = checked_argnums(argnums, len(args))
+    if modes.inferred:
+        args = tree_map(_without_inference, args)
     chosen = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
     flat, spec = tree_flatten(chosen)
     leaves = [leaf_of(x) for x in flat]
@@ -100,7 +105,12 @@ def leaves_of(args: tuple[Any, ...], argnums: Argnums) -> tuple[tuple[Any, ...],
     replaced = list(args)
     for i, value in zip(numbers, (fresh,) if isinstance(argnums, int) else fresh, strict=True):
         replaced[i] = value
-    return tuple(replaced), leaves, spec
+    return tuple(replaced), leaves, flat, spec
+
+
+def _without_inference(x: Any) -> Any:
+    """Return a tensor that was made in inference mode as one that may be recorded."""
+    return wrap(x.array) if isinstance(x, TensorBase) and type(x.memory) is InferenceStorage else x
 
 
 def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
@@ -112,12 +122,12 @@ def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
         raise RuntimeError("argnums must be non-empty")
     for n in numbers:
         if not isinstance(n, int):
-            raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(n)} in {argnums}")
+            raise RuntimeError(f"argnum must be int, got: {type(n)}")
         if not -count <= n < count:
             raise RuntimeError(f"Got argnum={n}, but only {count} positional inputs")
     positions = tuple(n % count for n in numbers)
     if len(set(positions)) != len(positions):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+        raise RuntimeError(f"argnums elements must be unique, got {positions}")
     return positions
 
 
@@ -125,6 +135,11 @@ def leaf_of(x: Any) -> Any:
     """Return a tensor to differentiate by, with the value and the outer history of `x`."""
     if not isinstance(x, TensorBase):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {shown(x)}")
+    if not differentiable(x.array.dtype):
+        raise RuntimeError(
+            f"only Tensors of floating point dtype can require gradients, and this one is {of(x.array.dtype).name}: "
+            "convert it with .float(), or leave it out of argnums"
+        )
     level = innermost()
     if level is not None and level_of(x) < level.number:
         # At the level of what it will meet: its gradient is then of that level too, one per batch element.
@@ -133,7 +148,7 @@ def leaf_of(x: Any) -> Any:
     elif edge_of(x) is not None:
         return alias(x)
     else:
-        leaf = wrap(x.array)
+        leaf = wrap(x.array, None, None if type(x.memory) is InferenceStorage else storage_of(x))
     create.require_grad(leaf)
     return leaf
 
@@ -147,22 +162,46 @@ def split_aux(output: Any, has_aux: bool, where: str) -> tuple[Any, Any]:
     return output
 
 
-# Leaves of transforms that are over. A result may still lead to one, through the graph of an outer transform;
-# nobody will ever ask for its gradient.
-_over: weakref.WeakSet[Any] = weakref.WeakSet()
+def checked_outputs(output: Any, where: str) -> tuple[list[Any], Any]:
+    """Return the tensors that a function has returned, and their structure, or raise."""
+    outs, spec = tree_flatten(output)
+    if not outs or (len(outs) == 1 and outs[0] is None):
+        raise RuntimeError(
+            f"{where}: Expected f to be a function that has non-empty output (got output = {outs}): return a tensor, "
+            "or a structure of tensors"
+        )
+    for o in outs:
+        if not isinstance(o, TensorBase):
+            raise RuntimeError(
+                f"{where}: expected f(*primals) to return only tensors, got unsupported type {shown(o)}: return "
+                "(output, aux) with has_aux=True for anything else"
+            )
+    return outs, spec
+
+
+def check_cotangents(outs: Sequence[Any], roots: Sequence[Any], cotangents: Sequence[Any]) -> None:
+    """Raise unless each output that is recorded has a gradient to start from."""
+    for i, (o, root, g) in enumerate(zip(outs, roots, cotangents, strict=True)):
+        if root is not None:
+            check_start(o, g, i)
+
+
+_LEAF = 2**64 - 1  # the stamp of leaves
 
 
 class Tape:
     """The recorded part of the graph between some leaves and some outputs."""
 
-    def __init__(self, outs: Sequence[Any], leaves: Sequence[Any], outer: bool) -> None:
+    def __init__(self, outs: Sequence[Any], leaves: Sequence[Any], originals: Sequence[Any], outer: bool) -> None:
         self.outs = outs
+        # An input that is returned as it is, is the caller's tensor again.
+        self.originals = {id(leaf): (leaf, x) for leaf, x in zip(leaves, originals, strict=True)}
         self.level = max(map(level_of, leaves), default=0)
         self.roots = [edge_of(o) for o in outs]
         self.wanted = [edge_of(x) for x in leaves]
         # Whether anything beyond the leaves is recorded too: an outer transform's variable, a parameter.
         self.beyond = outer and _leads_beyond([r for r in self.roots if r is not None], set(self.wanted))
-        _over.update(self.wanted)
+        ended.update(e for e in self.wanted if e is not None)
 
     def pull(self, gradients: Sequence[Any], keep: bool, lift: bool | None = None) -> list[Any]:
         """Return the gradients of the leaves, None where there is none, for those of the outputs."""
@@ -177,9 +216,25 @@ class Tape:
 
     def released(self, tree: Any) -> Any:
         """Return results without the history that ended with the transform."""
-        if self.beyond or tree is None:
-            return tree
-        return detached(tree) if isinstance(tree, TensorBase) else tree_map(detached, tree)
+        return self._released(tree) if isinstance(tree, TensorBase) else tree_map(self._released, tree)
+
+    def _released(self, value: Any) -> Any:
+        if not isinstance(value, TensorBase):
+            raise RuntimeError(
+                f"Expected tensors, got unsupported type {shown(value)}: what a transform returns beside the output "
+                "must be tensors too"
+            )
+        if id(value) in self.originals:
+            return self.originals[id(value)][1]
+        return value if self.beyond else detached(value)
+
+    def forget_writes(self, args: Any, start: int) -> None:
+        """Take the history that ended with the transform off arguments that the function has written since `start`."""
+        if clock.latest <= start or self.beyond:
+            return
+        for x in tree_flatten(args)[0]:
+            if isinstance(x, TensorBase) and x.lineage is None and start < getattr(x.node, "stamp", 0) < _LEAF:
+                x.node = None
 
 
 def _start(out: Any, g: Any, lift: bool) -> Any:
@@ -203,7 +258,7 @@ def _leads_beyond(roots: list[Any], wanted: set[Any]) -> bool:
                 return True
             continue
         if type(node) is AccumulateGrad:
-            if node not in _over:
+            if node not in ended:
                 return True
             continue
         for e in node.edges:
@@ -229,20 +284,24 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def vjp_by_position(func: Any, args: tuple[Any, ...], argnums: Argnums, has_aux: bool) -> tuple[Any, Any, Any]:
     """Do as `vjp` does, for chosen arguments."""
-    outer = modes.local.grad
-    with recording():
+    outer, start, given = modes.local.grad, tick(), args
+    leaves: list[Any] = []
+    originals: list[Any] = []
+    with recording(captured=captures(func)):
         if args:
-            args, leaves, spec = leaves_of(args, argnums)
+            args, leaves, originals, spec = leaves_of(args, argnums)
         else:
-            leaves, spec = [], tree_flatten(())[1]
+            spec = tree_flatten(())[1]
         output, aux = split_aux(func(*args), has_aux, "vjp(f, *primals)")
-        outs, out_spec = tree_flatten(output)
+        outs, out_spec = checked_outputs(output, "vjp(f, *primals)")
         for o in outs:
-            if not isinstance(o, TensorBase):
+            if not differentiable(o.array.dtype):
                 raise RuntimeError(
-                    f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type {shown(o)}"
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{of(o.array.dtype)}"
                 )
-        tape = Tape(outs, leaves, outer)
+        tape = Tape(outs, leaves, originals, outer)
+        tape.forget_writes(given, start)
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         flat, structure = tree_flatten(cotangents)
@@ -251,15 +310,11 @@ def vjp_by_position(func: Any, args: tuple[Any, ...], argnums: Argnums, has_aux:
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
                 f"function. cotangents: {structure}, primal output: {out_spec}"
             )
-        for i, (g, o) in enumerate(zip(flat, outs, strict=True)):
-            if not isinstance(g, TensorBase) or tuple(g.array.shape) != tuple(o.array.shape):
-                raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{i}] has a shape of {getattr(g, 'shape', type(g))} and "
-                    f"output[{i}] has a shape of {o.shape}."
-                )
+        check_cotangents(outs, tape.roots, flat)
+        recorded = modes.local.grad if create_graph is None else create_graph
         with recording(tape.level):
-            found = tape.pull(flat, keep=retain_graph, lift=create_graph or None)
+            found = tape.pull(flat, keep=retain_graph, lift=None if recorded else False)
         zeros = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
         return spec.unflatten(zeros)
 
-    return tape.released(output), pull, tape.released(aux)
+    return tape.released(output), pull, tape.released(aux) if has_aux else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType, MethodType
 from typing import Any
 
+from ..autograd.budget import memory_budget
 from ..core import modes
 from ..core.nodes import wrap
 from ..core.observation import lifting
-from ..core.payload import Level, Payload, inside, payload_of
+from ..core.payload import Level, Payload, inside, payload_of, transforms, wrapped_in
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 
@@ -49,13 +51,21 @@ def is_recorded(value: Any) -> bool:
 
 
 @contextmanager
-def recording(floor: int | None = None) -> Iterator[None]:
+def recording(floor: int | None = None, captured: tuple[Any, ...] | None = None) -> Iterator[None]:
     """Switch recording on, whatever it was outside, and let levels below `floor` go on as they were.
 
-    That is the level at which values are recorded, the innermost unless given.
+    That is the level at which values are recorded, the innermost unless given. With `captured`, the tensors that a
+    function has from outside, this is where the function is run: saved-tensor hooks are refused, as in torch.
     """
-    was = modes.local.grad
-    level = Level(recording=True) if inside.levels else None
+    local = modes.local
+    was, refusal, inferring = local.grad, local.pack_refusal, local.inference
+    level = Level(recording=True, captured=captured) if captured is not None or inside.levels else None
+    if captured is not None:
+        if local.pack_hooks:
+            _refuse_hooks()
+        local.pack_refusal = _HOOKS
+    if inferring:
+        _set_inference(False)
     if level is not None:
         level.__enter__()
         level.floor = level.floor if floor is None else floor
@@ -66,6 +76,83 @@ def recording(floor: int | None = None) -> Iterator[None]:
         modes.set_grad(was)
         if level is not None:
             level.__exit__()
+        if inferring:
+            _set_inference(True)
+        local.pack_refusal = refusal
+
+
+@contextmanager
+def normal_mode() -> Iterator[None]:
+    """Switch inference mode off and leave grad mode as it is: a transform means the same in any mode around it."""
+    inferring = modes.local.inference
+    if inferring:
+        _set_inference(False)
+    try:
+        yield
+    finally:
+        if inferring:
+            _set_inference(True)
+
+
+def _set_inference(value: bool) -> None:
+    modes.local.inference, modes.local.forward_grad = value, not value
+    modes.note_unusual(1 if value else -1)
+
+
+_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
+    "case."
+)
+
+
+def _refuse_hooks() -> None:
+    """Raise if saved-tensor hooks are on, other than those of a memory budget."""
+    if any(getattr(pack, "__module__", "") != memory_budget.__module__ for pack, _ in modes.local.pack_hooks):
+        raise RuntimeError(_HOOKS)
+
+
+_FUNC = __package__ or "adjoint.func"
+_MANY = 1000  # elements from which on a container holds data, through which each call would have to look
+
+
+def captures(function: Any) -> tuple[Any, ...]:
+    """Return the tensors that a function has from outside: its closure's, its globals', buffers of its modules.
+
+    They are gathered before it runs: what it makes itself and stores in a captured list is its own.
+    """
+    found: list[Any] = []
+    _gather(function, found, 4)
+    return tuple(found)
+
+
+def _gather(value: Any, found: list[Any], depth: int) -> None:
+    if isinstance(value, TensorBase):
+        found.append(value)
+    elif depth and isinstance(value, FunctionType) and (value.__globals__.get("__package__") or "").startswith(_FUNC):
+        _gather(getattr(value, "__wrapped__", None), found, depth - 1)  # a transform of the program's function
+    elif depth and isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            try:
+                _gather(cell.cell_contents, found, depth - 1)
+            except ValueError:  # not assigned yet
+                continue
+        names, outside = value.__code__.co_names, value.__globals__
+        for name in names:
+            if name in outside and not callable(held := outside[name]):
+                _gather(held, found, 0)
+            elif isinstance(getattr(outside.get(name), "_buffers", None), dict):
+                _gather(outside[name], found, 0)
+    elif depth and isinstance(value, MethodType):
+        _gather(value.__func__, found, depth - 1)
+        _gather(value.__self__, found, depth - 1)
+    elif depth and isinstance(value, functools.partial):
+        for part in (value.func, *value.args, *value.keywords.values()):
+            _gather(part, found, depth - 1)
+    elif depth and isinstance(value, tuple | list | dict) and len(value) <= _MANY:
+        for part in value.values() if isinstance(value, dict) else value:
+            _gather(part, found, depth - 1)
+    elif isinstance(getattr(value, "_buffers", None), dict):
+        found.extend(b for b in value.buffers() if b is not None)
 
 
 def shown(items: Any) -> str:
@@ -81,8 +168,12 @@ def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
     """
     if not isinstance(tensor, TensorBase):
         raise ValueError(f"debug_unwrap takes a Tensor, not {type(tensor).__name__}")
-    while isinstance(tensor.array, Payload):
-        tensor = as_tensor(getattr(tensor.array, "primal" if hasattr(tensor.array, "primal") else "value"))
+    levels = transforms()
+    while levels:
+        depth, below = wrapped_in(tensor, levels)
+        if depth < 0:
+            break
+        tensor, levels = as_tensor(below), levels[: depth - 1]
         if not recurse:
             break
     return tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from ..core import dtypes, layout, modes, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
 from ..core.inplace import unrecorded, write
-from ..core.payload import Payload
+from ..core.nodes import wrap
+from ..core.payload import Payload, transforms, wrapped_in
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
@@ -260,8 +262,26 @@ def as_numpy(x: TensorBase, force: bool) -> Any:
     return devices.place_array(array, devices.CPU)
 
 
+def _text_inside(x: Any, levels: list[Any]) -> str:
+    """Return a tensor as torch prints it inside of transforms: what each of them has made of it, innermost first."""
+    depth, below = wrapped_in(x, levels)
+    if depth < 0:
+        return text_of_value(x)
+    batched = levels[depth - 1].captured is None
+    title = f"BatchedTensor(lvl={depth}, bdim=0" if batched else f"GradTrackingTensor(lvl={depth}"
+    text = _text_inside(below if isinstance(below, TensorBase) else wrap(below), levels[: depth - 1])
+    return f"{title}, value=\n{textwrap.indent(text, '    ')}\n)"
+
+
 def text_of(x: Any) -> str:
     """Return the tensor as torch prints it."""
+    if modes.transforms and (levels := transforms()):
+        return _text_inside(x, levels)
+    return text_of_value(x)
+
+
+def text_of_value(x: Any) -> str:
+    """Return the tensor as it is printed outside of transforms."""
     array = x.array
     if isinstance(array, Payload) and array.level:
         return repr(array)

@@ -13,11 +13,11 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
-from ..core.engine import AccumulateGrad
+from ..core.engine import AccumulateGrad, ended
 from ..core.inplace import overlaps_itself
 from ..core.nodes import wrap
 from ..core.observation import literal
-from ..core.payload import Payload, payload_of
+from ..core.payload import Payload, payload_of, transforming
 from ..core.tensor import InferenceStorage, Storage, TensorBase
 from .arguments import shape_from
 from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of
@@ -38,6 +38,8 @@ def finish(array: Any, requires_grad: bool = False) -> Tensor:
     if requires_grad is not False:
         _check_flag(requires_grad)
         require_grad(out)
+        if modes.transforms and transforming():
+            ended.add(out.node)
     return out
 
 
@@ -77,6 +79,8 @@ def tensor(
     """
     if isinstance(data, TensorBase):
         _warn_of_copy()
+        if isinstance(data.array, Payload):
+            data = wrap(data.array.detached())
     return _copied(data, dtype, device, requires_grad)
 
 

@@ -57,11 +57,16 @@ contract_p: Primitive = nary(
     x=lambda g, y, left, right, result: contract_p(g, y, result, right, left),
     y=lambda g, x, left, right, result: contract_p(g, x, result, left, right),
     jvp="bilinear",
-    batch=lambda x, y, left, right, result: contract_p(*_same_batch(x, y), (-1, *left), (-1, *right), (-1, *result)),
+    batch=lambda x, y, left, right, result: _contract_batch(x, y, left, right, result),
     holomorphic=True,
     name="contract",
     node_name="BmmBackward0",
 )
+
+
+def _contract_batch(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> Any:
+    fresh = min((-1, *left, *right)) - 1  # each batch around another has a label of its own
+    return contract_p(*_same_batch(x, y), (fresh, *left), (fresh, *right), (fresh, *result))
 
 
 def _same_batch(x: Any, y: Any) -> tuple[Any, Any]:

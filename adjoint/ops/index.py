@@ -259,8 +259,7 @@ def _unindex_batch(xs: tuple[Any, ...], shape: Any, spec: tuple[int, ...]) -> An
 
 def _batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
     """Return index tensors with one more for the batch axis, and where the indexed dimensions belong."""
-    if any(i.dtype == bool for i in indexes):
-        indexes, spec = _places_in_batch(indexes, spec)
+    indexes, spec = _masks_as_places(indexes, spec)
     rank = max(i.ndim for i in indexes)
     size = indexes[0].shape[0]
     lead = np.arange(size).reshape(size, *(1,) * (rank - 1))
@@ -268,24 +267,27 @@ def _batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[t
     return (lead, *aligned), (0, *(k + 1 if k >= 0 else -1 for k in spec)), indexed_at(spec)
 
 
-def _places_in_batch(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Return index tensors with masks, the same for all of a batch, replaced by the numbers of their true elements."""
-    numbers: list[Any] = []
+def _masks_as_places(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Return masks, each the same for the whole batch, as the places where they are true."""
+    arrays = [i.array if isinstance(i, TensorBase) else i for i in indexes]
+    if not any(a.dtype == bool for a in arrays):
+        return indexes, spec
+    found: list[Any] = []
     places: list[int] = []
     for k in spec:
-        i = indexes[k] if k >= 0 else None
-        parts = () if i is None else (i,)
-        if i is not None and i.dtype == bool:
-            if isinstance(i, TensorBase | Payload) or not (i == i[:1]).all():
+        parts: list[Any] = [] if k < 0 else [indexes[k]]
+        if parts and arrays[k].dtype == bool:
+            mask = arrays[k]
+            if isinstance(mask, Payload) or not (mask == mask[:1]).all():
                 raise RuntimeError(
                     "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
                     "indexing with a mask: its result has another shape for every element of the batch. Use "
                     "adjoint.where."
                 )
-            parts = tuple(module_of(i).broadcast_to(at, (i.shape[0], len(at))) for at in i[0].nonzero())
-        places += [-1] if i is None else range(len(numbers), len(numbers) + len(parts))
-        numbers += parts
-    return tuple(numbers), tuple(places)
+            parts = [module_of(mask).broadcast_to(at, (len(mask), *at.shape)) for at in mask[0].nonzero()]
+        places += [-1] if k < 0 else range(len(found), len(found) + len(parts))
+        found += parts
+    return tuple(found), tuple(places)
 
 
 def _move_indexed(x: Any, first: int, count: int, back: bool = False) -> Any:

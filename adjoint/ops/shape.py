@@ -856,8 +856,8 @@ def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
     """Make `input` what a view of it is: its geometry and its history."""
     recording = modes.is_grad_enabled() and input.node is not None
     refuse_inference_write(input)
-    if recording:
-        check_writable(input, True)
+    if recording or modes.transforms:
+        check_writable(input, recording, operation.removesuffix("_"))
     note_geometry(input)
     input.array = seen.array
     if is_leaf_node(input.node) and input.node is not hidden:

@@ -82,6 +82,14 @@ class Batched(Speaking):
         elsewhere = value.to(place) if isinstance(value, TensorBase) else place_array(value, place)  # type: ignore[attr-defined]
         return Batched(elsewhere, self.level)
 
+    def outside(self, operation: str) -> Any:
+        """Raise: the batch dimension was hidden for the time of vmap only."""
+        raise RuntimeError(
+            "Either your tensor may have escaped from inside a function being vmapped and this is a user error (see "
+            "https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch error in "
+            f"`{operation}`: return the tensor from the function instead of storing it elsewhere."
+        )
+
     def detached(self) -> Batched:
         """Return the batch of what is left of its values."""
         value = self.value

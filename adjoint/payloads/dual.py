@@ -5,11 +5,13 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
+
 from ..core import modes
 from ..core.device import module_of
-from ..core.nodes import differentiable
+from ..core.nodes import differentiable, wrap
 from ..core.observation import literal
-from ..core.payload import Payload
+from ..core.payload import Level, Payload, payload_of, top_payload
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
@@ -75,7 +77,7 @@ class Dual(Speaking):
         if still:
             changes: Any = (None,) * len(out) if op.outputs else None
         else:
-            changes = tangent_of(op, tuple(tangents), tuple(primals), out, params)
+            changes = tangent_of(op, _raised(tangents, primals), tuple(primals), out, params)
         if op.outputs:
             return tuple(
                 cls(o, t if differentiable(_array(o).dtype) else None, level) for o, t in zip(out, changes, strict=True)
@@ -88,6 +90,10 @@ class Dual(Speaking):
         return cls(value, None, level)
 
     def below(self) -> Any:
+        """Return the primal."""
+        return self.primal
+
+    def outside(self, operation: str) -> Any:
         """Return the primal."""
         return self.primal
 
@@ -117,11 +123,35 @@ class Dual(Speaking):
         return primal.concrete(what) if isinstance(primal, Speaking) else primal
 
     def __repr__(self) -> str:
-        return f"Dual({self.primal!r}, tangent={self.tangent!r})"
+        primal, tangent = (
+            v if v is None or isinstance(v, TensorBase) else wrap(v) for v in (self.primal, self.tangent)
+        )
+        return repr(primal) if tangent is None else f"{repr(primal)[:-1]}, tangent={tangent!r})"
 
 
 def _array(value: Any) -> Any:
     return value.array if isinstance(value, TensorBase) else value
+
+
+def _raised(tangents: list[Any], primals: list[Any]) -> tuple[Any, ...]:
+    """Return tangents of the primals' kind: rules take a gradient that is an array for a sign that all values are."""
+    top, held = None, False
+    for p in primals:
+        if type(p) is not np.ndarray:
+            held = held or isinstance(p, TensorBase)
+            payload = payload_of(p)
+            if payload is not None and (top is None or payload.level > top.level):
+                top = payload
+    if not held and top is None:
+        return tuple(tangents)
+    return tuple(
+        t
+        if t is None or isinstance(t, TensorBase | Payload)
+        else wrap(t)
+        if held or top is None
+        else type(top).lifted(t, top.level)
+        for t in tangents
+    )
 
 
 def tangent_of(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out: Any, params: tuple[Any, ...]) -> Any:
@@ -168,11 +198,24 @@ def _derived(value: Any, what: str) -> Any:
 
 def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Get a tangent from reverse mode alone: the gradient is linear in what comes in; transpose that."""
-    from ..core.engine import backward
-    from ..core.nodes import wrap
+    # All is recorded at the highest level there is: below it, the values' own history goes on.
+    top = top_payload((*primals, *tangents))
+    level = Level(recording=True)
+    level.__enter__()
+    level.afresh, level.floor = True, 0 if top is None else top.level
+    modes.set_grad(True)
+    try:
+        return _transposed(op, tangents, primals, params, top, level.grad)
+    finally:
+        modes.set_grad(level.grad)
+        level.__exit__()
+
+
+def _transposed(op: Op, tangents: Any, primals: Any, params: Any, top: Payload | None, recorded: bool) -> Any:
+    from ..core.engine import backward, ended
     from ..ops import create
 
-    leaves = [_leaf(p) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
+    leaves = [_leaf(p, top, recorded) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
     result = op.call(*leaves, *params)
     outs = result if op.outputs else (result,)
     live = [o for o in outs if o.node is not None]
@@ -189,11 +232,19 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
         [t if isinstance(t, TensorBase) else wrap(t) for _, t in pairs],
         True, True, [edge_of(s) for s in seeds], accumulating=False,
     )  # fmt: skip
-    raw = not any(isinstance(p, TensorBase) for p in primals)
-    found = [f.array if raw and f is not None else f for f in found]
-    by_output = iter(found)
+    ended.update(e for e in (*wanted, *map(edge_of, seeds)) if e is not None)
+    kept = recorded and any(_is_recorded(v, top) for v in (*primals, *tangents))
+    by_output = iter([f if kept or f is None else f.array for f in found])
     changes = tuple(next(by_output) if o.node is not None else None for o in outs)
     return changes if op.outputs else changes[0]
+
+
+def _is_recorded(value: Any, top: Payload | None) -> bool:
+    """Return whether a tensor has a history at the level of `top`."""
+    if not isinstance(value, TensorBase) or edge_of(value) is None:
+        return False
+    payload = payload_of(value)
+    return top is None or (payload is not None and payload.level == top.level)
 
 
 def _seed(out: Any) -> Any:
@@ -202,13 +253,16 @@ def _seed(out: Any) -> Any:
     return type(out).lifted(zeros, out.level) if isinstance(out, Payload) else zeros
 
 
-def _leaf(value: Any) -> Any:
-    """Return a tensor to differentiate by that goes on from a value of a lower level."""
-    from ..core.nodes import wrap
+def _leaf(value: Any, top: Payload | None, recorded: bool) -> Any:
+    """Return a tensor to differentiate by, at the level of `top`, that goes on from a value."""
     from ..ops import create, shape
 
-    if isinstance(value, TensorBase) and value.node is not None:
+    if recorded and _is_recorded(value, top):
         return shape.alias(value)
-    leaf = wrap(_array(value))
+    payload = payload_of(value)
+    if top is not None and (payload is None or payload.level < top.level):
+        leaf = wrap(type(top).lifted(value if recorded else _array(value), top.level))
+    else:
+        leaf = wrap(_array(value))
     create.require_grad(leaf)
     return leaf

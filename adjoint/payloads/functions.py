@@ -273,7 +273,7 @@ def _batched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int
         )
     if own:
         info = VmapInfo(size, "error" if around is None else around.randomness)
-        out, out_dims = cls.vmap(info, dims, *values)
+        out, out_dims = _checked(cls.vmap(info, dims, *values))
         return _rebatched(out, out_dims, level)
     if not cls.generate_vmap_rule:
         raise RuntimeError(
@@ -284,6 +284,34 @@ def _batched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int
         raise RuntimeError(f"{cls.__name__}: generate_vmap_rule=True needs {_GUIDE}.")
     out = _generated(cls, dims, size).apply(*values, **kwargs)
     return _rebatched(out, 0, level)
+
+
+def _checked(result: Any) -> tuple[Any, Any]:
+    """Return what a vmap staticmethod has returned, or raise if that is not an output and its dims."""
+    start = (
+        "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
+        "with the output. "
+    )
+    if not isinstance(result, tuple):
+        raise RuntimeError(f"{start}Got a {type(result)} instead")
+    if len(result) != 2:
+        raise RuntimeError(f"{start}Got {len(result)} returns instead")
+    out, dims = result
+    if not _fits(dims, out):
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+            f"out_dims={dims} to be compatible with the structure of `output`: one dim, or None, for each of its "
+            "tensors, or one for all."
+        )
+    return out, dims
+
+
+def _fits(dims: Any, out: Any) -> bool:
+    if not isinstance(dims, tuple | list):
+        return True
+    if not isinstance(out, tuple | list) or len(out) != len(dims):
+        return False
+    return all(_fits(d, o) for d, o in zip(dims, out, strict=True))
 
 
 def _unbatched(a: Any, level: int, size: int) -> tuple[Any, int | None]:

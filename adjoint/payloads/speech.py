@@ -7,21 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from ..core import modes
 from ..core.payload import Payload
-from ..core.primitive import by_ufunc
+from ..core.primitive import by_ufunc, general
 from ..ops.shape import permute_p, reshape_p, transpose_p
 
 
 def _two(ufunc: Any) -> Any:
     def operator(self: Any, other: Any) -> Any:
-        return by_ufunc[ufunc](self, other)
+        call: Any = by_ufunc[ufunc]
+        return call(self, other) if modes.unusual else general(call.op, (self, other), ())
 
     return operator
 
 
 def _two_reflected(ufunc: Any) -> Any:
     def operator(self: Any, other: Any) -> Any:
-        return by_ufunc[ufunc](other, self)
+        call: Any = by_ufunc[ufunc]
+        return call(other, self) if modes.unusual else general(call.op, (other, self), ())
 
     return operator
 
@@ -68,7 +71,8 @@ class Speaking(Payload):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs or ufunc not in by_ufunc:
             return NotImplemented
-        return by_ufunc[ufunc](*inputs)
+        call: Any = by_ufunc[ufunc]
+        return call(*inputs) if modes.unusual else general(call.op, inputs, ())
 
     @property
     def ndim(self) -> int:

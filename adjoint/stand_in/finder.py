@@ -23,6 +23,7 @@ from ..nn.modules.state import Members
 from . import files
 from .absent import AbsentModule, absent
 from .compiled import REFERENCES, VARIABLE_FUNCTIONS
+from .functorch import DEPRECATED, MODULES_AS_FUNCTIONS
 from .harmless import ADDED, MODULES, offered
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
@@ -191,11 +192,11 @@ def _rename_classes(name: str) -> None:
 
 def _functorch(name: str) -> types.ModuleType:
     """Return the package that torch's transforms were once in, which is installed beside torch."""
-    func = importlib.import_module("adjoint.func")
-    transforms = {word: getattr(func, word) for word in func.__all__}
+    names = {**DEPRECATED, **{k: v for k, v in MODULES_AS_FUNCTIONS.items() if k.startswith("Functional")}}
     if name == "functorch.experimental":
-        transforms = {"chunk_vmap": func.batch.chunk_vmap, **transforms}
-    return AbsentModule(name, transforms if name in ("functorch", "functorch.experimental") else {})
+        func = importlib.import_module("adjoint.func")
+        names = {"chunk_vmap": func.batch.chunk_vmap, **{word: getattr(func, word) for word in func.__all__}}
+    return AbsentModule(name, names if name in ("functorch", "functorch.experimental") else {})
 
 
 def _inside(name: str) -> types.ModuleType | None:

@@ -16,7 +16,7 @@ from ..futures import Future
 from ..nn.modules.conversion import parse_to
 from ..profiler import events
 from ..tree import MappingKey, SequenceKey
-from .absent import Absent
+from .absent import Absent, AbsentModule
 from .choices import DTYPES, QSCHEMES, Tag, qscheme
 from .compiled import TABLES_OF_FUNCTIONS
 from .lacking import LACKING
@@ -321,7 +321,8 @@ ADDED: dict[str, dict[str, Any]] = {
         "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
         "_DisableFuncTorch": context, "_DisableAutocast": context,
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
-        "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing, "_functorch": _Config(),
+        "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing,
+        "_functorch": AbsentModule("torch._C._functorch", FUNCTORCH["_C._functorch"]),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
         **TABLES_OF_FUNCTIONS, "Future": Future, "Graph": _Config, "_TensorMeta": type, "Value": _Config,
         "ScriptModule": _Config, "ScriptFunction": _Config, "Node": _Config,

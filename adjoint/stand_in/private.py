@@ -17,6 +17,7 @@ from ..core.payload import inside, is_batch, payload_of
 from ..core.tensor import TensorBase
 from ..func import batch, forward, jacobian, modules, reverse, values
 from ..ops import namespace
+from .functorch import DEPRECATED, MODULES_AS_FUNCTIONS, QUERIES
 
 __all__ = ["FUNCTORCH", "PRIMS", "UTILS"]
 
@@ -242,7 +243,7 @@ PRIMS: dict[str, Any] = {
 _EAGER = {
     "grad": reverse.grad, "grad_and_value": reverse.grad_and_value, "vjp": reverse.vjp, "jvp": forward.jvp,
     "jacrev": jacobian.jacrev, "jacfwd": jacobian.jacfwd, "hessian": jacobian.hessian,
-    "linearize": forward.linearize, "functionalize": values.functionalize,
+    "linearize": forward.linearize, "functionalize": values.functionalize, "debug_unwrap": values.debug_unwrap,
 }  # fmt: skip
 
 
@@ -268,7 +269,7 @@ FUNCTORCH: dict[str, dict[str, Any]] = {
         "vmap": batch.vmap, "chunk_vmap": batch.chunk_vmap, "grad": reverse.grad,
         "grad_and_value": reverse.grad_and_value,
     },
-    "_functorch.predispatch": _LEVELS, "_C._functorch": _LEVELS,
+    "_functorch.predispatch": _LEVELS, "_C._functorch": {**_LEVELS, **QUERIES},
     "_functorch.eager_transforms": _EAGER,
     "_functorch.functional_call": {
         "functional_call": modules.functional_call, "stack_module_state": modules.stack_module_state,
@@ -276,5 +277,5 @@ FUNCTORCH: dict[str, dict[str, Any]] = {
     "_functorch.batch_norm_replacement": {
         "replace_all_batch_norm_modules_": modules.replace_all_batch_norm_modules_,
     },
-    "_functorch.deprecated": {"vmap": batch.vmap, **_EAGER},
+    "_functorch.deprecated": DEPRECATED, "_functorch.make_functional": MODULES_AS_FUNCTIONS,
 }  # fmt: skip

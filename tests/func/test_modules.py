@@ -119,7 +119,7 @@ def test_refusals() -> None:
         functional_call(nn.Linear(2, 2), {"foo": x}, (x,), strict=True)
     with pytest.raises(ValueError, match="to be a dict, or a list/tuple of dicts"):
         functional_call(nn.Linear(2, 2), x, (x,))
-    with pytest.raises(ValueError, match="appear in multiple dictionaries"):
+    with pytest.raises(ValueError, match="appeared in multiple dictionaries"):
         functional_call(nn.Linear(2, 2), ({"bias": x}, {"bias": x}), (x,))
     with pytest.raises(RuntimeError, match="Expected at least one model"):
         stack_module_state([])
