@@ -52,14 +52,16 @@ def meet(init_method: Any, world_size: int, rank: int, store: Any, timeout: time
         return _joined(store, rank, world_size, timeout), store
     end = time.monotonic() + timeout.total_seconds()
     while True:
-        store, rank, world_size = next(rendezvous(init_method or "env://", rank, world_size, timeout=timeout))
+        met = None
         try:
-            return _joined(store, rank, world_size, timeout), store
-        except DistNetworkError:
-            # Somebody else's store was still at this address, of a world that has ended since.
-            if not isinstance(store, TCPStore) or rank == 0 or time.monotonic() > end:
+            met, number, size = next(rendezvous(init_method or "env://", rank, world_size, timeout=timeout))
+            return _joined(met, number, size, timeout), met
+        except (DistNetworkError, ConnectionError):
+            # The store of a world that has just ended may still have been at this address.
+            if time.monotonic() > end or not (met is None or isinstance(met, TCPStore)):
                 raise
-            store.close()
+        if isinstance(met, TCPStore):
+            met.close()
 
 
 def _joined(store: Any, rank: int, world_size: int, timeout: timedelta) -> Any:

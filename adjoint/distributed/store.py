@@ -247,14 +247,18 @@ class TCPStore(Store):
     def _connected(self, end: float) -> socket.socket:
         while True:
             try:
-                return socket.create_connection((self.host, self.port), timeout=max(end - time.monotonic(), 0.1))
+                line = socket.create_connection((self.host, self.port), timeout=max(end - time.monotonic(), 0.1))
+                if line.getsockname() != line.getpeername():
+                    return line
+                line.close()  # where nobody listens, the system may connect a free port with itself
+                reason = "nobody listens"
             except OSError as error:
-                if time.monotonic() > end:
-                    raise DistNetworkError(
-                        f"The client socket has timed out while trying to connect to ({self.host}, {self.port}): "
-                        f"{error}"
-                    ) from None
-                time.sleep(0.05)
+                reason = str(error)
+            if time.monotonic() > end:
+                raise DistNetworkError(
+                    f"The client socket has timed out while trying to connect to ({self.host}, {self.port}): {reason}"
+                ) from None
+            time.sleep(0.05)
 
     def _await_workers(self, world_size: int) -> None:
         end = time.monotonic() + self._timeout.total_seconds()
@@ -265,8 +269,13 @@ class TCPStore(Store):
 
     def _do(self, action: str, key: str, *values: bytes) -> bytes | None:
         with self._lock:
-            self._line.sendall(_framed([action.encode(), key.encode(), *values]))
-            return _received(self._line)[0]
+            try:
+                self._line.sendall(_framed([action.encode(), key.encode(), *values]))
+                return _received(self._line)[0]
+            except OSError as error:
+                raise DistNetworkError(
+                    f"Connection to the store at ({self.host}, {self.port}) was lost: {error}"
+                ) from None
 
     @property
     def local_address(self) -> str:
@@ -304,6 +313,7 @@ class _Server:
     def __init__(self, host: str, port: int) -> None:
         self._table: dict[str, bytes] = {}
         self._lock = threading.Lock()
+        self._lines: set[socket.socket] = set()
         self._socket = socket.create_server(("", port))
         self.port = int(self._socket.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -314,6 +324,7 @@ class _Server:
                 line, _ = self._socket.accept()
             except OSError:  # closed
                 return
+            self._lines.add(line)
             threading.Thread(target=self._serve, args=(line,), daemon=True).start()
 
     def _serve(self, line: socket.socket) -> None:
@@ -323,9 +334,11 @@ class _Server:
                 with self._lock:
                     answer = _step(self._table, action.decode(), key.decode(), values)
                 line.sendall(_framed([answer]))
+        self._lines.discard(line)
 
     def close(self) -> None:
-        """Take no more."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        """Take no more, and hang up: whoever still asks must hear that nobody answers."""
+        for line in (self._socket, *self._lines):
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -67,6 +67,27 @@ def test_tutorials_give_torchs_results(ours: list[dict[str, Any]], tmp_path: Pat
         assert [name for name in mine if not same(mine[name], theirs[name])] == []
 
 
+WORLDS = """
+import sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def worker(rank, port):
+    for turn in range(20):
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=3)
+        x = torch.ones(2) * (rank + turn)
+        dist.all_reduce(x)
+        assert x.tolist() == [3.0 * turn + 3] * 2
+        dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.start_processes(worker, args=(sys.argv[1],), nprocs=3, start_method="fork")
+"""
+
+
+def test_one_world_after_the_other_at_one_address(tmp_path: Path) -> None:
+    (tmp_path / "worlds.py").write_text(WORLDS)
+    ran(*ADJOINT, "run", str(tmp_path / "worlds.py"), *free_ports(1))
+
+
 # --- torchrun ---------------------------------------------------------------------------------------
 
 SCRIPT = """
