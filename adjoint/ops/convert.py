@@ -270,7 +270,7 @@ def text_of(x: Any) -> str:
     grad_fn = None
     if node is not None and type(node) is not AccumulateGrad:
         try:
-            grad_fn = x.grad_fn.name()
+            grad_fn = x.grad_fn.op.title
         except RuntimeError:
             grad_fn = "Invalid"
     # A Parameter prints as the tensor it is; other subclasses go by their name.
