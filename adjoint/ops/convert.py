@@ -12,7 +12,6 @@ from ..core import device as devices
 from ..core import dtypes, layout, modes, nodes, primitive
 from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
-from ..core.nodes import hidden
 from ..core.inplace import unrecorded, write
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
@@ -269,7 +268,7 @@ def text_of(x: Any) -> str:
     place = devices.of(array)
     node = x.node
     grad_fn = None
-    if node is not None and node is not hidden and type(node) is not AccumulateGrad:
+    if node is not None and node is not nodes.hidden and type(node) is not AccumulateGrad:
         try:
             grad_fn = x.grad_fn.op.title
         except RuntimeError:
