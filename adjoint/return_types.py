@@ -15,7 +15,7 @@ class Result(tuple[Any, ...]):
     __slots__ = ()
     _fields: tuple[str, ...] = ()
 
-    def __new__(cls, values: Iterable[Any]) -> Result:
+    def __new__(cls, values: Iterable[Any], dict: Any = None) -> Result:
         """Make one from its elements, in order."""
         self = tuple.__new__(cls, values)
         if len(self) != len(cls._fields):

@@ -17,7 +17,7 @@ from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import Payload, history_below
+from .core.payload import Payload, history_below, is_batch, refuse_format
 from .core.size import Size
 from .core.tensor import (
     STALE,
@@ -226,6 +226,8 @@ class Tensor(TensorBase):
 
     def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
         """Return whether the elements lie without gaps, in row-major order or that of a memory format."""
+        if modes.unusual and memory_format is not layouts.contiguous_format:
+            refuse_format(self)
         return layouts.is_contiguous(self.array, memory_format)
 
     untyped_storage, storage = memories.untyped_storage, memories.storage
@@ -501,6 +503,8 @@ class Tensor(TensorBase):
     @property
     def data(self) -> Tensor:
         """The value without history; writes to it are not counted as writes to this tensor."""
+        if modes.unusual and is_batch(self):
+            raise RuntimeError("accessing `data` under vmap transform is not allowed. Use detach().")
         out = wrap(self.array, None, memories.same_memory(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, ".data")
@@ -510,6 +514,8 @@ class Tensor(TensorBase):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if modes.unusual and (is_batch(self) or is_batch(value)):
+            raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed. Use copy_().")
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         note_geometry(self)
@@ -585,7 +591,7 @@ class Tensor(TensorBase):
     def __index__(self) -> int:
         if self.numel() != 1 or dtypes.of(self.array.dtype).category > 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(questions.number_of(self, "an index"))
+        return int(questions.number_of(self, "index()"))
 
     def __len__(self) -> int:
         if self.array.ndim == 0:
@@ -611,7 +617,8 @@ class Tensor(TensorBase):
         return id(self)
 
     def __format__(self, format_spec: str) -> str:
-        if self.array.ndim == 0 and self.__class__ is Tensor and not isinstance(self.array, Payload):
+        plain = is_batch(self) or not isinstance(self.array, Payload)  # a batch says why it has no number
+        if self.array.ndim == 0 and self.__class__ is Tensor and plain:
             return format(self.item(), format_spec)
         return object.__format__(self, format_spec)
 
@@ -1008,6 +1015,7 @@ class Tensor(TensorBase):
     bool = convert.caster(dtypes.bool_)
     cfloat = convert.caster(dtypes.complex64, "cfloat")
     cdouble = convert.caster(dtypes.complex128, "cdouble")
+    chalf = convert.caster(dtypes.complex64, "chalf")  # NumPy has no narrower one
 
 
 def _warn_grad_of_non_leaf() -> None:

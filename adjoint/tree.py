@@ -396,6 +396,9 @@ def tree_any_only(types: Any, pred: Callable[[Any], bool], tree: PyTree, is_leaf
     return any(pred(x) for x in tree_iter(tree, is_leaf) if wanted(x))
 
 
+_MAPPINGS = (dict, OrderedDict, defaultdict)
+
+
 def broadcast_prefix(prefix: PyTree, spec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None) -> list[Any] | None:
     """Return one leaf of `prefix` per leaf of `spec`, a leaf standing for all below it; None if it does not fit."""
     node = None if is_leaf is not None and is_leaf(prefix) else _node_of(prefix)
@@ -403,7 +406,12 @@ def broadcast_prefix(prefix: PyTree, spec: TreeSpec, is_leaf: Callable[[Any], bo
         return [prefix] * spec.num_leaves
     children, context = node.flatten(prefix)
     children = list(children)
-    if type(prefix) is not spec.type or len(children) != spec.num_children or context != spec.context:
+    if type(prefix) in _MAPPINGS and spec.type in _MAPPINGS:  # keys matter, not the kind of mapping nor their order
+        keys = spec.context[1] if spec.type is defaultdict else spec.context
+        if set(keys) != set(prefix):
+            return None
+        children = [prefix[key] for key in keys]
+    elif type(prefix) is not spec.type or len(children) != spec.num_children or context != spec.context:
         return None
     spread: list[Any] = []
     for child, below in zip(children, spec.children_specs):

@@ -416,7 +416,7 @@ def _is_sparse(x: Any) -> bool:
 
 def _like(pattern: Any, values: Any) -> Any:
     """Return a sparse tensor with other values where `pattern` has its own."""
-    from .. import sparse
+    from .. import sparse  # it stands below autograd, and only sparse inputs need it
 
     if pattern.is_sparse:
         return sparse.sparse_coo_tensor(pattern.indices(), values, pattern.shape)

@@ -382,12 +382,7 @@ def _write_payload(
     assert top is not None
     level = x.array.level if isinstance(x.array, Payload) else 0
     if level < top.level and not top.spreads:
-        raise RuntimeError(
-            f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
-            f"extra_args that has more elements than `self`: {op.name}_ writes a batch of values, one per element of "
-            "the batch, into a tensor that is not batched. Use the out-of-place op, or make the tensor from a batched "
-            "one (x.new_zeros(...))."
-        )
+        raise RuntimeError(_unbatched(op, x, rest))
     if not top.level and not isinstance(x.array, Payload):  # a tensor without elements, into one that has them
         top.concrete("to()")  # type: ignore[attr-defined]
     if top.whole and top is x.array and not recording:
@@ -417,6 +412,29 @@ def _write_payload(
     ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
     mark_stale(x, ledger_of(storage_of(x)), transformed=True)
     return x
+
+
+# What torch calls in-place ops where it refuses to write a batch into what is none; "aten::name_" unless said here.
+_CALLED = dict.fromkeys(
+    ("add", "sub", "mul", "div", "copy", "clamp_min", "clamp_max", "logical_and", "logical_or", "logical_xor", "where"),
+    "inplace arithmetic",
+) | {name: f"{name}_" for name in ("fill", "index_add", "index_fill", "index_put", "scatter_add")}
+
+
+def _unbatched(op: Op, x: TensorBase, rest: tuple[Any, ...]) -> str:
+    """Return why a batch cannot be written into a tensor that is the same for all of it."""
+    name = {"lerp_by": "lerp", "div_floor": "floor_divide"}.get(op.name, op.name)
+    called = "inplace arithmetic" if name.startswith("set_") else _CALLED.get(name, f"aten::{name}_")
+    start = ""
+    if name in ("add", "atan2"):
+        shapes = [r.array.below().shape for r in rest if isinstance(r, TensorBase) and isinstance(r.array, Payload)]
+        start = f"output with shape {list(x.array.shape)} doesn't match the broadcast shape {list(shapes[0])}. "
+    return (
+        f"{start}vmap: {called}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+        "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being "
+        f"vmapped over. Please try to use out-of-place operators instead of {called}, or make the tensor from a "
+        "batched one (x.new_zeros(...))."
+    )
 
 
 def _refresh_stale(*tensors: Any) -> None:

@@ -77,16 +77,17 @@ _levels = itertools.count(1).__next__
 class Level:
     """A context in which payloads of one fresh level live.
 
-    `kind` is their class, where a transform wants values of lower levels lifted to it; `size` and
-    `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
+    `kind` is their class, where a transform wants values of lower levels lifted to it; `size` (None but for a
+    batch) and `randomness` say what random numbers drawn inside a batch are. A level of no payloads (`recording`) marks
     where a reverse-mode transform was entered, and with which grad mode.
     """
 
     __slots__ = ("floor", "grad", "kind", "number", "randomness", "recording", "size")
 
     def __init__(
-        self, kind: type[Payload] | None = None, size: int = 0, randomness: str = "same", recording: bool = False
-    ) -> None:
+        self, kind: type[Payload] | None = None, size: int | None = None, randomness: str = "same",
+        recording: bool = False,
+    ) -> None:  # fmt: skip
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
 
     def __enter__(self) -> int:
@@ -139,6 +140,21 @@ def payload_of(value: Any) -> Payload | None:
     if isinstance(value, TensorBase):
         value = value.array
     return value if isinstance(value, Payload) else None
+
+
+def is_batch(value: Any) -> bool:
+    """Return whether a tensor stands for one element of a batch."""
+    payload = payload_of(value)
+    return payload is not None and not payload.spreads
+
+
+def refuse_format(value: Any) -> None:
+    """Raise if a tensor, of which a memory format other than the usual is asked, stands for one element of a batch."""
+    if is_batch(value):
+        raise RuntimeError(
+            "NYI: querying is_contiguous inside of vmap for memory_format other than adjoint.contiguous_format: the "
+            "format says how a whole batch lies. Choose it outside vmap."
+        )
 
 
 def top_payload(values: tuple[Any, ...]) -> Payload | None:

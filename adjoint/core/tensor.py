@@ -201,15 +201,20 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
     base = x if x.lineage is None else x.lineage.base
     if base.node is None and not transformed:
         return
+    others = []
     for ref in ledger.fresh:
         view = ref()
-        if view is not None:
-            if view.node is not None:
-                retain_later(view)
-                if view.lineage is not None and view.lineage.kind and not hasattr(view.lineage, "maker"):
-                    view.lineage.maker = view.node
-            view.node = STALE
-    ledger.fresh = []
+        if view is None:
+            continue
+        if not transformed and view.lineage is not None and view.lineage.base is not base:
+            others.append(ref)  # of a detached tensor, which has the memory but not the history
+            continue
+        if view.node is not None:
+            retain_later(view)
+            if view.lineage is not None and view.lineage.kind and not hasattr(view.lineage, "maker"):
+                view.lineage.maker = view.node
+        view.node = STALE
+    ledger.fresh = others
 
 
 def note_geometry(x: TensorBase) -> None:

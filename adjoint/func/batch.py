@@ -1,19 +1,26 @@
-"""`vmap`: a function of one element, run once on a whole batch."""
+"""`vmap`: a function of one element, run once on a whole batch.
+
+The steps have the names and arguments of those of ``torch._functorch.vmap``, in whose place this module stands:
+packages whose containers come apart in their own way (tensordict) put functions of theirs in the place of some.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ..core.inplace import is_leaf_node
 from ..core.nodes import wrap
-from ..core.payload import Level
+from ..core.payload import Level, inside, is_batch, payload_of
 from ..core.tensor import TensorBase
-from ..core.views import edge_of
+from ..core.views import edge_of, replayed
 from ..ops.join import cat
+from ..ops.random import get_rng_state, set_rng_state
 from ..ops.shape import expand_p, movedim, reshape_p
 from ..payloads.batched import Batched
-from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_structure
+from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .values import as_tensor, value_of
 
 
@@ -45,28 +52,69 @@ def vmap(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    _check_randomness_arg(randomness)
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        size, dims, flat, spec = _inputs(in_dims, args, func)
-        if chunk_size is None or chunk_size >= size:
-            return _run(func, size, dims, flat, spec, kwargs, out_dims, randomness)
-        return _run_chunks(func, size, dims, flat, spec, kwargs, out_dims, randomness, chunk_size)
+        return vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
 
     return wrapper
 
 
-def _name(func: Any) -> str:
-    return getattr(func, "__name__", None) or repr(func)
+def chunk_vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
+) -> Callable[..., Any]:
+    """Return `vmap` of a function that runs the batch in a number of parts."""
+    _check_randomness_arg(randomness)
+    if chunks == 1:
+        return vmap(func, in_dims, out_dims, randomness)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _check_out_dims_is_int_or_int_pytree(out_dims, func)
+        _, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
+        parts = zip(*([x] * chunks if d is None else x.chunk(chunks, d) for x, d in zip(flat, dims)))
+        return _chunked_vmap(func, dims, parts, spec, out_dims, randomness, **kwargs)
+
+    return wrapper
 
 
-def _inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[int, list[Any], list[Any], TreeSpec]:
+def vmap_impl(
+    func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_size: int | None, *args: Any,
+    **kwargs: Any,
+) -> Any:  # fmt: skip
+    """Call a function on a batch."""
+    _check_out_dims_is_int_or_int_pytree(out_dims, func)
+    size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
+    if chunk_size is None or chunk_size >= size:
+        return _flat_vmap(func, size, dims, flat, spec, out_dims, randomness, **kwargs)
+    parts = _get_chunked_inputs(flat, dims, size, chunk_size)
+    return _chunked_vmap(func, dims, parts, spec, out_dims, randomness, **kwargs)
+
+
+def _check_randomness_arg(randomness: str) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+
+
+def _get_name(func: Any) -> str:
+    if hasattr(func, "__name__"):
+        return str(func.__name__)
+    if isinstance(func, functools.partial):
+        return f"functools.partial({_get_name(func.func)}, ...)"
+    return repr(func)
+
+
+# --- Arguments --------------------------------------------------------------------------------------
+
+
+def _process_batched_inputs(
+    in_dims: Any, args: tuple[Any, ...], func: Any
+) -> tuple[int, list[Any], list[Any], TreeSpec]:
     """Return the size of the batch, one dimension (or None) per leaf of the arguments, the leaves and structure."""
-    start = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
+    start = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
             f"{start}expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
@@ -74,26 +122,21 @@ def _inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[int, list[A
         )
     if not args:
         raise ValueError(
-            f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
-            "over a function with no inputs. The latter is unsupported."
+            f"vmap({_get_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
+            "vmap over a function with no inputs. The latter is unsupported."
         )
     flat, spec = tree_flatten(args)
-    dims = broadcast_prefix(in_dims, spec)
+    dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"{start}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
             f"{tree_structure(in_dims)} but inputs has structure {spec}."
         )
     dims = [_checked_dim(d, x, start) for d, x in zip(dims, flat, strict=True)]
-    sizes = [x.shape[d] for d, x in zip(dims, flat, strict=True) if d is not None]
-    if not sizes:
-        raise ValueError("vmap: Expected at least one Tensor to vmap over")
-    if any(n != sizes[0] for n in sizes):
-        raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
-            "mapped dimension"
-        )
-    return sizes[0], dims, flat, spec
+    return _validate_and_get_batch_size(dims, flat), dims, flat, spec
+
+
+_broadcast_to_and_flatten = broadcast_prefix
 
 
 def _checked_dim(dim: Any, x: Any, start: str) -> int | None:
@@ -114,82 +157,258 @@ def _checked_dim(dim: Any, x: Any, start: str) -> int | None:
             f"{start}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so expected "
             f"in_dim to satisfy -{rank} <= in_dim < {rank}."
         )
+    if isinstance(dim, bool):
+        raise TypeError("size(): argument 'dim' (position 1) must be int, not bool")
     return dim % rank
 
 
-def _run(
-    func: Any, size: int, dims: list[Any], flat: list[Any], spec: TreeSpec, kwargs: Any, out_dims: Any, randomness: str
-) -> Any:
-    with Level(Batched, size, randomness) as level:
-        inputs = [x if d is None else wrap(Batched(value_of(_to_front(x, d)), level)) for x, d in zip(flat, dims)]
-        held = [getattr(x, "array", None) for x in inputs]
-        outs, out_spec = tree_flatten(func(*spec.unflatten(inputs), **kwargs))
-        places = _out_dims(out_dims, out_spec, func)
-        results = [_opened(o, d, level, size, func) for o, d in zip(outs, places, strict=True)]
-        for x, d, inner, before in zip(flat, dims, inputs, held, strict=True):
-            if d is not None and inner.array is not before:  # the function has written into its argument
-                x.copy_(_opened(inner, d, level, size, func))
-    return out_spec.unflatten(results)
+def _validate_and_get_batch_size(flat_in_dims: list[Any], flat_args: list[Any]) -> int:
+    """Return the size of the batch, which all arguments must agree on."""
+    sizes = [x.size(d) for d, x in zip(flat_in_dims, flat_args) if d is not None]
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(n != sizes[0] for n in sizes):
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
+            "mapped dimension"
+        )
+    return int(sizes[0])
+
+
+def _create_batched_inputs(
+    flat_in_dims: list[Any], flat_args: list[Any], vmap_level: int, args_spec: TreeSpec
+) -> tuple[Any, ...]:
+    """Return the arguments as the function sees them."""
+    inputs = [x if d is None else _add_batch_dim(x, d, vmap_level) for d, x in zip(flat_in_dims, flat_args)]
+    return args_spec.unflatten(inputs)  # type: ignore[no-any-return]
+
+
+# --- One batch --------------------------------------------------------------------------------------
+
+
+def _flat_vmap(
+    func: Any, batch_size: int, flat_in_dims: list[Any], flat_args: list[Any], args_spec: TreeSpec, out_dims: Any,
+    randomness: str, **kwargs: Any,
+) -> Any:  # fmt: skip
+    with vmap_increment_nesting(batch_size, randomness) as level:
+        inputs = _create_batched_inputs(flat_in_dims, flat_args, level, args_spec)
+        outputs = func(*inputs, **kwargs)
+        _write_back(level, batch_size)
+        return _unwrap_batched(outputs, out_dims, level, batch_size, func)
+
+
+# For each level, by their identity, the tensors that stand for one element of a tensor: that, along which dimension,
+# the stand-in, and what it held at first.
+_arguments: dict[int, dict[int, tuple[Any, int, Any, Any]]] = {}
+_nested: list[Level] = []
+
+
+@contextmanager
+def vmap_increment_nesting(batch_size: int, randomness: str) -> Iterator[int]:
+    """Go into a batch: inside, its level's number is that of the tensors that stand for one element."""
+    with Level(Batched, batch_size, randomness) as level:
+        try:
+            yield level
+        finally:
+            _arguments.pop(level, None)
+
+
+def _vmap_increment_nesting(batch_size: int, randomness: str) -> int:
+    """Go into a batch until `_vmap_decrement_nesting`."""
+    _nested.append(Level(Batched, batch_size, randomness))
+    return _nested[-1].__enter__()
+
+
+def _vmap_decrement_nesting() -> int:
+    """Leave the batch that was last gone into."""
+    level = _nested.pop()
+    level.__exit__()
+    _arguments.pop(level.number, None)
+    return level.number
+
+
+def _add_batch_dim(self: Any, batch_dim: int, level: int) -> Any:
+    """Return a tensor as one element of a batch along a dimension sees it."""
+    inner = wrap(Batched(value_of(_to_front(self, batch_dim)), level))
+    _arguments.setdefault(level, {})[id(inner)] = (self, batch_dim % self.array.ndim, inner, inner.array)
+    return inner
 
 
 def _to_front(x: Any, dim: int) -> Any:
     return x if dim == 0 else movedim(x, dim, 0)
 
 
-def _out_dims(out_dims: Any, spec: TreeSpec, func: Any) -> list[Any]:
-    leaves, own = tree_flatten(out_dims)
-    if not all(isinstance(d, int | None) for d in leaves):
+def _write_back(level: int, size: int) -> None:
+    """Put what a function has written into its arguments into the caller's tensors."""
+    for x, dim, inner, before in _arguments.get(level, {}).values():
+        edge_of(inner)
+        if inner.array is not before:
+            x.copy_(_remove_batch_dim(wrap(inner.array, inner.node), level, size, dim))
+
+
+def is_batchedtensor(tensor: Any) -> bool:
+    """Return whether a tensor stands for one element of a batch."""
+    return is_batch(tensor)
+
+
+# --- Results ----------------------------------------------------------------------------------------
+
+
+def _check_out_dims_is_int_or_int_pytree(out_dims: Any, func: Any) -> None:
+    if not all(isinstance(d, int | None) for d in tree_leaves(out_dims)):
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
-            "ints representing where in the outputs the vmapped dimension should appear."
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+            "collection of ints representing where in the outputs the vmapped dimension should appear."
         )
-    if spec.is_leaf() and isinstance(out_dims, tuple) and len(out_dims) == 1:
-        return leaves
-    places = broadcast_prefix(out_dims, spec)
+
+
+def _unwrap_batched(batched_outputs: Any, out_dims: Any, vmap_level: int, batch_size: int, func: Any) -> Any:
+    """Return the function's results with the batch dimension in sight."""
+    outs, spec = tree_flatten(batched_outputs)
+    name = _get_name(func)
+    places = _out_dims(out_dims, isinstance(batched_outputs, TensorBase), spec, name)
+    results = [
+        _maybe_remove_batch_dim(name, out, vmap_level, batch_size, d) for out, d in zip(outs, places, strict=True)
+    ]
+    return spec.unflatten(results)
+
+
+def _out_dims(out_dims: Any, single: bool, spec: TreeSpec, name: str) -> list[Any]:
+    if single and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        places: Any = list(out_dims)
+    else:
+        places = _broadcast_to_and_flatten(out_dims, spec)
     if places is None:
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure "
-            f"of `outputs`. out_dims has structure {own} but outputs has structure {spec}."
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure "
+            f"of `outputs`. out_dims has structure {tree_structure(out_dims)} but outputs has structure {spec}."
         )
-    return places
+    return [d if d is None else int(d) for d in places]
 
 
-def _opened(out: Any, dim: int | None, level: int, size: int, func: Any) -> Any:
-    """Return an output with its batch dimension in sight."""
-    if not isinstance(out, TensorBase):
-        if dim is None:
-            return out
+def _maybe_remove_batch_dim(name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: Any) -> Any:
+    """Return a result with the batch dimension in sight, or as it is where there is to be none."""
+    if out_dim is None:
+        if isinstance(batched_output, TensorBase) and _is_of(batched_output, vmap_level):
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return batched_output
+    if not isinstance(batched_output, TensorBase):
         raise ValueError(
-            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(out)}. Did you mean "
-            "to set out_dims= to None for output?"
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(batched_output)}. Did you mean to "
+            "set out_dims= to None for output?"
         )
-    edge_of(out)  # a view of what was written since becomes up to date
-    payload = out.array
-    batched = isinstance(payload, Batched) and payload.level == level
-    if dim is None:
-        if batched:
-            raise ValueError(
-                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
-            )
-        return out
-    whole = as_tensor(payload.value) if batched else reshape_p(out, (1, *out.array.shape))
-    if whole.array.shape[0] != size:
-        whole = expand_p(whole, (size, *whole.array.shape[1:]))
+    return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
+
+
+def _is_of(tensor: Any, level: int) -> bool:
+    payload = payload_of(tensor)
+    return isinstance(payload, Batched) and payload.level == level
+
+
+def _remove_batch_dim(self: Any, level: int, batch_size: int, out_dim: int) -> Any:
+    """Return a tensor that stands for one element of a batch as the whole batch, along a dimension."""
+    edge_of(self)  # a view of what was written since becomes up to date
+    own = _of_argument(self, level, out_dim)
+    if own is not None:
+        return own
+    payload = self.array
+    whole = as_tensor(payload.value) if _is_of(self, level) else reshape_p(self, (1, *payload.shape))
+    if whole.array.shape[0] != batch_size:
+        whole = expand_p(whole, (batch_size, *whole.array.shape[1:]))
+    return whole if out_dim == 0 else movedim(whole, 0, out_dim)
+
+
+def _of_argument(out: Any, level: int, dim: int) -> Any:
+    """Return a result that is an argument, or a view of one, as that of the caller's tensor; else None."""
+    arguments = _arguments.get(level)
+    if arguments is None:
+        return None
+    if id(out) in arguments:
+        x, place, *_ = arguments[id(out)]
+        rank = x.array.ndim
+        return x if -rank <= dim < rank and dim % rank == place else movedim(x, place, dim)
+    lineage = out.lineage
+    if lineage is None or id(lineage.base) not in arguments:
+        return None
+    x, place, *_ = arguments[id(lineage.base)]
+    held = out.array.value
+    edge = edge_of(held) if isinstance(held, TensorBase) else None
+    if edge_of(x) is not None and (edge is None or is_leaf_node(edge)):
+        return None  # made where nothing was recorded
+    view: Any = wrap(Batched(_to_front(x, place), level))
+    for op, params in lineage.replay:
+        view = replayed(op, view, params)
+    whole = view.array.value
     return whole if dim == 0 else movedim(whole, 0, dim)
 
 
-def _run_chunks(
-    func: Any, size: int, dims: list[Any], flat: list[Any], spec: TreeSpec, kwargs: Any, out_dims: Any,
-    randomness: str, chunk_size: int,
+# --- In parts ---------------------------------------------------------------------------------------
+
+
+def get_chunk_sizes(total_elems: int, chunk_size: int) -> list[int]:
+    """Return the sizes of the parts of a batch: all alike but for the last."""
+    return [min(chunk_size, total_elems - at) for at in range(0, total_elems, chunk_size)]
+
+
+def _get_chunked_inputs(
+    flat_args: list[Any], flat_in_dims: list[Any], batch_size: int, chunk_size: int
+) -> Iterable[tuple[Any, ...]]:
+    """Return the arguments of each part of a batch."""
+    at = 0
+    for size in get_chunk_sizes(batch_size, chunk_size):
+        yield tuple(x if d is None else x.narrow(d, at, size) for x, d in zip(flat_args, flat_in_dims))
+        at += size
+
+
+def _chunked_vmap(
+    func: Any, flat_in_dims: list[Any], chunks_flat_args: Iterable[tuple[Any, ...]], args_spec: TreeSpec,
+    out_dims: Any, randomness: str, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """Run the batch a few elements at a time, and put the results together."""
     parts: list[list[Any]] = []
-    for start in range(0, size, chunk_size):
-        count = min(chunk_size, size - start)
-        pieces = [x if d is None else x.narrow(d, start, count) for x, d in zip(flat, dims)]
-        result = _run(func, count, dims, pieces, spec, kwargs, out_dims, randomness)
+    state = get_rng_state() if randomness == "same" else None
+    for part in chunks_flat_args:
+        flat_args = list(part)
+        size = _validate_and_get_batch_size(flat_in_dims, flat_args)
+        if state is not None:
+            set_rng_state(state)  # what is the same for a batch is so for its chunks
+        result = _flat_vmap(func, size, flat_in_dims, flat_args, args_spec, out_dims, randomness, **kwargs)
         leaves, out_spec = tree_flatten(result)
         parts.append(leaves)
-    places = _out_dims(out_dims, out_spec, func)
+    places = _out_dims(out_dims, isinstance(result, TensorBase), out_spec, _get_name(func))
     joined = [p[0] if d is None else cat(list(p), d) for p, d in zip(zip(*parts, strict=True), places, strict=True)]
     return out_spec.unflatten(joined)
+
+
+# --- Any results ------------------------------------------------------------------------------------
+
+
+def restore_vmap(func: Any, in_dims: Any, batch_size: int, randomness: str) -> Callable[..., Any]:
+    """Return a function of batches that returns its results, of any kind, and where each has its batch dimension."""
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        with vmap_increment_nesting(batch_size, randomness) as level:
+            outputs = func(*wrap_batched(args, in_dims, level), **kwargs)
+            _write_back(level, batch_size)
+            return unwrap_batched(outputs, level)
+
+    return inner
+
+
+def wrap_batched(args: tuple[Any, ...], bdims: Any, level: int) -> tuple[Any, ...]:
+    """Return arguments as one element of a batch sees them."""
+    flat, spec = tree_flatten(args)
+    dims = _broadcast_to_and_flatten(bdims, spec)
+    assert dims is not None
+    return _create_batched_inputs(dims, flat, level, spec)
+
+
+def unwrap_batched(args: Any, level: int) -> tuple[Any, Any]:
+    """Return results as whole batches, and the dimension of each: 0, or None for what is no batch."""
+    flat, spec = tree_flatten(args)
+    if not flat:
+        return args, ()
+    size = next(around.size for around in inside.levels if around.number == level) or 0
+    dims = [0 if isinstance(x, TensorBase) and _is_of(x, level) else None for x in flat]
+    opened = [x if d is None else _remove_batch_dim(x, level, size, 0) for x, d in zip(flat, dims, strict=True)]
+    return tree_unflatten(opened, spec), tree_unflatten(dims, spec)

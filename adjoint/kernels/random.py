@@ -126,7 +126,7 @@ class Stream:
     def seed(self, seed: int) -> None:
         """Start over from `seed`."""
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"a seed lies between -2**63 and 2**64 - 1, but got {seed}")
+            raise ValueError(f"Overflow when unpacking long long: a seed lies in [-2**63, 2**64), but got {seed}")
         with self._lock:
             self._seed = seed % 2**64
             self._spare: float | None = None
@@ -154,10 +154,10 @@ class Stream:
 
     def set_state(self, state: NDArray[np.uint8]) -> None:
         """Continue from a `state` taken here, or by `torch.get_rng_state`."""
-        if state.dtype != np.uint8 or state.shape != (_STATE.itemsize,):
+        if state.dtype != np.uint8 or state.size != _STATE.itemsize:
             raise RuntimeError(
-                f"a generator state is {_STATE.itemsize} bytes, uint8[{_STATE.itemsize}], "
-                f"but got {state.dtype}{list(state.shape)}"
+                f"Expected a CPUGeneratorImplState of size {_STATE.itemsize} but found the input RNG state size to be "
+                f"{state.size}, of {state.dtype}"
             )
         record = np.frombuffer(state.tobytes(), _STATE)[0]
         left = int(record["left"])
@@ -354,7 +354,9 @@ class Stream:
             draws = [self._binomial(n, p) for n, p in pairs]
         return _cast(np.array(draws, np.float64), count.dtype).reshape(count.shape)
 
-    def multinomial(self, probabilities: Values, num_samples: int, replacement: bool = False) -> NDArray[np.int64]:
+    def multinomial(
+        self, probabilities: Values, num_samples: int, replacement: bool = False, order: Sequence[int] | None = None
+    ) -> NDArray[np.int64]:
         """Draw indices in proportion to each row of `probabilities`, as `torch.multinomial` does.
 
         Parameters
@@ -365,12 +367,16 @@ class Stream:
             How many indices to draw per row.
         replacement
             Whether an index may be drawn again.
+        order
+            In which order of the dimensions to draw, outermost first; None for theirs.
         """
         _check_weights(probabilities, num_samples, replacement)
         if replacement and num_samples > 1:
             return self._weighted_indices(probabilities, num_samples)
         # The first of competing exponential clocks rings in proportion to its rate, and so do the next.
         clocks = self.exponential(probabilities.shape, probabilities.dtype, 1.0)
+        if order is not None:
+            clocks = clocks.reshape([probabilities.shape[i] for i in order]).transpose(np.argsort(order))
         scores = (probabilities / clocks).astype(_work_type(probabilities.dtype))
         if num_samples == 1:
             return np.asarray(np.argmax(scores, axis=-1, keepdims=True))

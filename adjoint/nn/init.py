@@ -10,7 +10,7 @@ from typing import Any
 
 from .._typing import Tensor
 from ..autograd.grad_mode import no_grad
-from ..ops.create import empty, empty_like
+from ..ops.create import empty_like
 from ..ops.decomposition import qr as _qr
 from ..ops.random import randperm
 from ..ops.ranges import eye as _identity
@@ -106,6 +106,8 @@ def trunc_normal_(
 def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable[[Tensor], Tensor]) -> None:
     """Fill a tensor; elements that do not fit are drawn again, with all others, until none is left."""
     draw(tensor)
+    if tensor.is_meta:
+        return
     left = ~fits(tensor)
     while bool(left.any()):
         again = draw(empty_like(tensor))
@@ -219,7 +221,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     with no_grad():
-        flat = empty((rows, columns), dtype=tensor.dtype, device=tensor.device).normal_(0, 1, generator=generator)
+        flat = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
         q, r = _qr(flat.t() if rows < columns else flat)
         q = q * r.diag(0).sign()
         if rows < columns:

@@ -17,7 +17,7 @@ from ..core import device as devices
 from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
-from ..core.payload import Payload
+from ..core.payload import Payload, inside
 from ..core.promotion import number_like
 from ..core.recorders import binary, parametric, unary
 from ..kernels import activations, few, fused, selection, special
@@ -205,6 +205,8 @@ def _noise(input: Tensor, lower: float, upper: float) -> Any:
     from .random import stream_of
 
     array = input.array
+    if devices.of(array).type == "meta":
+        return array
     if isinstance(array, Payload):
         array = array.concrete("rrelu")  # type: ignore[attr-defined]
     negative = devices.place_array(array <= 0, devices.CPU)
@@ -221,6 +223,11 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """Multiply negative elements by slopes drawn between `lower` and `upper`; by their mean in evaluation."""
+    if inside.levels and any(level.size is not None for level in inside.levels):
+        raise RuntimeError(
+            f"vmap: we do not yet support aten::rrelu{'_' * inplace}. Please file an issue; or use leaky_relu, which "
+            "rrelu is in evaluation."
+        )
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound: {lower} > {upper}")
     if not training:

@@ -15,7 +15,7 @@ from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.nodes import Node, Special, Unfolded, part, reveal, saved_input
 from ..core.overrides import answered
-from ..core.payload import broadcasting
+from ..core.payload import broadcasting, is_batch
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
@@ -328,8 +328,21 @@ def rmatmul_operator(input: Tensor, other: Any) -> Any:
     return answered("__rmatmul__", (input, other))
 
 
+def _check_ranks(name: str, x: Tensor, y: Tensor, ranks: tuple[int, int]) -> None:
+    """Raise, inside a batch, because operands have other dimensions than a product of one element takes."""
+    found = x.array.ndim, y.array.ndim
+    if modes.unusual and (is_batch(x) or is_batch(y)):
+        start = "Got wrong shapes for dot. " if name == "dot" else ""
+        raise RuntimeError(
+            f"{start}Shape mismatch: Got incorrect dims for {name}(a, b). a has dim {found[0]} and b has dim "
+            f"{found[1]} but expected them to have dim {ranks[0]} and dim {ranks[1]}"
+        )
+
+
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two matrices."""
+    if input.array.ndim != 2 or mat2.array.ndim != 2:
+        _check_ranks("mm", input, mat2, (2, 2))
     if input.array.ndim != 2:
         raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
     if mat2.array.ndim != 2:
@@ -341,6 +354,8 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two batches of matrices, one by one."""
     a, b = input.array.shape, mat2.array.shape
+    if len(a) != 3 or len(b) != 3:
+        _check_ranks("bmm", input, mat2, (3, 3))
     if len(a) != 3:
         raise RuntimeError(f"batch1 must be a 3D tensor, but it has shape {list(a)}; matmul broadcasts batches")
     if len(b) != 3:
@@ -357,6 +372,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """Multiply a matrix by a vector."""
     if input.array.ndim != 2 or vec.array.ndim != 1:
+        _check_ranks("mv", input, vec, (2, 1))
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.array.ndim}, {vec.array.ndim}")
     check_dtypes(input.array, vec.array, "addmv input tensors must have the same dtype, but got {} and {}")
     return into(out, mv_p(input, vec))
@@ -377,6 +393,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
 def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
     a, b = input.array, tensor.array
     if a.ndim != 1 or b.ndim != 1:
+        _check_ranks("dot", input, tensor, (1, 1))
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
     check_dtypes(a, b, name + " : expected both vectors to have same dtype, but found {} and {}")
     if a.shape != b.shape:

@@ -23,7 +23,7 @@ from ..kernels.convolution import channel_sums, convolve, folded, spread, unfold
 from .arguments import require_tensor
 from .contraction import check_dtypes
 from .index import select_p
-from .shape import permute, permute_p, reshape_p, squeeze_p, unsqueeze_p
+from .shape import expand_p, permute, permute_p, reshape_p, squeeze_p, unsqueeze_p
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -109,9 +109,15 @@ def _along_channels(b: Any, rank: int) -> Any:
 
 
 def _is_repeated(x: Any) -> bool:
-    """Return whether a batched value is one value, repeated without memory."""
+    """Return whether a batched value is one value, repeated by `vmap` without memory.
+
+    Of one that the program repeated, each sample's has a gradient of its own.
+    """
     array = x.array if isinstance(x, TensorBase) else x
-    return isinstance(array, np.ndarray) and array.strides[0] == 0
+    if not isinstance(array, np.ndarray) or array.strides[0] != 0:
+        return False
+    node = x.node if isinstance(x, TensorBase) else None
+    return node is None or (node.op is expand_p.op and node.edges[0].op is reshape_p.op)
 
 
 def _in_channels(x: Any) -> Any:

@@ -77,7 +77,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Return `input` with `src` where `as_strided` looks."""
-    out = shape.contiguous_p(input)
+    out = create.copy_for(src, shape.contiguous(input))
     part = parts.as_strided(out, size, stride, storage_offset)
     _check_sizes(part, src)
     part.copy_(src)

@@ -17,7 +17,7 @@ from ..core.engine import AccumulateGrad
 from ..core.inplace import overlaps_itself
 from ..core.nodes import wrap
 from ..core.observation import literal
-from ..core.payload import Payload
+from ..core.payload import Payload, payload_of
 from ..core.tensor import InferenceStorage, Storage, TensorBase
 from .arguments import shape_from
 from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of
@@ -540,6 +540,16 @@ def order_like(input: Tensor, memory_format: Any) -> tuple[int, ...] | None:
     if isinstance(array, Payload) or array.flags.c_contiguous:
         return None
     return layout.dense_order(array.shape, layout.strides_of(array))
+
+
+def copy_for(written: Any, input: Tensor) -> Tensor:
+    """Return a copy of `input` into which a tensor can be written, also one with a value per element of a batch."""
+    out: Tensor = input.clone()
+    top = payload_of(written)
+    own = payload_of(out)
+    if top is None or top.spreads or (own is not None and own.level >= top.level):
+        return out
+    return wrap(type(top).lifted(out, top.level))
 
 
 def _filled_like(

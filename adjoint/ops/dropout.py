@@ -14,8 +14,9 @@ from ..core.nodes import wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
 from .arguments import beside
+from .create import order_like
 from .elementwise import add_p, mul_p
-from .random import default_generator, stream_of
+from .random import default_generator, laid_by, stream_of
 
 _SELU_LEAST = 1.7580993408473766  # what selu tends to far below zero, negated: alpha times its scale
 
@@ -29,10 +30,14 @@ def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> An
     """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
     array = input.array
     base: Any = array.memory() if isinstance(array, Payload) else array
+    own = shape is None
     shape = tuple(array.shape) if shape is None else shape
+    if devices.of(array).type == "meta":  # without elements, numbers need not be drawn
+        return devices.array_module(devices.of(array)).empty(shape, array.dtype)
     place = devices.of(base)
     if place is devices.CPU or isinstance(array, Payload):
-        return devices.place_array(stream_of(None).bernoulli(keep, shape, base.dtype), place)
+        noise = devices.place_array(stream_of(None).bernoulli(keep, shape, base.dtype), place)
+        return laid_by(noise, order_like(input, None)) if own else noise
     return opaque("random.keep", _kept_there, default_generator.stream, keep, shape, base.dtype, place)
 
 
@@ -157,7 +162,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     rank = input.array.ndim
     _warn_of_rank("dropout3d", rank, (4, 5))
-    if rank != 4:
+    if rank == 5:
         return drop(input, p, training, inplace, True)
     out = drop(input.unsqueeze(0), p, training, False, True).squeeze(0)
     return input.copy_(out) if inplace else out

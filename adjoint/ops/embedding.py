@@ -14,7 +14,7 @@ from ..core.dtypes import of
 from ..core.engine import AccumulateGrad
 from ..core.nodes import wrap
 from ..core.observation import literal, opaque
-from ..core.payload import Payload
+from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary
 from ..kernels import gathering, provider
 from .compare import eq_p
@@ -165,6 +165,10 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         )
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if is_batch(input) and num_classes <= 0:
+        raise RuntimeError(
+            "When vmap-ing adjoint.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+        )
     if isinstance(array, Payload) and num_classes != -1:
         hot = eq_p(reshape_p(input, (*input.shape, 1)), wrap(literal(module_of(input.array).arange(num_classes))))
         return cast_p(hot, np.dtype(np.int64))

@@ -10,13 +10,14 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import device as places
+from ..core import modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.observation import literal, opaque
-from ..core.payload import Payload
+from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
@@ -24,8 +25,8 @@ from ..kernels import provider
 from ..kernels.copying import copied, uniform
 from ..kernels.gpu.host import through_host
 from .arguments import dim_in, either, missing, require_tensor
-from .create import apart, into
-from .index import add_rows, beside, index_p, place_p, slice_p, taken, unindex_p
+from .create import apart, copy_for, into
+from .index import add_rows, beside, index_batch, index_p, place_p, slice_p, taken, unindex_p
 from .looping import looped_for
 from .piecewise import where_p
 from .shape import broadcast_tensors, cast_p, clone_p, expand_p, reshape, reshape_p
@@ -1042,7 +1043,7 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
 @looped_for("index")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with elements written as if it had one dimension."""
-    return put_(input.clone(), index, source, accumulate)
+    return put_(copy_for(source, input), index, source, accumulate)
 
 
 def _coordinates(at: Any, size: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -1085,6 +1086,7 @@ masked_select_p: Primitive = nary(
     inputs=2,
     x=lambda g, mask, x_shape: unindex_p((g, mask), x_shape, (0,)),
     jvp=lambda tangents, inputs, out, params: masked_select_p(tangents[0], inputs[1]),
+    batch=lambda x, mask: index_batch((x, mask), (0,)),
 )
 
 
@@ -1099,8 +1101,15 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
     """
     _check_bool(mask, "masked_select")
     apart(out, input, mask)
+    if is_batch(mask):
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in adjoint.masked_select(self, mask). We cannot support this because "
+            "for each batch this would return a differently shaped Tensor. Use adjoint.where."
+        )
     if input.array.shape != mask.array.shape:
         input, mask = broadcast_tensors(input, mask)
+    if modes.unusual and not input.array.shape:
+        input, mask = reshape_p(input, (1,)), reshape_p(mask, (1,))
     return into(out, masked_select_p(input, mask))
 
 

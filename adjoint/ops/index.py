@@ -232,7 +232,7 @@ index_p: Primitive = variadic(
         *(None,) * len(xs_from_1),
     ),
     jvp=lambda tangents, inputs, out, params: index_p((tangents[0], *inputs[1:]), *params),
-    batch=lambda *args: _index_batch(args[:-1], args[-1]),
+    batch=lambda *args: index_batch(args[:-1], args[-1]),
 )
 # Zeros of a shape to which `x` is added at indices: what the gradient of indexing is.
 unindex_p: Primitive = variadic(
@@ -244,7 +244,8 @@ unindex_p: Primitive = variadic(
 )
 
 
-def _index_batch(xs: tuple[Any, ...], spec: tuple[int, ...]) -> Any:
+def index_batch(xs: tuple[Any, ...], spec: tuple[int, ...]) -> Any:
+    """Index a batch by index tensors that have its axis, too."""
     indexes, batched, first = _batched_indexes(xs[1:], spec)
     out = index_p((xs[0], *indexes), batched)
     return _move_indexed(out, first, indexes[0].ndim - 1)
@@ -258,11 +259,33 @@ def _unindex_batch(xs: tuple[Any, ...], shape: Any, spec: tuple[int, ...]) -> An
 
 def _batched_indexes(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...], int]:
     """Return index tensors with one more for the batch axis, and where the indexed dimensions belong."""
+    if any(i.dtype == bool for i in indexes):
+        indexes, spec = _places_in_batch(indexes, spec)
     rank = max(i.ndim for i in indexes)
     size = indexes[0].shape[0]
     lead = np.arange(size).reshape(size, *(1,) * (rank - 1))
     aligned = tuple(reshape_p(i, (size, *(1,) * (rank - i.ndim), *i.shape[1:])) for i in indexes)
     return (lead, *aligned), (0, *(k + 1 if k >= 0 else -1 for k in spec)), indexed_at(spec)
+
+
+def _places_in_batch(indexes: tuple[Any, ...], spec: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Return index tensors with masks, the same for all of a batch, replaced by the numbers of their true elements."""
+    numbers: list[Any] = []
+    places: list[int] = []
+    for k in spec:
+        i = indexes[k] if k >= 0 else None
+        parts = () if i is None else (i,)
+        if i is not None and i.dtype == bool:
+            if isinstance(i, TensorBase | Payload) or not (i == i[:1]).all():
+                raise RuntimeError(
+                    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+                    "indexing with a mask: its result has another shape for every element of the batch. Use "
+                    "adjoint.where."
+                )
+            parts = tuple(module_of(i).broadcast_to(at, (i.shape[0], len(at))) for at in i[0].nonzero())
+        places += [-1] if i is None else range(len(numbers), len(numbers) + len(parts))
+        numbers += parts
+    return tuple(numbers), tuple(places)
 
 
 def _move_indexed(x: Any, first: int, count: int, back: bool = False) -> Any:
@@ -739,7 +762,7 @@ def _index_put_batch(xs: tuple[Any, ...], spec: tuple[int, ...], accumulate: Any
     if y.ndim > 1:
         y = _move_indexed(y, first, indexes[0].ndim - 1, back=True)
     else:
-        y = _unit_axes(y, indexes[0].ndim - 1 + xs[0].ndim - 1 - sum(k >= 0 for k in spec))
+        y = _unit_axes(y, indexes[0].ndim + xs[0].ndim - 1 - sum(k >= 0 for k in batched))
     return index_put_p((xs[0], y, *indexes), batched, accumulate)
 
 

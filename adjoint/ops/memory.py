@@ -17,6 +17,7 @@ from ..core import device as devices
 from ..core import dtypes, layout
 from ..core.engine import AccumulateGrad
 from ..core.inplace import refuse_inference_write
+from ..core.payload import Payload
 from ..core.tensor import (
     InferenceStorage,
     PrivateStorage,
@@ -52,7 +53,11 @@ def offset_of(x: TensorBase) -> int:
     """Return the tensor's offset into its storage, in elements."""
     if x.array.size == 0:
         return 0
-    return (address_of(x.array) - origin_of(x)) // int(x.array.itemsize)
+    array: Any = x.array
+    if isinstance(array, Payload) and array.level:  # of the whole batch
+        memory = array.memory()
+        return (address_of(memory) - address_of(owner_of(memory))) // int(memory.itemsize)
+    return (address_of(array) - origin_of(x)) // int(array.itemsize)
 
 
 def same_memory(x: TensorBase) -> Storage:

@@ -12,7 +12,7 @@ from .._typing import Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
-from ..core.payload import Payload
+from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
 from .arguments import dim_in, either, missing, require_tensor, shape_from
@@ -172,6 +172,11 @@ def _set_diagonal(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
     return out
 
 
+def _set_diagonal_batch(x: Any, y: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+    y = reshape_p(y, (y.shape[0], *(1,) * (x.ndim - 1 - y.ndim), *y.shape[1:]))
+    return set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1)
+
+
 set_diagonal_p: Primitive = nary(
     _set_diagonal,
     inputs=2,
@@ -182,7 +187,7 @@ set_diagonal_p: Primitive = nary(
         _ZERO if tangents[1] is None else tangents[1],
         *params,
     ),
-    batch=lambda x, y, offset, axis1, axis2: set_diagonal_p(x, y, offset, axis1 + 1, axis2 + 1),
+    batch=_set_diagonal_batch,
     node_name="DiagonalScatterBackward0",
 )
 
@@ -381,9 +386,9 @@ def _offsets(shape: Any, strides: Any) -> Any:
 
 def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     array = x.array if isinstance(x, TensorBase) else x
-    if type(array) is ndarray:
+    if type(array) is ndarray or is_batch(array):
         lies = tuple(s // array.itemsize for s in array.strides)
-        if lies[1:] == own or array.size <= array.shape[0]:  # a view, so that a program may write through it
+        if lies[1:] == own or math.prod(array.shape[1:]) <= 1:  # a view, so that a program may write through it
             return as_strided_p(x, (x.shape[0], *shape), (lies[0], *strides), shift, lies)
     offsets = _offsets(shape, strides) + shift
     flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
@@ -421,7 +426,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
     array = input.array
-    if isinstance(array, Payload):
+    if is_batch(input):
+        own, here = tuple(s // array.itemsize for s in array.strides), input.storage_offset()
+        _check_within(tuple(array.shape), own, here, shape, strides, storage_offset)
+    elif isinstance(array, Payload):
         # Inside a transform only a base has memory to speak of, and that is contiguous.
         if input.lineage is not None:
             raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
@@ -441,6 +449,20 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
                 f"storage of size {have}"
             )
     return as_strided_p(input, shape, strides, offset - here, own)
+
+
+def _check_within(lies: Any, own: Any, here: int, shape: Any, strides: Any, offset: int | None) -> None:
+    """Raise if a look at one element of a batch would reach beyond its memory, into that of others."""
+    start = here if offset is None else int(offset)
+    end = start + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
+    last = here + sum((n - 1) * s for n, s in zip(lies, own, strict=True)) + 1
+    if 0 not in shape and (start < here or end > last):
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(shape)}, {list(strides)}, {start}) can access memory outside of "
+            f"`tensor`. `result` can access some memory in range [{start}, {end}], but `tensor` can only access some "
+            f"memory in range [{here}, {last}]. This is not supported inside of vmap, where a tensor stands for one "
+            "element of a batch."
+        )
 
 
 def _contiguous_strides(shape: Any) -> tuple[int, ...]:

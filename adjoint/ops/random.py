@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,16 +16,17 @@ from ..core import device as devices
 from ..core import dtypes, modes
 from ..core.dtypes import as_dtype, default
 from ..core.inplace import unrecorded, write
-from ..core.layout import check_layout, empty_ordered
+from ..core.layout import check_layout, contiguous_format, dense_order, empty_ordered, strides_of
+from ..core.nodes import wrap
 from ..core.observation import note_read, opaque
-from ..core.payload import Payload, inside, top_payload
+from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels.random import Stream, probable
 from .arguments import require_tensor, shape_from
 from .compare import zeros_p
-from .create import finish, into, like, order_like
-from .draws import batch_stream, drawn_below
+from .create import empty_like, finish, into, like, order_like
+from .draws import batch_stream, batches, checked, refill, refuse_out, sampled, sampled_like
 from .shape import expand_p
 
 __all__ = [
@@ -73,11 +74,30 @@ class Generator:
         """Return the state as a uint8 tensor."""
         return finish(self.stream.state())
 
-    def set_state(self, new_state: Tensor) -> None:
+    def set_state(self, new_state: Tensor) -> Generator:
         """Go on from a state that `get_state` returned."""
-        if not isinstance(new_state, TensorBase) or new_state.array.dtype != np.uint8:
+        if not isinstance(new_state, TensorBase):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        if new_state.array.dtype != np.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor: the one that get_state returns")
         opaque("random.set_state", _continued, self.stream, new_state)
+        return self
+
+    def get_offset(self) -> int:
+        """Raise: only generators of a GPU count by an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> Generator:
+        """Raise: only generators of a GPU count by an offset."""
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def graphsafe_get_state(self) -> Generator:
+        """Raise: a state that is shared with CUDA graphs is one of a GPU's generators."""
+        raise NotImplementedError("graphsafe_get_state is not supported in this Generator: use clone_state")
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """Raise: a state that is shared with CUDA graphs is one of a GPU's generators."""
+        raise NotImplementedError("graphsafe_set_state is not supported in this Generator: use set_state")
 
     def clone_state(self) -> Generator:
         """Return a generator that will give the same numbers."""
@@ -100,8 +120,8 @@ def _continued(stream: Stream, state: Any) -> Any:
 
 
 def _as_seed(seed: Any) -> int:
-    if isinstance(seed, TensorBase):
-        return int(seed.array)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
     return int(seed)
 
 
@@ -124,7 +144,7 @@ def manual_seed(seed: int) -> Generator:
     >>> adjoint.randn(2)
     tensor([ 1.5410, -0.2934])
     """
-    return default_generator.manual_seed(seed)
+    return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
@@ -182,6 +202,8 @@ class _ObservedStream:
 
 def stream_of(generator: Generator | None) -> Any:
     """Return the stream to draw from."""
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"argument 'generator' must be adjoint.Generator, not {type(generator).__name__}")
     stream = default_generator.stream if generator is None else generator.stream
     if inside.levels:
         stream = batch_stream(stream)
@@ -214,6 +236,8 @@ def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator:
     if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     wanted = _floating(dtype, kind).np
+    if place.type == "meta":  # without elements, numbers need not be drawn
+        return devices.array_module(place).empty(shape, wanted)
     if place.type == "cuda" and kind in _BY_GPU and math.prod(shape) >= _MANY and not inside.levels:
         if wanted.itemsize in (2, 4, 8) and wanted.kind != "c":
             seed = stream_of(generator).random((1,), np.int64)
@@ -253,6 +277,7 @@ def rand(
 ) -> Tensor:  # fmt: skip
     """Draw from the uniform distribution on [0, 1)."""
     check_layout(layout)
+    refuse_out(out)
     values = _drawn("uniform", _size_of(args, size), _dtype_of(out, dtype), devices.as_device(device), generator)
     return _made(values, device, requires_grad, out)
 
@@ -263,6 +288,7 @@ def randn(
 ) -> Tensor:  # fmt: skip
     """Draw from the normal distribution of mean 0 and variance 1."""
     check_layout(layout)
+    refuse_out(out)
     values = _drawn("normal", _size_of(args, size), _dtype_of(out, dtype), devices.as_device(device), generator)
     return _made(values, device, requires_grad, out)
 
@@ -286,8 +312,9 @@ def randint(
         if len(rest) != 1 or not isinstance(rest[0], list | tuple):
             raise TypeError("randint() received an invalid combination of arguments: expected (low, high, size)")
         size = rest[0]
-    wanted = as_dtype(_dtype_of(out, dtype) or dtypes.int64)
-    return _made(_integers(begin, end, shape_from((size,)), wanted, generator), device, requires_grad, out)
+    refuse_out(out)
+    wanted, place = as_dtype(_dtype_of(out, dtype) or dtypes.int64), devices.as_device(device)
+    return _made(_integers(begin, end, shape_from((size,)), wanted, place, generator), device, requires_grad, out)
 
 
 def _range(args: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int, tuple[Any, ...]]:
@@ -310,7 +337,7 @@ def _index(value: Any) -> int:
     return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
 
 
-def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype, generator: Any) -> Any:
+def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype, place: Any, generator: Any) -> Any:
     if begin >= end:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={begin} >= to={end}")
     if dtype.category == 1 and (dtype is not dtypes.int64 or not -(1 << 62) < begin < end < 1 << 62):
@@ -318,6 +345,8 @@ def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype,
         for name, value in (("from", begin), ("to - 1", end - 1)):
             if not info.min <= value <= info.max:
                 raise RuntimeError(f"{name} is out of bounds for {dtype.name}: {value}")
+    if place.type == "meta":
+        return devices.array_module(place).empty(shape, dtype.np)
     return stream_of(generator).integers(shape, dtype.np, begin, end)
 
 
@@ -327,22 +356,50 @@ def randperm(
 ) -> Tensor:  # fmt: skip
     """Draw a permutation of 0 to n-1."""
     check_layout(layout)
+    refuse_out(out)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     wanted = as_dtype(_dtype_of(out, dtype) or dtypes.int64)
     if wanted.category == 1 and n - 1 > np.iinfo(wanted.np).max:
         raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow")
+    place = devices.as_device(device)
+    if place.type == "meta":
+        return finish(devices.array_module(place).empty((n,), wanted.np), requires_grad)
     return _made(stream_of(generator).permutation(n, wanted.np), device, requires_grad, out)
 
 
-def _laid_out(array: Any, input: Tensor, memory_format: Any) -> Any:
-    """Return the numbers in the memory order of a tensor made like `input`."""
-    order = order_like(input, memory_format)
-    if order is None:
-        return array
-    laid = empty_ordered(devices.module_of(array), array.shape, array.dtype, order)
-    laid[...] = _as_memory_lies(array, laid)
-    return laid
+def _made_like(
+    input: Tensor, name: str, memory_format: Any, dtype: Any, device: Any, requires_grad: bool,
+    draw: Callable[..., Any],
+) -> Tensor:  # fmt: skip
+    """Draw a tensor of the shape of `input`, in the order in which its elements are to lie in memory.
+
+    `draw` takes a shape, a dtype, a device and whether the elements will lie otherwise than their places run.
+    """
+    require_tensor(input, "input", name)
+    wanted, place = like(input, dtype, device)
+
+    def drawn(array: Any) -> Any:
+        order = order_like(wrap(array), memory_format)
+        shape = tuple(array.shape)
+        odd = order is not None and not empty_ordered(np, shape, np.bool_, order).flags.c_contiguous
+        values = draw(shape, wanted, place, odd)
+        return laid_by(values, order) if odd else values
+
+    array: Any = input.array
+    if inside.levels and batches():
+        values = sampled_like(drawn, input)
+    else:
+        values = drawn(array.memory() if isinstance(array, Payload) and array.level else array)
+    return _made(values, place, requires_grad, None)
+
+
+def laid_by(values: Any, order: Any) -> Any:
+    """Return drawn numbers as an array whose dimensions lie in memory in some order, drawn in that order."""
+    if order is None or not isinstance(values, np.ndarray):
+        return values
+    inverse = np.argsort(order)
+    return values.reshape([values.shape[i] for i in order]).transpose(inverse)
 
 
 def rand_like(
@@ -350,10 +407,11 @@ def rand_like(
     requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw uniform numbers in the shape of `input`."""
-    require_tensor(input, "input", "rand_like")
-    wanted, place = like(input, dtype, device)
-    values = _drawn("uniform", tuple(input.array.shape), wanted, place, generator)
-    return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
+
+    def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
+        return _drawn("uniform", shape, wanted, place, generator)
+
+    return _made_like(input, "rand_like", memory_format, dtype, device, requires_grad, draw)
 
 
 def randn_like(
@@ -361,12 +419,11 @@ def randn_like(
     requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw normal numbers in the shape of `input`."""
-    require_tensor(input, "input", "randn_like")
-    wanted, place = like(input, dtype, device)
-    shape, order = tuple(input.array.shape), order_like(input, memory_format)
-    plain = order is None or place.type != "cpu" or empty_ordered(np, shape, np.bool_, order).flags.c_contiguous
-    values = _drawn("normal" if plain else "normal_singly", shape, wanted, place, generator)
-    return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
+
+    def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
+        return _drawn("normal_singly" if odd and place.type == "cpu" else "normal", shape, wanted, place, generator)
+
+    return _made_like(input, "randn_like", memory_format, dtype, device, requires_grad, draw)
 
 
 def randint_like(
@@ -375,11 +432,12 @@ def randint_like(
     memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw integers in the shape of `input`; called with (high) or (low, high)."""
-    require_tensor(input, "input", "randint_like")
-    wanted, place = like(input, dtype, device)
     begin, end, _ = _range(bounds, low, high)
-    values = _integers(begin, end, tuple(input.array.shape), as_dtype(wanted), generator)
-    return _made(_laid_out(values, input, memory_format), place, requires_grad, None)
+
+    def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
+        return _integers(begin, end, shape, as_dtype(wanted), place, generator)
+
+    return _made_like(input, "randint_like", memory_format, dtype, device, requires_grad, draw)
 
 
 # --- Drawn with parameters that are tensors ---------------------------------------------------------
@@ -390,7 +448,7 @@ def _zero_if(g: Any, needs: tuple[bool, ...]) -> tuple[Any, ...]:
 
 
 def _sampler(name: str, title: str, inputs: int) -> Primitive:
-    """Declare the op of a draw: its value was drawn before, and its inputs get zero gradients."""
+    """Declare the op of a draw: its value, drawn before, is an operand, and the others get zero gradients."""
     kernels = {1: lambda x, sample: sample, 2: lambda x, y, sample: sample}
     batches = {
         1: lambda x, sample: expand_p(sample, tuple(x.shape)),
@@ -398,7 +456,7 @@ def _sampler(name: str, title: str, inputs: int) -> Primitive:
     }
     return nary(
         kernels[inputs],
-        inputs=inputs,
+        inputs=inputs + 1,
         joint=lambda g, needs: _zero_if(g, needs),
         name=name,
         node_name=title,
@@ -414,9 +472,16 @@ _normal_of_std_p = _sampler("normal_of_std", "NormalBackward2", 1)
 _normal_of_both_p = _sampler("normal_of_both", "NormalBackward3", 2)
 
 
-def _host(x: Any) -> Any:
-    """Return the parameters of a draw, which is made on the host."""
-    return devices.place_array(x.array, devices.CPU)
+def on_host(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a draw of arrays on the host for arrays that lie anywhere; of those without elements it is their shape."""
+
+    def drawn(*arrays: Any) -> Any:
+        place = devices.of(arrays[0])
+        if place.type == "meta":
+            return devices.array_module(place).empty(np.broadcast_shapes(*(a.shape for a in arrays)), arrays[0].dtype)
+        return devices.place_array(draw(*(devices.place_array(a, devices.CPU) for a in arrays)), place)
+
+    return drawn
 
 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
@@ -427,16 +492,20 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     >>> adjoint.bernoulli(adjoint.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    if p is None and modes.unusual and top_payload((input,)) is not None:
-        return into(out, drawn_below(lambda x: bernoulli(x, generator=generator), input))
-    chance = _host(input) if p is None else _host(p) if isinstance(p, TensorBase) else p
-    _check_probability(chance)
-    if p is None and dtypes.of(input.array.dtype).category != 2:
-        raise NotImplementedError(
-            f"\"bernoulli_tensor_cpu_p_\" not implemented for '{dtypes.of(input.array.dtype).title}'"
-        )
-    sample = stream_of(generator).bernoulli(chance, input.array.shape, input.array.dtype)
-    return into(out, bernoulli_p(input, devices.place_array(sample, devices.of(input.array))))
+    refuse_out(out)
+    if isinstance(p, TensorBase):
+        return into(out, bernoulli_(empty_like(input, memory_format=contiguous_format), p, generator=generator))
+    title = dtypes.of(input.array.dtype)
+
+    def draw(chances: Any) -> Any:
+        _check_probability(chances if p is None else p)
+        if p is not None:
+            return stream_of(generator).bernoulli(p, chances.shape, chances.dtype)
+        if title.category != 2:
+            raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{title.title}'")
+        return stream_of(generator).bernoulli(chances, chances.shape, chances.dtype)
+
+    return into(out, bernoulli_p(input, sampled(on_host(draw), input)))
 
 
 def _check_probability(p: Any) -> None:
@@ -448,13 +517,13 @@ def _check_probability(p: Any) -> None:
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Draw from Poisson distributions with the rates in `input`."""
-    if modes.unusual and top_payload((input,)) is not None:
-        return drawn_below(lambda x: poisson(x, generator), input)
-    rates = _host(input)
-    if bool((rates < 0).any()):
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    sample = devices.place_array(stream_of(generator).poisson(rates), devices.of(input.array))
-    return poisson_p(input, sample)
+
+    def draw(rates: Any) -> Any:
+        if bool((rates < 0).any()):
+            raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+        return stream_of(generator).poisson(rates)
+
+    return poisson_p(input, sampled(on_host(draw), input))
 
 
 def multinomial(
@@ -467,19 +536,29 @@ def multinomial(
     >>> adjoint.multinomial(adjoint.tensor([0.0, 3.0]), 2, replacement=True)
     tensor([1, 1])
     """
-    if modes.unusual and top_payload((input,)) is not None:
-        _check_multinomial(input.array.shape, num_samples, replacement)
-        return into(out, drawn_below(lambda x: _multinomial_rows(x, num_samples, replacement, generator), input))
+    refuse_out(out)
+    if inside.levels:
+        checked(input)
     if out is not None and out.array.dtype != np.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {dtypes.of(out.array.dtype).title}")
-    weights = _host(input)
-    if dtypes.of(weights.dtype).category != 2:
-        raise RuntimeError(
-            f"multinomial only supports floating-point dtypes for input, got: {dtypes.of(weights.dtype).title}"
-        )
-    _check_multinomial(weights.shape, num_samples, replacement)
-    drawn = stream_of(generator).multinomial(weights, num_samples, replacement)
-    return into(out, finish(devices.place_array(drawn, devices.of(input.array))))
+    title = dtypes.of(input.array.dtype)
+    if title.category != 2:
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {title.title}")
+    _check_multinomial(tuple(input.array.shape), num_samples, replacement)
+
+    def draw(weights: Any) -> Any:
+        shape = (*weights.shape[:-1], num_samples)
+        place = devices.of(weights)
+        if place.type == "meta":
+            return devices.array_module(place).empty(shape, np.int64)
+        host = devices.place_array(weights, devices.CPU)
+        rows = host if host.ndim < 3 else host.reshape(-1, host.shape[-1])
+        order = None if rows.flags.c_contiguous else dense_order(rows.shape, strides_of(rows))
+        drawn = stream_of(generator).multinomial(rows, num_samples, replacement, order)
+        return devices.place_array(drawn.reshape(shape), place)
+
+    drawn: Any = sampled(draw, input)
+    return into(out, cast("Tensor", drawn) if isinstance(drawn, TensorBase) else finish(drawn))
 
 
 def _check_multinomial(shape: tuple[int, ...], num_samples: int, replacement: bool) -> None:
@@ -493,18 +572,12 @@ def _check_multinomial(shape: tuple[int, ...], num_samples: int, replacement: bo
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
 
 
-def _multinomial_rows(input: Tensor, num_samples: int, replacement: bool, generator: Generator | None) -> Tensor:
-    """Draw from a batch of what `multinomial` takes: distributions of any number of axes."""
-    shape = input.array.shape
-    rows = input if len(shape) == 1 else input.reshape((math.prod(shape[:-1]), shape[-1]))
-    return multinomial(rows, num_samples, replacement, generator=generator).reshape((*shape[:-1], num_samples))
-
-
 def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, out: Any = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw from normal distributions; mean and standard deviation are numbers (with `size`) or tensors."""
+    refuse_out(out)
     of_mean, of_std = isinstance(mean, TensorBase), isinstance(std, TensorBase)
     if not of_mean and not of_std:
         if size is None:
@@ -529,21 +602,22 @@ def _moved(standard: Any, width: Any, centre: Any) -> Any:
 
 def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: Any) -> Tensor:
     """Draw with a mean or a standard deviation per element."""
-    if modes.unusual and top_payload((mean, std)) is not None:
-        both = [t for t, own in ((mean, of_mean), (std, of_std)) if own]
-        rest = [] if of_mean and of_std else [std] if of_mean else [mean]
-        return drawn_below(lambda *ts: normal(*((*ts, *rest) if of_mean else (*rest, *ts)), generator=generator), *both)
-    centre, width = _host(mean) if of_mean else mean, _host(std) if of_std else std
-    if of_std and bool((width < 0).any()):
-        raise RuntimeError("normal expects all elements of std >= 0.0")
     if not of_std:
         _check_std(std)
     leading = mean if of_mean else std
-    shape = np.broadcast_shapes(*(v.shape for v in (centre, width) if hasattr(v, "shape")))
-    standard = _drawn("normal", shape, dtypes.of(leading.array.dtype), devices.CPU, generator)
-    sample = opaque("normal_around", _moved, standard, width, centre)
-    sample = devices.place_array(sample, devices.of(leading.array))
+
+    def draw(*arrays: Any) -> Any:
+        width = arrays[-1] if of_std else std
+        if of_std and bool((width < 0).any()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        standard = _drawn("normal", shape, dtypes.of(leading.array.dtype), devices.CPU, generator)
+        return opaque("normal_around", _moved, standard, width, arrays[0] if of_mean else mean)
+
+    given = [t for t, own in ((mean, of_mean), (std, of_std)) if own]
+    sample = sampled(on_host(draw), *given)
     if of_mean and of_std:
+        shape = np.broadcast_shapes(mean.array.shape, std.array.shape)
         return _normal_of_both_p(_spread(mean, shape), _spread(std, shape), sample)
     return (_normal_of_mean_p if of_mean else _normal_of_std_p)(leading, sample)
 
@@ -563,18 +637,23 @@ for _number, _name in enumerate(("random_between", "random_below", "random")):
     _WRITES[_name] = _sampler(_name, f"RandomBackward{_number}", 1)
 
 
-def _fill(x: Any, kind: str, sample: Any) -> Tensor:
-    """Overwrite a tensor with fresh numbers; what it was computed from no longer matters."""
-    sample = _as_memory_lies(sample, x.array)
-    if isinstance(sample, Payload):  # a batch of numbers is an operand like any other, not a parameter
-        written: Tensor = x.copy_(finish(sample))
-        return written
-    if type(sample) is ndarray and not modes.unusual and unrecorded(x, ()) is not None:
-        x.array[...] = sample
+def _fill(x: Any, kind: str, draw: Callable[..., Any], *parameters: Any) -> Tensor:
+    """Overwrite a tensor with numbers drawn for its array; what it was computed from no longer matters."""
+    require_tensor(x, "self", f"{kind}_")
+    array = x.array
+    if inside.levels and batches():
+        filled = refill(lambda a, *ps: _fill(wrap(a), kind, draw, *map(wrap, ps)), x, *parameters)
+        if filled is not None:
+            return x.copy_(finish(filled))  # type: ignore[no-any-return]
+    if devices.of(array).type == "meta":  # without elements, numbers need not be drawn
         note_write(x, f"{kind}_")
         return x  # type: ignore[no-any-return]
-    written = write(_WRITES[kind].op, x, (), (_placed(sample, devices.of(x.array)),))
-    return written
+    sample = _as_memory_lies(draw(array, *(p.array for p in parameters)), array)
+    if type(sample) is ndarray and not modes.unusual and unrecorded(x, ()) is not None:
+        array[...] = sample
+        note_write(x, f"{kind}_")
+        return x  # type: ignore[no-any-return]
+    return write(_WRITES[kind].op, x, (_placed(sample, devices.of(array)),), ())  # type: ignore[no-any-return]
 
 
 def _as_memory_lies(sample: Any, array: Any) -> Any:
@@ -590,11 +669,10 @@ def _axes_in_memory(array: Any) -> list[int]:
 
 
 def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
-    require_tensor(x, "self", f"{kind}_")
-    place = devices.of(x.array)
-    if place.type == "meta":  # without elements, numbers need not be drawn
-        return x
-    return _fill(x, kind, _drawn(kind, tuple(x.array.shape), dtypes.of(x.array.dtype), place, generator, *params))
+    def draw(array: Any) -> Any:
+        return _drawn(kind, tuple(array.shape), dtypes.of(array.dtype), devices.of(array), generator, *params)
+
+    return _fill(x, kind, draw)
 
 
 def uniform_(
@@ -610,10 +688,13 @@ def uniform_(
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
     _check_std(std)
-    array = input.array
-    if type(array) is np.ndarray and not array.flags.c_contiguous and array.size > 15 and array.dtype.kind in "fcV":
-        return _fill(input, "normal", stream_of(generator).normal_singly(array.shape, array.dtype, mean, std))
-    return _filled(input, "normal", generator, mean, std)
+
+    def draw(array: Any) -> Any:
+        odd = type(array) is np.ndarray and not array.flags.c_contiguous and array.size > 15
+        kind = "normal_singly" if odd else "normal"
+        return _drawn(kind, tuple(array.shape), dtypes.of(array.dtype), devices.of(array), generator, mean, std)
+
+    return _fill(input, "normal", draw)
 
 
 def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
@@ -641,8 +722,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
     """Fill with the number of trials up to the first success, of probability `p`."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    array = input.array
-    return _fill(input, "geometric", stream_of(generator).geometric(array.shape, array.dtype, p))
+    return _fill(input, "geometric", lambda a: stream_of(generator).geometric(a.shape, a.dtype, p))
 
 
 def random_(
@@ -652,18 +732,23 @@ def random_(
     """Fill with integers: all that the dtype holds exactly, or those in [0, to) or [from, to)."""
     from_ = kwargs.get("from", from_)
     low, high = (None, from_) if to is None and from_ is not None and "from" not in kwargs else (from_, to)
-    array = input.array
     if high is not None and (low or 0) >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low or 0} >= to={high}")
     kind = "random" if high is None and low is None else "random_below" if low is None else "random_between"
-    return _fill(input, kind, stream_of(generator).random(array.shape, array.dtype, low, high))
+    return _fill(input, kind, lambda a: stream_of(generator).random(a.shape, a.dtype, low, high))
 
 
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with ones drawn with probability `p`, zeros otherwise."""
-    chance = _host(p) if isinstance(p, TensorBase) else p
-    _check_probability(chance)
-    if type(chance) is np.ndarray and type(input.array) is np.ndarray and not input.array.flags.c_contiguous:
-        shape = input.array.shape
-        chance = np.broadcast_to(chance, shape).transpose(_axes_in_memory(input.array)).reshape(shape)
-    return _fill(input, "bernoulli", stream_of(generator).bernoulli(chance, input.array.shape, input.array.dtype))
+    if not isinstance(p, TensorBase):
+        _check_probability(p)
+        return _fill(input, "bernoulli", lambda a: stream_of(generator).bernoulli(p, a.shape, a.dtype))
+
+    def draw(array: Any, chances: Any) -> Any:
+        chances = devices.place_array(chances, devices.CPU)
+        _check_probability(chances)
+        if type(array) is np.ndarray and not array.flags.c_contiguous:
+            chances = np.broadcast_to(chances, array.shape).transpose(_axes_in_memory(array)).reshape(array.shape)
+        return stream_of(generator).bernoulli(chances, array.shape, array.dtype)
+
+    return _fill(input, "bernoulli", draw, p)

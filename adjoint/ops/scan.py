@@ -168,7 +168,7 @@ def _cumprod_x(g: Any, x: Any, out: Any, axis: Any) -> Any:
         found = gpu.scans.running_products_back(g, x, out, axis)
         if found is not None:
             return found
-    if type(x) is ndarray and out.all():  # no zeros: quicker, and nobody differentiates arrays again
+    if type(x) is ndarray is type(g) and out.all():  # no zeros: quicker, and nobody differentiates arrays again
         return _cumsum(g * out, axis, True) / x
     # x[i] is in every product from the i-th on: what was before it, times the sum of what follows.
     # Nothing is divided, so zeros are no problem.

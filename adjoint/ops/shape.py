@@ -20,6 +20,7 @@ from ..core.dtypes import dtype
 from ..core.failures import title_of
 from ..core.inplace import check_writable, is_leaf_node, refuse_inference_write
 from ..core.nodes import hidden
+from ..core.payload import refuse_format
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_geometry, note_write, storage_of
 from ..core.views import watch_base
@@ -173,6 +174,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
         if input.array.flags.c_contiguous:
             return input
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    refuse_format(input)
     return input if layout.is_contiguous(input.array, memory_format) else clone(input, memory_format=memory_format)
 
 

@@ -6,7 +6,8 @@ import warnings
 from typing import Any
 
 from .._typing import Tensor
-from .create import zeros_like
+from ..core.layout import contiguous_format
+from .create import empty_like, zeros_like
 from .elementwise import add_p, div_p, neg_p
 from .random import exponential_
 from .reduce import log_softmax as log_softmax_along
@@ -51,10 +52,10 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = exponential_(zeros_like(logits)).log()
+    noise = exponential_(empty_like(logits, memory_format=contiguous_format)).log()
     soft = softmax_along(div_p(add_p(logits, neg_p(noise)), tau), dim)
     if not hard:
         return soft
     place = soft.detach().argmax(dim, keepdim=True)
-    one = zeros_like(logits).scatter_(dim, place, 1.0)
+    one = zeros_like(logits, memory_format=contiguous_format).scatter_(dim, place, 1.0)
     return add_p(one - soft.detach(), soft)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .._typing import Tensor
-from ..core import device as devices
-from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.nodes import wrap
-from ..core.payload import top_payload
 from ..core.recorders import nary
 from ..kernels.gpu.host import through_host
 from ..kernels.implicit import dirichlet_gradient, gamma_gradient
-from .draws import drawn_below
-from .random import Generator, _sampler, stream_of
+from .draws import sampled
+from .random import Generator, _sampler, on_host, stream_of
 from .shape import expand_p
 
 __all__ = ["_dirichlet_grad", "_sample_dirichlet", "_standard_gamma", "_standard_gamma_grad", "binomial"]
@@ -98,14 +94,10 @@ _binomial_p = _sampler("binomial", "BinomialBackward0", 2)
 
 
 def _drawn(kind: str, *tensors: Tensor, generator: Generator | None) -> Any:
-    if modes.unusual and top_payload(tensors) is not None:
-        return drawn_below(lambda *below: wrap(_drawn(kind, *below, generator=generator)), *tensors)
-    place = devices.of(tensors[0].array)
     for t in tensors:
         if of(t.array.dtype).category != 2:
             raise NotImplementedError(f"\"{kind}_cpu\" not implemented for '{of(t.array.dtype).title}'")
-    sample = getattr(stream_of(generator), kind)(*(devices.place_array(t.array, devices.CPU) for t in tensors))
-    return devices.place_array(sample, place)
+    return sampled(on_host(lambda *arrays: getattr(stream_of(generator), kind)(*arrays)), *tensors)
 
 
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
@@ -136,6 +128,4 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     >>> adjoint.binomial(adjoint.tensor([3.0, 4.0]), adjoint.tensor([1.0, 0.0]))
     tensor([3., 0.])
     """
-    if modes.unusual and top_payload((count, prob)) is not None:
-        return drawn_below(lambda n, p: binomial(n, p, generator), count, prob)
     return _binomial_p(count, prob, _drawn("binomial", count, prob, generator=generator))

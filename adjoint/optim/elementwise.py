@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Elementwise(Optimizer):
     _kept: tuple[str, ...] = ()  # the tensors in a parameter's state that the update takes after the gradient
     _compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    _counts = ("step",)
+    _counts: ClassVar[tuple[str, ...]] = ("step",)
 
     def _update_for(self, group: dict[str, Any]) -> Callable[..., Any]:
         """Return the update that the options of a group call for."""

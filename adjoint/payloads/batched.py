@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import warnings
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.nodes import wrap
-from ..core.payload import Payload
+from ..core.payload import Payload, inside
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p, reshape_p
@@ -52,6 +53,29 @@ class Batched(Speaking):
         """Memory flags of the value behind."""
         return (self.value.array if isinstance(self.value, TensorBase) else self.value).flags
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart neighbours of one element of the batch lie, in bytes."""
+        value = self.value.array if isinstance(self.value, TensorBase) else self.value
+        return tuple(value.strides[1:])
+
+    @property
+    def data(self) -> Any:
+        """Where the elements lie, which only a whole batch knows."""
+        raise RuntimeError(_NO_ADDRESS)
+
+    def item(self) -> Any:
+        """Raise: there is one number per element of the batch."""
+        return self.concrete("item()")
+
+    def tolist(self) -> Any:
+        """Raise: there is one list per element of the batch."""
+        return self.concrete("tolist()")
+
+    def ravel(self, order: str = "C") -> Any:
+        """Raise: one element of the batch has no memory of its own."""
+        raise NotImplementedError("Cannot access storage of BatchedTensorImpl: it is a whole batch's")
+
     def moved(self, place: Any) -> Batched:
         """Return the batch on another device."""
         value = self.value
@@ -68,6 +92,16 @@ class Batched(Speaking):
     @classmethod
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` once on the whole batch, by its batching rule."""
+        try:
+            out = cls._applied(op, level, values, params)
+        except IndexError as error:
+            raise _of_one_element(error) from error.__cause__
+        if isinstance(out, tuple):
+            return tuple(cls(o, level) for o in out)
+        return cls(out, level)
+
+    @classmethod
+    def _applied(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         rule = op.batch
         if rule == "elementwise":
             out = op.call(*_aligned(values, level), *params)
@@ -83,9 +117,7 @@ class Batched(Speaking):
                 out = rule(*[_in_front(v, level, size, place) for v in values], *params)
             else:
                 out = _by_loop(op, level, values, params, size)
-        if isinstance(out, tuple):
-            return tuple(cls(o, level) for o in out)
-        return cls(out, level)
+        return out
 
     @classmethod
     def lifted(cls, value: Any, level: int) -> Batched:
@@ -112,19 +144,55 @@ class Batched(Speaking):
                 f"{what}: its result has another shape for every element of the batch. Use adjoint.where, or compute "
                 "it outside vmap."
             )
-        if what in ("float()", "int()", "complex()", "index()"):
-            what = "item()"
+        if what in ("numpy()", "tolist()"):
+            raise RuntimeError(_NO_ADDRESS)
+        if what in ("pickle", "save"):
+            self.ravel()
+        if what == "equal()":
+            raise RuntimeError(
+                "Batching rule not implemented for aten::equal. We could not generate a fallback: the answer is one "
+                "bool per element of the batch; use (x == y).all()."
+            )
+        if what == "allclose()":
+            raise RuntimeError(
+                "vmap over adjoint.allclose isn't supported yet: the answer is one bool per element of the batch; use "
+                "adjoint.isclose(x, y).all()."
+            )
         raise RuntimeError(
-            f"vmap: It looks like you're calling .{what} on a Tensor. We don't support vmap over calling .{what} on a "
-            "Tensor: it stands for a whole batch of values. Keep it a tensor, or take the number outside vmap."
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
+            "Tensor, please try to rewrite what you're doing with other operations: it stands for a whole batch of "
+            "values. Keep it a tensor, or take the number outside vmap."
         )
 
     def __repr__(self) -> str:
         value = self.value if isinstance(self.value, TensorBase) else wrap(self.value)
-        return f"BatchedTensor(lvl={self.level}, bdim=0, value=\n{textwrap.indent(repr(value), '    ')}\n)"
+        numbers = [level.number for level in inside.levels]
+        depth = numbers.index(self.level) + 1 if self.level in numbers else self.level
+        return f"BatchedTensor(lvl={depth}, bdim=0, value=\n{textwrap.indent(repr(value), '    ')}\n)"
+
+
+_NO_ADDRESS = (
+    "Cannot access data pointer of Tensor that doesn't have storage: inside vmap a tensor stands for one element of a "
+    "batch. Read its values outside vmap."
+)
 
 
 _DYNAMIC = ("unique()", "unique_consecutive()", "nonzero()", "indexing with a mask", "repeat_interleave()")
+
+
+def _of_one_element(error: IndexError) -> IndexError:
+    """Return an error about an index with the dimensions counted as the program does, without that of the batch."""
+    text = re.sub(
+        r"out of bounds for (?:axis|dimension) (\d+)",
+        lambda m: f"out of bounds for dimension {int(m[1]) - 1}",
+        str(error),
+    )
+    text = re.sub(
+        r"too many indices for array: array is (\d+)-dimensional, but \d+ were indexed",
+        lambda m: f"too many indices for tensor of dimension {int(m[1]) - 1}",
+        text,
+    )
+    return IndexError(text)
 
 
 def _mine(value: Any, level: int) -> bool:

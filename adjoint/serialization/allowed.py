@@ -164,7 +164,10 @@ def _parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> 
     if not isinstance(data, Tensor):
         raise FileFormatError("a parameter is made of something that is no tensor")
     floating = dtypes.of(data.array.dtype).category >= 2
-    return Parameter(data, requires_grad is True and floating)
+    made = Parameter(data, requires_grad is True and floating)
+    if isinstance(state, dict):
+        made.__dict__.update({k: v for k, v in state.items() if isinstance(k, str) and k != "_resting_node"})
+    return made
 
 
 def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 from .allowed import StorageKind, StoredMemory
@@ -119,6 +120,12 @@ def read_archive(source: Source, place: Placement) -> Any:
 
 
 def _machine(source: Source, place: Placement) -> Machine:
+    data, storage = storages_in(source, place)
+    return Machine(data, 0, storage, added_by_name())
+
+
+def storages_in(source: Source, place: Placement) -> tuple[bytes, Callable[[Any], StoredMemory]]:
+    """Return the pickle in a zip file, and what gives the storages that it names."""
     archive = _Archive(source)
     read: dict[str, Any] = {}
     made: dict[tuple[str, Any], StoredMemory] = {}
@@ -134,7 +141,7 @@ def _machine(source: Source, place: Placement) -> Machine:
             found = made[name, kind.dtype] = StoredMemory(read[name], kind.dtype)
         return found
 
-    return Machine(archive.read("data.pkl"), 0, storage, added_by_name())
+    return archive.read("data.pkl"), storage
 
 
 def names_refused(source: Source, place: Placement) -> list[str]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from . import archive, pickling, safetensors, structure
+from . import archive, pickling, safetensors, structure, whole
 from .extents import Placement, placement
 from .sources import FileFormatError, Source, opened, replacing
 
@@ -108,6 +108,9 @@ def load(
     """
     with opened(f, mmap) as source:
         if pickle_module is not None and weights_only is False:
+            if source.bytes_at(0, min(source.size, 4)) == b"PK\3\4":
+                return whole.read(source, placement(map_location), pickle_module, **pickle_load_args)
+            source.stream.seek(source.start)
             return pickle_module.load(source.stream, **pickle_load_args)
         return _read(source, placement(map_location))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._paths import home_of
+
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
 
 _added: list[Any] = []
@@ -52,4 +54,5 @@ def added_by_name() -> dict[tuple[str, str], Any]:
         found[module, last] = value
         if module.split(".")[0] == "adjoint":  # as torch's files call it
             found["torch" + module.removeprefix("adjoint"), last] = value
+            found[home_of(module, last), last] = value
     return found

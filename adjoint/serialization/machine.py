@@ -41,15 +41,6 @@ class Refused:
     __slots__ = ()
 
 
-class Trusted:
-    """A class or function that the program itself added to what files may name."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
 UNKNOWN = _refused = Refused()
 
 
@@ -207,7 +198,7 @@ class Machine:
             raise FileFormatError("the pickle has a name of many hundred characters")
         key = (module, name)
         if key in self.added:
-            self.push(Trusted(self.added[key]))
+            self.push(self.added[key])
         elif key in ALLOWED:
             self.push(ALLOWED[key])
         else:
@@ -221,8 +212,8 @@ class Machine:
             return _refused
         if not isinstance(args, tuple):
             raise FileFormatError("the pickle calls with arguments that are no tuple")
-        if isinstance(function, Trusted):
-            return function.value(*args)
+        if self.is_added(function):
+            return function(*args)
         if not isinstance(function, Builder):
             raise FileFormatError(f"the pickle calls a {type(function).__name__}")
         self.charge(sum(map(_length, args)))
@@ -233,8 +224,8 @@ class Machine:
 
     def made_new(self, kind: Any, args: Any) -> Any:
         """Return a new instance of a class, its constructor not called."""
-        if isinstance(kind, Trusted) and isinstance(args, tuple):
-            return kind.value.__new__(kind.value, *args)
+        if isinstance(kind, type) and self.is_added(kind) and isinstance(args, tuple):
+            return kind.__new__(kind, *args)
         return self.call(kind, args)
 
     def build(self, state: Any) -> None:
@@ -266,6 +257,10 @@ class Machine:
         waiting = self._unbuilt.get(id(value))
         if waiting is not None and waiting[0] is value:
             waiting[1].append(at)
+
+    def is_added(self, value: Any) -> bool:
+        """Return whether a class or function is one that the program added to what files may name."""
+        return any(value is added for added in self.added.values())
 
     def trusted(self) -> set[Any]:
         """Return the classes that the program added."""

@@ -16,6 +16,7 @@ from ..core import dtypes, layout
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..nn.parameter import Parameter
+from ..ops.copies import RESTING
 from .extents import Extent, Look, survey
 from .structure import refusal
 
@@ -40,6 +41,10 @@ _TENSOR_V2, _TENSOR_V3, _PARAMETER = _named(
 )
 _FROM_TYPE, _UNTYPED = _Name("torch._tensor", "_rebuild_from_type_v2"), _Name("torch.storage", "UntypedStorage")
 _DEVICE, _SIZE, _TENSOR = _named("torch", "device", "Size", "Tensor")
+_LAYOUT, _PARAMETER_WITH_STATE = (
+    _Name("torch.serialization", "_get_layout"),
+    _Name("torch._utils", "_rebuild_parameter_with_state"),
+)
 _ORDERED, _COUNTER, _DEFAULT = _named("collections", "OrderedDict", "Counter", "defaultdict")
 _ENCODE, _NAMESPACE = _Name("_codecs", "encode"), _Name("argparse", "Namespace")
 _RECONSTRUCT, _SCALAR = _named("numpy._core.multiarray", "_reconstruct", "scalar")
@@ -166,7 +171,9 @@ class _Pickle:
             return _Call(_SIZE, (tuple(value),))
         if kind is devices.device:
             return _Call(_DEVICE, (value.type,) if value.index is None else (value.type, value.index))
-        if kind in (dtypes.dtype, layout.memory_format, layout.layout):
+        if kind is layout.layout:
+            return _Call(_LAYOUT, (f"torch.{value.name}",))
+        if kind in (dtypes.dtype, layout.memory_format):
             return _Name("torch", value.name)
         if kind is np.ndarray and value.dtype.kind in "biufc":
             array = np.ascontiguousarray(value)
@@ -229,13 +236,17 @@ class _Storages:
         self.extents: dict[int, Extent] = {}
         self._numbers: dict[int, str] = {}
 
-    def call(self, tensor: Any) -> Any:
-        """Return the call that rebuilds a tensor."""
+    def call(self, tensor: Any, whole: bool = False) -> Any:
+        """Return the call that rebuilds a tensor; of a `whole` object, with all of its attributes."""
         look = self._looks[id(tensor)]
         made = self._plain(look, look.requires_grad and not isinstance(tensor, Parameter))
+        state = {
+            name: value for name, value in tensor.__dict__.items()
+            if name in ("persistent", "_is_buffer") or (whole and name != RESTING)
+        }  # fmt: skip
         if isinstance(tensor, Parameter):
-            return _Call(_PARAMETER, (made, look.requires_grad, _Call(_ORDERED, ())))
-        state = {k: v for k, v in tensor.__dict__.items() if k in ("persistent", "_is_buffer")}
+            args = (made, look.requires_grad, _Call(_ORDERED, ()))
+            return _Call(_PARAMETER_WITH_STATE, (*args, state)) if whole and state else _Call(_PARAMETER, args)
         return _Call(_FROM_TYPE, (made.function, _TENSOR, made.args, state)) if state else made
 
     def _plain(self, look: Look, requires_grad: bool) -> _Call:
@@ -258,14 +269,19 @@ def write(obj: Any, stream: IO[bytes]) -> None:
     storages = _Storages(tensors_in(obj))
     pickle = _Pickle(storages.call)
     pickle.write(obj)
+    write_archive(bytes(pickle.out + b"."), storages, stream)
+
+
+def write_archive(data: bytes, storages: _Storages, stream: IO[bytes]) -> None:
+    """Write a pickle, and the storages that it names, into a zip file."""
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        _record(archive, "data.pkl", bytes(pickle.out + b"."))
+        _record(archive, "data.pkl", data)
         _record(archive, ".format_version", b"1")
         _record(archive, ".storage_alignment", str(_ALIGNMENT).encode())
         _record(archive, "byteorder", b"little")
         for number, extent in sorted(storages.extents.items()):
-            data: Any = np.ascontiguousarray(extent.data())
-            _record(archive, f"data/{number}", memoryview(data))
+            stored: Any = np.ascontiguousarray(extent.data())
+            _record(archive, f"data/{number}", memoryview(stored))
         _record(archive, "version", b"3\n")
 
 

@@ -6,25 +6,26 @@ import io
 import pickle
 from typing import Any
 
-from ..serialization import files
-from ..serialization.sources import FileFormatError
+from ..serialization import files, whole
+from ..serialization.sources import FileFormatError, replacing
 
 __all__ = ["load", "save"]
 
 
 def save(obj: Any, f: Any, pickle_module: Any = None, *args: Any, **kwargs: Any) -> None:
-    """Save as `adjoint.save` does, and by pickle what that refuses: a whole module, say."""
+    """Save in torch's format: plain data as `adjoint.save` does; what that refuses, such as a module, by its class."""
     if pickle_module not in (None, pickle):
         files.save(obj, f, pickle_module, *args, **kwargs)
         return
     start = f.tell() if isinstance(f, io.IOBase) and f.seekable() else None
     try:
-        files.save(obj, f, None, *args, **kwargs)
+        files.save(obj, f, None, *args, **{"format": "pt", **kwargs})
     except TypeError:
         if start is not None:
             f.seek(start)
             f.truncate()
-        files.save(obj, f, pickle, *args, **kwargs)
+        with replacing(f) as stream:
+            whole.write(obj, stream)
 
 
 def load(

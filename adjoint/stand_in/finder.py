@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import _C, _ops, printing, return_types, serialization, storage, subclasses, version
+from .._paths import home_of
 from ..core import dtypes
 from ..core.layout import layout, memory_format
 from ..core.size import Size
@@ -64,6 +65,8 @@ class Finder(importlib.abc.MetaPathFinder):
         root, _, rest = fullname.partition(".")
         if fullname == "optree":
             return _told(importlib.machinery.PathFinder.find_spec(fullname, path))
+        if root == "adjoint":
+            return _renamed(importlib.machinery.PathFinder.find_spec(fullname, path))
         if root not in ("torch", "functorch"):
             return None
         module = _module_of(rest) if root == "torch" else _functorch(fullname)
@@ -126,10 +129,15 @@ class _Distribution(importlib.metadata.Distribution):
         return path
 
 
+# Modules whose functions packages replace by their own, which adjoint then calls.
+_ELSEWHERE = {"_functorch.vmap": "adjoint.func.batch"}
+
+
 def _module_of(rest: str) -> types.ModuleType | None:
     """Return adjoint's module of a name, a stand-in for one that it does not have, or None."""
     # What torch keeps a copy of, programs get from the package itself.
     name = rest.removeprefix("_vendor.") if rest.startswith("_vendor.") else f"adjoint.{rest}".rstrip(".")
+    name = _ELSEWHERE.get(rest, name)
     try:
         module = importlib.import_module(name)
         if getattr(module, "__file__", None) is None:  # a folder without code
@@ -150,11 +158,44 @@ def _module_of(rest: str) -> types.ModuleType | None:
     return None if names is None else AbsentModule(f"torch.{rest}", names, _inside)
 
 
+# What a program sees no classes of, or sees under other names already.
+_OWN_ROOMS = ("core", "ops", "kernels", "payloads", "compiler", "stand_in", "explanation", "viz", "serialization")
+
+
+def _renamed(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.ModuleSpec | None:
+    """Let the classes of a module of adjoint's say that they are in torch's, once it is imported."""
+    loader: Any = spec.loader if spec is not None else None
+    if loader is None or spec is None:
+        return spec
+    run = loader.exec_module
+
+    def run_and_rename(module: Any) -> None:
+        run(module)
+        above = sys.modules.get(spec.name.rpartition(".")[0])
+        if not getattr(getattr(above, "__spec__", None), "_initializing", False):  # else when the package is complete
+            _rename_classes(spec.name)
+
+    loader.exec_module = run_and_rename
+    return spec
+
+
+def _rename_classes(name: str) -> None:
+    """Let classes say that they are in torch's modules: libraries and files ask a class where it is from."""
+    for path, module in list(sys.modules.items()):
+        if path == name or path.startswith(name + "."):
+            room = path.split(".")[1:2]
+            for kind in list(vars(module).values()) if not room or room[0] not in _OWN_ROOMS else ():
+                if isinstance(kind, type) and kind.__module__ == path:
+                    kind.__module__ = home_of(path, kind.__name__)
+
+
 def _functorch(name: str) -> types.ModuleType:
     """Return the package that torch's transforms were once in, which is installed beside torch."""
     func = importlib.import_module("adjoint.func")
     transforms = {word: getattr(func, word) for word in func.__all__}
-    return AbsentModule(name, transforms if name == "functorch" else {})
+    if name == "functorch.experimental":
+        transforms = {"chunk_vmap": func.batch.chunk_vmap, **transforms}
+    return AbsentModule(name, transforms if name in ("functorch", "functorch.experimental") else {})
 
 
 def _inside(name: str) -> types.ModuleType | None:
@@ -198,6 +239,8 @@ def install() -> None:
     sys.modules["adjoint.nn.modules"].__name__ = "torch.nn.modules"  # suites name their tests after it
     for kind in (adjoint.Tensor, adjoint.Size, adjoint.device, adjoint.dtype):  # libraries ask a value's class
         kind.__module__ = "torch"
+    adjoint.Generator.__module__ = "torch._C"
+    _rename_classes("adjoint")
     dtypes.dtype.__repr__ = lambda self: f"torch.{self.name}"  # type: ignore[method-assign]
     Size.__repr__ = lambda self: f"torch.Size({list(self)})"  # type: ignore[method-assign]
     for named in (layout, memory_format):

@@ -105,11 +105,8 @@ _MEMORY = {
     "reset_peak_host_memory_stats": _nothing,
 }  # fmt: skip
 _ATTENTION = {
-    **{f"{kind}_sdp_enabled": _always(True) for kind in ("flash", "mem_efficient", "math", "cudnn")},
-    **{f"enable_{kind}_sdp": _nothing for kind in ("flash", "mem_efficient", "math", "cudnn")},
-    **{f"can_use_{kind}_attention": _no for kind in ("flash", "efficient", "cudnn")},
     "allow_fp16_bf16_reduction_math_sdp": _nothing, "fp16_bf16_reduction_math_sdp_allowed": _no,
-    "is_flash_attention_available": _no, "is_ck_sdpa_available": _no, "sdp_kernel": _context,
+    "is_ck_sdpa_available": _no, "sdp_kernel": _context,
 }  # fmt: skip
 _TYPES = {
     "optim.optimizer": "Indices TensorListList Args Kwargs StateDict DeviceDict DeviceDtypeDict "
@@ -244,7 +241,7 @@ _ABSENT = {
     "cuda.streams": "ExternalStream",
     "backends.cuda": (
         "cuFFTPlanCacheAttrContextProp cuFFTPlanCache cuFFTPlanCacheManager cuBLASModule "
-        "cublas_workspace_size cublaslt_workspace_size blas_workspace_size SDPAParams"
+        "cublas_workspace_size cublaslt_workspace_size blas_workspace_size"
     ),
     "backends.mps": "get_name get_core_count",
     "multiprocessing": "ENV_VAR_PARALLEL_START",

@@ -13,6 +13,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.device import as_device
 from ..core.layout import row_major
+from ..core.payload import inside, is_batch, payload_of
 from ..core.tensor import TensorBase
 from ..func import batch, forward, jacobian, modules, reverse, values
 from ..ops import namespace
@@ -243,10 +244,31 @@ _EAGER = {
     "jacrev": jacobian.jacrev, "jacfwd": jacobian.jacfwd, "hessian": jacobian.hessian,
     "linearize": forward.linearize, "functionalize": values.functionalize,
 }  # fmt: skip
+
+
+def _maybe_get_level(tensor: Any) -> int:
+    """Return how deep the transform is whose value a tensor holds; -1 for a plain one."""
+    payload = payload_of(tensor)
+    numbers = [level.number for level in inside.levels]
+    return numbers.index(payload.level) + 1 if payload is not None and payload.level in numbers else -1
+
+
+_LEVELS = {
+    "_add_batch_dim": batch._add_batch_dim, "_remove_batch_dim": batch._remove_batch_dim,
+    "_vmap_increment_nesting": batch._vmap_increment_nesting,
+    "_vmap_decrement_nesting": batch._vmap_decrement_nesting,
+    "is_batchedtensor": is_batch, "is_functorch_wrapped_tensor": lambda tensor: _maybe_get_level(tensor) > 0,
+    "maybe_get_level": _maybe_get_level, "maybe_get_bdim": lambda tensor: 0 if is_batch(tensor) else -1,
+    "get_unwrapped": lambda tensor: values.debug_unwrap(tensor, recurse=False),
+    "lazy_load_decompositions": lambda: None,
+}  # fmt: skip
 FUNCTORCH: dict[str, dict[str, Any]] = {
     "_functorch": {},
-    "_functorch.apis": {"vmap": batch.vmap, "grad": reverse.grad, "grad_and_value": reverse.grad_and_value},
-    "_functorch.vmap": {"vmap": batch.vmap},
+    "_functorch.apis": {
+        "vmap": batch.vmap, "chunk_vmap": batch.chunk_vmap, "grad": reverse.grad,
+        "grad_and_value": reverse.grad_and_value,
+    },
+    "_functorch.predispatch": _LEVELS, "_C._functorch": _LEVELS,
     "_functorch.eager_transforms": _EAGER,
     "_functorch.functional_call": {
         "functional_call": modules.functional_call, "stack_module_state": modules.stack_module_state,

@@ -350,6 +350,14 @@ def pack_sees_version(T):
     return rec
 
 
+@program
+def view_of_a_detached_tensor_has_no_history(T):
+    a = leaf(T) * 1
+    view = a.detach()[:2]
+    a.mul_(2)
+    return view.requires_grad, view.is_leaf, view.grad_fn is None, view._version
+
+
 @needs_torch
 @pytest.mark.parametrize("program", program, ids=lambda p: p.__name__)
 def test_as_torch(program: Program) -> None:

@@ -40,9 +40,7 @@ def test_a_job_that_dies_goes_on_from_its_last_checkpoint(tmp_path: Path) -> Non
 
 def test_a_program_that_leaves_with_an_error_ends_the_job(tmp_path: Path) -> None:
     program = tmp_path / "leaves.py"
-    program.write_text(
-        "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no more data')\ntime.sleep(600)\n"
-    )
+    program.write_text("import os, sys, time\nif os.environ['RANK'] == '1': sys.exit('no data')\ntime.sleep(600)\n")
     job = launch("--nproc", "2", str(program))
     assert job.returncode == 1 and "no data" in job.stderr
     program.write_text("import os\nif os.environ['RANK'] == '1': 1 / 0\nimport time; time.sleep(600)\n")

@@ -407,7 +407,7 @@ def test_same_seed_same_numbers() -> None:
 
 @pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
 def test_seed_out_of_range(seed: int) -> None:
-    with pytest.raises(ValueError, match="a seed lies between"):
+    with pytest.raises(ValueError, match="Overflow when unpacking long long: a seed lies in"):
         Stream(seed)
 
 
@@ -429,7 +429,7 @@ def test_state_round_trip_keeps_the_spare_normal(draws: int) -> None:
     "state", [np.zeros(10, np.uint8), np.zeros(5056, np.float32), np.zeros(5056, np.uint8)], ids=str
 )
 def test_bad_states_are_refused(state: NDArray[Any]) -> None:
-    with pytest.raises(RuntimeError, match="generator state"):
+    with pytest.raises(RuntimeError, match=r"generator state|Expected a CPUGeneratorImplState of size 5056"):
         Stream(0).set_state(state)
 
 

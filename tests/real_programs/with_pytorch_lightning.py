@@ -1,4 +1,4 @@
-"""pytorch-lightning: its trainer fits a line."""
+"""pytorch-lightning: its trainer fits a line, with its default settings, and goes on from its checkpoint."""
 
 import pytorch_lightning as pl
 import torch
@@ -21,8 +21,11 @@ class Line(pl.LightningModule):
         return torch.optim.Adam(self.parameters(), lr=0.05)
 
 
-line = Line()
-quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
-pl.Trainer(max_epochs=10, accelerator="cpu", **quiet).fit(line, DataLoader(TensorDataset(x, y), batch_size=16))
+line, data = Line(), DataLoader(TensorDataset(x, y), batch_size=16)
+trainer = pl.Trainer(max_epochs=10, accelerator="cpu")
+trainer.fit(line, data)
+again = pl.Trainer(max_epochs=11, accelerator="cpu")
+again.fit(Line(), data, ckpt_path=trainer.checkpoint_callback.best_model_path)
+assert again.current_epoch == 11
 print(f"pytorch-lightning {pl.__version__}: {line.layer.weight.tolist()} {line.layer.bias.tolist()}")
 assert torch.allclose(line.layer.weight, torch.tensor([[1.0, -2.0]]), atol=0.05)

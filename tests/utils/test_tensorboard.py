@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import adjoint
-from adjoint.utils.tensorboard import SummaryWriter, _checksum
+from adjoint.utils.tensorboard import SummaryWriter
+from adjoint.utils.tensorboard.records import _checksum
+from adjoint.utils.tensorboard.summary import hparams
 
 
 def records(folder: Path) -> list[bytes]:
@@ -55,3 +57,31 @@ def test_tensorboard_reads_them(tmp_path: Path) -> None:
     found.Reload()
     assert [(s.step, s.value) for s in found.Scalars("loss")] == [(7, 0.5)]
     assert found.Histograms("weights")[0].histogram_value.num == 11 and found.Images("picture")[0].width == 4
+
+
+def test_settings_curves_and_figures(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_hparams({"lr": 0.1, "name": "x", "flag": True}, {"accuracy": 0.5}, run_name="run")
+        writer.add_pr_curve("curve", adjoint.tensor([1.0, 0.0, 1.0]), adjoint.tensor([0.9, 0.4, 0.3]), num_thresholds=5)
+        writer.add_custom_scalars({"group": {"both": ["Multiline", ["a", "b"]]}})
+        writer.add_graph(adjoint.nn.Linear(2, 1), adjoint.ones(1, 2))
+        with pytest.raises(TypeError, match="should be dictionary"):
+            writer.add_hparams([], {})  # type: ignore[arg-type]
+    events = records(tmp_path / "run")
+    assert [name for name in (b"experiment", b"session_start_info", b"session_end_info", b"accuracy")
+            if any(name in event for event in events)] == [
+        b"experiment", b"session_start_info", b"session_end_info", b"accuracy",
+    ]  # fmt: skip
+    assert any(b"pr_curves" in event for event in records(tmp_path))
+    with pytest.raises(ValueError, match="value should be one of int, float, str, bool"):
+        hparams({"x": object()}, {})
+
+
+def test_settings_as_tensorboard_reads_them() -> None:
+    plugin = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2", reason="TensorBoard itself")
+    summary = pytest.importorskip("tensorboard.compat.proto.summary_pb2", reason="TensorBoard itself").Summary
+    message, data = summary(), plugin.HParamsPluginData()
+    message.ParseFromString(hparams({"lr": 0.1, "name": "x"}, {})[1].SerializeToString())
+    data.ParseFromString(message.value[0].metadata.plugin_data.content)
+    assert data.session_start_info.hparams["lr"].number_value == 0.1
+    assert data.session_start_info.hparams["name"].string_value == "x"

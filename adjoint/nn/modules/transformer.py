@@ -14,7 +14,7 @@ from ...ops.arrange import triu
 from ...ops.create import full
 from .. import functional as F
 from .. import init
-from .activation import Dropout, MultiheadAttention
+from .activation import GELU, Dropout, MultiheadAttention, ReLU
 from .container import ModuleList
 from .linear import Linear
 from .module import Module
@@ -123,6 +123,10 @@ class TransformerEncoderLayer(_Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self._set_activation(activation)
+        # PyTorch's class, which may load this layer, chooses its kernel by this.
+        relu = self.activation is F.relu or isinstance(self.activation, ReLU)
+        gelu = self.activation is F.gelu or isinstance(self.activation, GELU)
+        self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0
 
     def forward(
         self,

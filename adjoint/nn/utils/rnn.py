@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._typing import Tensor
 from ...core.dtypes import of
+from ...core.layout import contiguous_format
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
 from ...ops.create import as_tensor, empty_like
@@ -262,8 +263,8 @@ def pad_sequence(
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
     longest = max(s.shape[0] for s in sequences)
-    padded = stack([_padded(s, longest, padding_value, padding_side == "left") for s in sequences])
-    return padded if batch_first else padded.transpose(0, 1)
+    left = padding_side == "left"
+    return stack([_padded(s, longest, padding_value, left) for s in sequences], 0 if batch_first else 1)
 
 
 def _padded(sequence: Tensor, length: int, value: float, left: bool) -> Tensor:
@@ -283,7 +284,9 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [row[: int(n)] for row, n in zip(padded_sequences, lengths, strict=True)]
+    # Memory of their own, as an index by a mask has: writing into a sequence leaves the batch as it is.
+    rows = [row[: int(n)] for row, n in zip(padded_sequences, lengths, strict=True)]
+    return [row.clone(memory_format=contiguous_format) for row in rows]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
