@@ -142,7 +142,7 @@ class NestedTensor(ByValues):
         return iter(self.unbind())
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        graph = f", grad_fn=<{self.grad_fn.name()}>" if self.grad_fn is not None else ""
+        graph = f", grad_fn=<{self.grad_fn.op.title}>" if self.grad_fn is not None else ""
         graph = graph or (", requires_grad=True" if self.requires_grad else "")
         if self._ragged is not None:
             shown = f"size={tuple(self.shape)}, offsets={self.offsets()}{graph}, contiguous=True"

@@ -73,7 +73,7 @@ def saved(loss: Any) -> Holdings:
             shared = "leaf" if storage in leaves else "kept above" if storage in seen else ""
             seen.add(storage)
             kind, where = dtypes.of(array.dtype).name, place(node.code, node.lasti) or ""
-            row = (shown(node).name(), name, tuple(array.shape), kind, int(array.nbytes), shared, where)
+            row = (shown(node).op.title, name, tuple(array.shape), kind, int(array.nbytes), shared, where)
             found.append(Holding(*row, function_of(node), storage))
     return found
 

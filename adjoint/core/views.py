@@ -205,7 +205,7 @@ def _maker(x: TensorBase) -> str:
         return made
     node = made or node
     if isinstance(node, Node) and node is not hidden and node.edges:
-        return f"Output {output_index(node)} of {shown(node).name().removesuffix('Backward0')}"
+        return f"Output {output_index(node)} of {shown(node).op.title.removesuffix('Backward0')}"
     return ""
 
 

@@ -30,7 +30,7 @@ class Passage(NamedTuple):
 def titled(node: Any) -> str:
     """Return a node's name and the line it was recorded at."""
     where = place(node.code, node.lasti)
-    return f"{shown(node).name()}{f' at {where}' if where else ''}"
+    return f"{shown(node).op.title}{f' at {where}' if where else ''}"
 
 
 def size(arrays: Any) -> float:

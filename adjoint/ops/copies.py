@@ -105,7 +105,7 @@ def deep_copy(x: Any, memo: dict[int, Any]) -> Any:
     if not x.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-            f"moment: this one was made by {x.grad_fn.name()}. If you were attempting to deepcopy a module, an "
+            f"moment: this one was made by {x.grad_fn.op.title}. If you were attempting to deepcopy a module, an "
             "attribute of it holds the result of an op; detach() it."
         )
     out = as_kind(wrap(_copied_memory(x, memo)), type(x))

@@ -141,7 +141,7 @@ class Recorder(Observer):
         running: list[FunctionEvent] = []
 
         def before(grads: Any) -> None:
-            event = self.begin(shown(node).name(), "backward")
+            event = self.begin(shown(node).op.title, "backward")
             event.place = place(node.code, node.lasti) or ""
             event.module = self.modules_of.get(node, "")
             if self.shapes:

@@ -276,7 +276,7 @@ class SparseTensor(ByValues):
             first, *rest = repr(value.detach()).split("\n")
             lines.append("\n".join([f"{name}={first}", *(indent + line if line else line for line in rest)]))
         if self.grad_fn is not None:
-            parts.append(f"grad_fn=<{self.grad_fn.name()}>")
+            parts.append(f"grad_fn=<{self.grad_fn.op.title}>")
         elif self.requires_grad:
             parts.append("requires_grad=True")
         text = "tensor(" + ",\n       ".join(lines)

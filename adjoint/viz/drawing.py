@@ -55,7 +55,7 @@ def structure(loss: Any, names: dict[int, str], times: Any = None, modules: Any 
         if type(n) is AccumulateGrad:
             title, group, size = _leaf_title(n, names), "leaves", int(getattr(n.array, "nbytes", 0))
         else:
-            title, size = shown(n).name(), _own_bytes(n, seen)
+            title, size = shown(n).op.title, _own_bytes(n, seen)
             group = (modules or {}).get(n) or function_of(n) or "(unknown)"
         drawn.append(
             Drawn(

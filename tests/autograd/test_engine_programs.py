@@ -113,12 +113,12 @@ def leaf_views(early: bool) -> Program:
         base, v, w = unrecorded_views(T, early)
         y = (v * 2 + w * 5).sum()
         return (
-            v.requires_grad, v.is_leaf, y.grad_fn.next_functions,
+            y.grad_fn.next_functions, v.requires_grad, v.is_leaf, repr(v),
             answer(lambda: T.autograd.grad(y, [v, w])),
             T.autograd.grad(y, [v, w], allow_unused=True),
             answer(y.backward), v.grad, w.grad, base.grad,
             answer(v[0].backward), answer(lambda: T.autograd.graph.get_gradient_edge(v)),
-        )[3:]  # fmt: skip
+        )[1:]  # fmt: skip
 
     run.__name__ = f"views_of_a_leaf_{'before' if early else 'without'}_recording"
     return run
