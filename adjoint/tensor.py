@@ -15,12 +15,12 @@ from .core import device as devices
 from .core import dtypes, modes, nodes, overrides, recorders
 from .core import layout as layouts
 from .core.engine import AccumulateGrad
-from .core.inplace import is_leaf_node
+from .core.inplace import is_bare, is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import Payload, history_below
 from .core.size import Size
-from .core.tensor import STALE, InferenceStorage, TensorBase, View, caller, ledger_of, note_geometry, retaining, storage_of
-from .core.views import edge_of, show_views
+from .core.tensor import STALE, InferenceStorage, TensorBase, caller, note_geometry, retaining, storage_of
+from .core.views import edge_of, expect_shape, show_views
 from .hooks import RemovableHandle
 from .ops import (
     activation,
@@ -288,17 +288,19 @@ class Tensor(TensorBase):
                 f"{requires_grad.__class__.__name__}"
             )
         node = self.node
-        if requires_grad == (node is not None) and (node is not nodes.hidden or not requires_grad):
+        if requires_grad == (node is not None) and (type(node) is not nodes.Hidden or not requires_grad):
             return self
         if not requires_grad:
-            if node is nodes.hidden:  # as its base does
+            if type(node) is nodes.Hidden:  # as its base does
                 return self
-            if not is_leaf_node(node):
+            if not is_bare(self):
                 raise RuntimeError(_ONLY_LEAVES)
+            if node is STALE:  # as its base does
+                return self
             if self.node.watched:
                 self.__dict__[RESTING] = self.node
             self.node = None
-            show_views(self, nodes.hidden, None)
+            show_views(self, False)
             return self
         if type(self.memory) is InferenceStorage and not modes.local.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
@@ -307,7 +309,7 @@ class Tensor(TensorBase):
             self.node = self.__dict__.pop(RESTING)
             self.node.follow(self)
         if self.memory is not None:
-            show_views(self, None, nodes.hidden)
+            show_views(self, True)
         return self
 
     @property
@@ -316,8 +318,6 @@ class Tensor(TensorBase):
         node = self.node
         if node is None:
             return not modes.unusual or history_below(self) is None
-        if node is STALE and self.lineage is not None and self.lineage.kind != View.NORMAL:  # its history is refused
-            return not hasattr(self.lineage, "maker")
         return is_leaf_node(edge_of(self) if node is STALE else node)
 
     @property
@@ -339,7 +339,7 @@ class Tensor(TensorBase):
     @property
     def grad(self) -> Any:
         """The gradient that backward passes have accumulated; None before the first."""
-        if self._grad is None and not self.is_leaf and not self.retains_grad:
+        if self._grad is None and not is_bare(self) and not self.retains_grad:
             _warn_grad_of_non_leaf()
         return self._grad
 
@@ -381,16 +381,16 @@ class Tensor(TensorBase):
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if not is_leaf_node(self.node):
+        if not is_bare(self) and not self.retains_grad:
             extra_of(edge_of(self)).retain = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
         """Whether `retain_grad` was asked for."""
         node = self.node
-        if node is STALE:
-            return id(self) in retaining
-        if node is None or node.extra is None or node.extra.retain is None:
+        if id(self) in retaining:
+            return True
+        if node is STALE or node is None or node.extra is None or node.extra.retain is None:
             return False
         return node.extra.retain() is self
 
@@ -398,7 +398,7 @@ class Tensor(TensorBase):
         """Call ``hook(grad)`` whenever the gradient of this tensor is complete; it may return another."""
         if self.node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self.node is nodes.hidden:  # no gradient ever arrives there
+        if type(self.node) is nodes.Hidden:  # no gradient ever arrives there
             return RemovableHandle({}, hook)
         extra = extra_of(edge_of(self))
         if extra.tensor_hooks is None:
@@ -411,7 +411,7 @@ class Tensor(TensorBase):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not is_leaf_node(self.node):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        if self.node is nodes.hidden:
+        if type(self.node) is nodes.Hidden:
             return RemovableHandle({}, hook)
         leaf: AccumulateGrad = self.node
         if leaf.post_hooks is None:
@@ -439,10 +439,10 @@ class Tensor(TensorBase):
 
     @property
     def _base(self) -> Any:
-        return None if self.lineage is None else self.lineage.base
+        return None if self.lineage is None or self.is_inference() else self.lineage.base
 
     def _is_view(self) -> bool:
-        return self.lineage is not None
+        return self.lineage is not None and not self.is_inference()
 
     def is_inference(self) -> bool:
         """Return whether this tensor was made in inference mode."""
@@ -462,7 +462,11 @@ class Tensor(TensorBase):
         """Forget this tensor's history."""
         if self.lineage is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        if modes.local.inference:
+            return self
         self.node = None
+        if self.memory is not None:
+            show_views(self, False)
         return self
 
     @property
@@ -479,13 +483,13 @@ class Tensor(TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        expect_shape(self)
         note_geometry(self)
         self.array = value.array
-        version = 0 if self.memory is None or self.memory.ledger is None else self.memory.ledger.version
+        ledger = None if self.memory is None else self.memory.ledger
         self.memory = None
-        if version:
-            ledger_of(storage_of(self)).version = version
-        note_geometry(self)
+        if ledger is not None:  # the version counter stays, with the aliases that share it
+            storage_of(self).ledger = ledger
         if type(self.node) is AccumulateGrad:
             self.node.follow(self)
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, engine, modes
 from ..core.engine import AccumulateGrad, start_gradient
-from ..core.nodes import MultipleNode, hidden, output_index, output_node, shown, wrap
+from ..core.nodes import Hidden, MultipleNode, output_index, output_node, shown, wrap
 from ..core.observation import lifting, observer
 from ..core.payload import history_below
 from ..core.size import Size
@@ -76,7 +76,7 @@ def _root_of(value: Any, index: int) -> Any:
     if not isinstance(value, TensorBase):
         raise TypeError(f"element {index} of tensors must be a Tensor or a GradientEdge, not {type(value).__name__}")
     node = edge_of(value)
-    if node is None or node is hidden:
+    if node is None or type(node) is Hidden:
         raise RuntimeError(
             f"element {index} of tensors does not require grad and does not have a grad_fn: nothing that it was "
             "computed from requires grad, or recording was off (no_grad, detach()) when it was"
@@ -240,7 +240,7 @@ def _input_node(x: Any, index: int) -> Any:
     node = edge_of(x)
     if node is None:
         raise RuntimeError(f"One of the differentiated Tensors does not require grad (input {index})")
-    return node
+    return Hidden() if type(node) is Hidden else node  # where no gradient goes
 
 
 def grad(

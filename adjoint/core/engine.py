@@ -336,6 +336,8 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                         if ends is None and e.watched:
                             ends = _ends([node, *grads], needed)
                     else:
+                        if not lift and total.shape != r.shape:
+                            raise _reshaped_leaf(e, node, r)
                         sums[e] = total + r if lift or r.size < _SMALL else _add(total, r)
                 elif e is following:
                     if carried is None:
@@ -380,6 +382,13 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     except Exception as error:
         _explain(error, node, freed)
         raise
+
+
+def _reshaped_leaf(leaf: AccumulateGrad, node: Any, g: Any) -> RuntimeError:
+    return RuntimeError(
+        f"Function {nodes.shown(node).name()} returned an invalid gradient at index 0 - got {list(g.shape)} but "
+        f"expected shape compatible with {list(leaf.array.shape)}: the leaf was given another shape between its uses"
+    )
 
 
 def _place() -> tuple[Any, int] | None:
@@ -509,6 +518,8 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
         if held is None:
             like = variable.array if chosen is None or lift else g
             variable._grad = (g if lift is True else g.clone()) if lift else wrap(_own(g, like, _references_below))
+        elif tuple(held.shape) != tuple(g.shape):
+            raise _reshaped_leaf(leaf, leaf, g)
         elif lift:
             variable._grad = held + g if lift is True else held.add_(g)
         elif held.node is None and _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):

@@ -23,11 +23,11 @@ from .anomaly import Trail, has_nan
 from .dtypes import default, floating, of_number
 from .nodes import (
     Cotangents,
+    Hidden,
     MultipleNode,
     Node,
     differentiable,
     extra_of,
-    hidden,
     output_node,
     pack,
     refuse_inference,
@@ -680,7 +680,7 @@ def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> 
     if op.view and owned[0] is not None and shares(out.array, owned[0].array):
         note_view(out, owned[0], op, params, kind)
         if kind in (View.NO_GRAD, View.INFERENCE) and owned[0].node is not None and op.rules[0] is not None:
-            out.node = hidden
+            out.node = Hidden()
     elif modes.unusual and modes.local.inference:
         out.memory = InferenceStorage()
         out.memory.ledger = None

@@ -20,7 +20,7 @@ from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import check_writable, overlaps_itself, write
-from ..core.nodes import wrap
+from ..core.nodes import registry, wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
@@ -118,7 +118,7 @@ def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
     rank = x.ndim
     consumed = sum(i is not None and i is not Ellipsis for i in index)
     if consumed > rank:
-        if rank == 0:
+        if rank == 0 and len(index) == 1:
             return IndexError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
                 "C++ to convert a 0-dim tensor to a number"
@@ -455,7 +455,7 @@ def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, .
     rank = x.array.ndim
     consumed = sum(_consumes(i) for i in items)
     if consumed > rank:
-        if rank == 0 and not any(isinstance(i, TensorBase) for i in items):
+        if rank == 0 and len(items) == 1 and not isinstance(items[0], TensorBase):
             raise IndexError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
                 "C++ to convert a 0-dim tensor to a number"
@@ -863,6 +863,10 @@ def _value_for(x: Tensor, value: Any) -> Any:
     return value
 
 
+def _is_all(part: slice, size: int | None) -> bool:
+    return part == _ALL or (size is not None and part.indices(size) == (0, size, 1))
+
+
 def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     """Write a value into the view at an index, with history."""
     if not isinstance(value, TensorBase):
@@ -870,8 +874,12 @@ def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     if isinstance(input.array, Payload) or (isinstance(value.array, Payload) and input.lineage is None):
         write(set_slice_p.op, input, (value,), (items,))
         return
-    whole = all(i is Ellipsis or (type(i) is slice and i == _ALL) for i in items)
+    sizes = dict(enumerate(input.array.shape)) if None not in items and items[:1] != (Ellipsis,) else {}
+    whole = all(i is Ellipsis or (type(i) is slice and _is_all(i, sizes.get(d))) for d, i in enumerate(items))
     part = input if whole else _view(input, items)
+    if not value.array.shape and device_of(value.array) == device_of(part.array):
+        write(registry["fill"], part, (value,), ())
+        return
     copy_(part, _fitted(value, part.array.shape))
 
 

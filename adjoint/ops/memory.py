@@ -12,18 +12,25 @@ import numpy as np
 from .. import printing
 from .._typing import Tensor
 from ..core import device as devices
-from ..core import dtypes, layout
+from ..core import dtypes, layout, modes
 from ..core.engine import AccumulateGrad
+from ..core.inplace import check_changeable
+from ..core.nodes import Node, Special
 from ..core.tensor import (
     InferenceStorage,
     PrivateStorage,
     Storage,
     TensorBase,
+    caller,
+    ledger_of,
+    new_storage,
     note_geometry,
     note_write,
     owner_of,
     storage_of,
+    tick,
 )
+from ..core.views import edge_of, expect_shape
 from .arguments import shape_from
 from .shape import reshape
 
@@ -392,9 +399,9 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
+    expect_shape(x)
     note_geometry(x)
     x.array, x.memory = array, memory
-    note_geometry(x)
     if type(x.node) is AccumulateGrad:
         x.node.follow(x)
 
@@ -402,7 +409,7 @@ def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
 def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Give `input` another shape; elements that did not exist before are unset."""
     shape = shape_from(sizes if size is None else (size,))
-    if input.node is not None:
+    if input.node is not None and not modes.local.inference:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to resize tensor with negative dimension: {list(shape)}")
@@ -453,9 +460,36 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at the memory of `source`, a tensor or a storage, from now on."""
+    edges = tuple(edge_of(t) for t in (input, source) if isinstance(t, TensorBase) and t.node is not None)
+    recording = modes.is_grad_enabled() and bool(edges)
+    check_changeable(input, recording)
+    ledger = ledger_of(storage_of(input))
+    _set(input, source, storage_offset, size, stride)
+    storage_of(input).ledger = ledger  # the version counter stays, with the aliases that share it
+    ledger.version += 1
+    if recording:
+        input.node = _without_derivative("set_", edges)
+    return input
+
+
+def _without_derivative(name: str, edges: tuple[Any, ...]) -> Node:
+    """Return the node of an op that has no derivative, which it says when a gradient arrives."""
+
+    def run(*arguments: Any) -> Any:
+        raise RuntimeError(f"derivative for {name} is not implemented")
+
+    node = Node()
+    node.op = Special("NotImplemented", run)
+    node.op.node = type("NotImplemented", (Node,), {"__slots__": (), "__module__": "adjoint"})
+    node.edges, node.saved, node.targets, node.extra = edges, None, None, None
+    node.stamp, (node.code, node.lasti) = tick(), caller()
+    return node
+
+
+def _set(input: Tensor, source: Any, storage_offset: int, size: Any, stride: Any) -> None:
     if source is None:
         _look_at(input, devices.module_of(input.array).empty((0,), input.array.dtype), None)
-        return input
+        return
     if isinstance(source, TypedStorage):
         source = source.untyped()
     of_tensor = isinstance(source, TensorBase)
@@ -465,18 +499,25 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
             f"{dtypes.of(input.array.dtype)}"
         )
     if of_tensor and size is None:
-        _look_at(input, source.array, storage_of(source))
-        return input
+        _look_at(input, source.array, _counted_apart(source))
+        return
     memory = UntypedStorage._of(source)._bytes if of_tensor else source._bytes
     itemsize = int(input.array.itemsize)
     shape = shape_from((size,)) if size is not None else (memory.size // itemsize - storage_offset,)
     strides = layout.row_major(shape) if stride is None else shape_from((stride,))
-    kept = storage_of(source) if of_tensor else Storage()
+    kept = _counted_apart(source) if of_tensor else new_storage()
     if not of_tensor:
-        kept.ledger = None
         kept.origin = address_of(memory)
     _look_at(input, from_bytes(memory, input.array.dtype, storage_offset, shape, strides), kept)
-    return input
+
+
+def _counted_apart(x: TensorBase) -> Storage:
+    """Return a storage for the same memory with a version counter of its own, as `set_` gives."""
+    storage = InferenceStorage() if type(x.memory) is InferenceStorage else Storage()
+    storage.ledger = None
+    if x.memory is not None and hasattr(x.memory, "origin"):
+        storage.origin = x.memory.origin
+    return storage
 
 
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:

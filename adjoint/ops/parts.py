@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .._typing import Tensor
+from ..core import modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
@@ -330,9 +331,7 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
         return _as_strided_on_gpu(x, shape, strides, shift * item)
     if shift == 0:
         return np.lib.stride_tricks.as_strided(x, shape, strides)
-    owner = x
-    while isinstance(owner.base, ndarray):
-        owner = owner.base
+    owner = owner_of(x)
     start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
     if owner.flags.c_contiguous or owner.flags.f_contiguous:
         memory = owner.ravel(order="K").view(np.uint8)
@@ -440,7 +439,26 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
                 f"itemsize {array.itemsize} requiring a storage size of {need} are out of bounds for "
                 f"storage of size {have}"
             )
+    if input.lineage is not None and input.node is not None and modes.is_grad_enabled() and type(array) is ndarray:
+        found = _of_base(input, shape, strides, offset)
+        if found is not None:
+            return found
     return as_strided_p(input, shape, strides, offset - here, own)
+
+
+def _of_base(input: Tensor, shape: Any, strides: Any, offset: int) -> Tensor | None:
+    """Return what is wanted of a view as a view of its base, where it reaches beyond the view: so do its gradients."""
+    base, here = cast("Any", input.lineage).base, input.storage_offset()
+    item = input.array.itemsize
+    if base.array.dtype != input.array.dtype or 0 in shape:
+        return None
+    own = _offsets(tuple(input.array.shape), [s // item for s in input.array.strides])
+    if np.isin(_offsets(shape, strides) + offset - here, own).all():
+        return None
+    own = tuple(s // item for s in base.array.strides)
+    found = as_strided_p(base, shape, strides, offset - base.storage_offset(), own)
+    cast("Any", found.lineage).kind = cast("Any", input.lineage).kind
+    return found
 
 
 def _contiguous_strides(shape: Any) -> tuple[int, ...]:
@@ -449,4 +467,4 @@ def _contiguous_strides(shape: Any) -> tuple[int, ...]:
 
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Look at the own memory by any sizes, strides and offset, in place."""
-    return become(input, as_strided(input, size, stride, storage_offset), "as_strided_")
+    return become(input, lambda: as_strided(input, size, stride, storage_offset), "as_strided_")
