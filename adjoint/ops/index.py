@@ -878,6 +878,7 @@ def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     whole = all(i is Ellipsis or (type(i) is slice and _is_all(i, sizes.get(d))) for d, i in enumerate(items))
     part = input if whole else _view(input, items)
     if not value.array.shape and device_of(value.array) == device_of(part.array):
+        check_writable(part, False)
         write(registry["fill"], part, (value,), ())
         return
     copy_(part, _fitted(value, part.array.shape))

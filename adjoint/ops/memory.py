@@ -423,6 +423,7 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     if (offset + count) * itemsize > memory.size:
         grown = module.empty(offset * itemsize + count * itemsize, np.uint8)
         grown[: memory.size] = memory
+        _move_views(input, grown)
         memory = grown
         storage_of(input).origin = address_of(memory)
     order = layout.order_of(memory_format, len(shape))
@@ -433,6 +434,18 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     _look_at(input, from_bytes(memory, old.dtype, offset, shape, strides), input.memory)
     note_write(input, "resize_")
     return input
+
+
+def _move_views(x: Tensor, memory: Any) -> None:
+    """Let the base and the views of a tensor whose memory has to grow look at the new memory."""
+    ledger = storage_of(x).ledger
+    others = [ref() for ref in ledger.fresh] if ledger is not None else []
+    for t in (*others, None if x.lineage is None else x.lineage.base):
+        if t is not None and t is not x and t.memory is x.memory:
+            strides = [s // t.array.itemsize for s in t.array.strides]
+            t.array = from_bytes(memory, t.array.dtype, offset_of(t), t.array.shape, strides)
+            if type(t.node) is AccumulateGrad:
+                t.node.follow(t)
 
 
 def resize(input: Tensor, *sizes: Any) -> Tensor:
