@@ -20,7 +20,7 @@ from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import Payload, history_below
 from .core.size import Size
 from .core.tensor import STALE, InferenceStorage, TensorBase, caller, note_geometry, retaining, storage_of
-from .core.views import edge_of, expect_shape, show_views
+from .core.views import edge_of, expect_shape, note_detached, show_views
 from .hooks import RemovableHandle
 from .ops import (
     activation,
@@ -270,7 +270,9 @@ class Tensor(TensorBase):
     @property
     def requires_grad(self) -> bool:
         """Whether what is computed from this tensor is recorded."""
-        return self.node is not None or (modes.unusual != 0 and history_below(self) is not None)
+        if modes.unusual and (self.node is None or (self.node is STALE and isinstance(self.array, Payload))):
+            return edge_of(self) is not None or history_below(self) is not None
+        return self.node is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -339,6 +341,10 @@ class Tensor(TensorBase):
     @property
     def grad(self) -> Any:
         """The gradient that backward passes have accumulated; None before the first."""
+        if modes.unusual and self.node is None:
+            below = history_below(self)
+            if below is not None:
+                return below.grad
         if self._grad is None and not is_bare(self) and not self.retains_grad:
             _warn_grad_of_non_leaf()
         return self._grad
@@ -380,6 +386,10 @@ class Tensor(TensorBase):
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
         if self.node is None:
+            below = history_below(self) if modes.unusual else None
+            if below is not None:
+                below.retain_grad()
+                return
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if not is_bare(self) and not self.retains_grad:
             extra_of(edge_of(self)).retain = weakref.ref(self)
@@ -397,6 +407,9 @@ class Tensor(TensorBase):
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook(grad)`` whenever the gradient of this tensor is complete; it may return another."""
         if self.node is None:
+            below = history_below(self) if modes.unusual else None
+            if below is not None:
+                return below.register_hook(hook)  # type: ignore[no-any-return]
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if type(self.node) is nodes.Hidden:  # no gradient ever arrives there
             return RemovableHandle({}, hook)
@@ -439,10 +452,13 @@ class Tensor(TensorBase):
 
     @property
     def _base(self) -> Any:
-        return None if self.lineage is None or self.is_inference() else self.lineage.base
+        if self.lineage is None:
+            below = self.array.below() if modes.unusual and type(self.array).__name__ == "Dual" else None
+            return None if below is None else getattr(below, "_base", None)
+        return None if self.is_inference() else self.lineage.base
 
     def _is_view(self) -> bool:
-        return self.lineage is not None and not self.is_inference()
+        return self._base is not None
 
     def is_inference(self) -> bool:
         """Return whether this tensor was made in inference mode."""
@@ -452,8 +468,13 @@ class Tensor(TensorBase):
         """Return a tensor that shares this one's memory but not its history."""
         array = self.array
         if modes.unusual and isinstance(array, Payload):
-            array = array.detached()
-        out = wrap(array, None, storage_of(self))
+            edge_of(self)  # a view of what was written since becomes up to date
+            out = wrap(self.array.detached(), None, storage_of(self))
+            out.array.note_holder(out)
+            if array.by_value:
+                note_detached(out, self)
+        else:
+            out = wrap(array, None, storage_of(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, "detach()")
         return out
@@ -465,6 +486,8 @@ class Tensor(TensorBase):
         if modes.local.inference:
             return self
         self.node = None
+        if modes.unusual and isinstance(self.array, Payload):
+            self.array = self.array.detached()
         if self.memory is not None:
             show_views(self, False)
         return self
@@ -472,6 +495,8 @@ class Tensor(TensorBase):
     @property
     def data(self) -> Tensor:
         """The value without history; writes to it are not counted as writes to this tensor."""
+        if modes.unusual and isinstance(self.array, Payload) and self.array.level:
+            return self.detach()
         out = wrap(self.array, None, memories.same_memory(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, ".data")

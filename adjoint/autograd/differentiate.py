@@ -297,6 +297,7 @@ def grad(
     if len(gs) != len(outs):
         raise RuntimeError(f"got {len(outs)} tensors and {len(gs)} gradients: one for each of the outputs, or None")
     keep = create_graph if retain_graph is None else retain_graph
+    slopes, dual = _slopes(_tuple(outputs), ins, gs, create_graph) or (None, None)
     if is_grads_batched:
         from .batched import grad_batched
 
@@ -314,7 +315,36 @@ def grad(
     for i, g in enumerate(results):
         if g is None:
             results[i] = _unused(ins[i], i, allow, materialize_grads)
+        elif slopes is not None and slopes[i] is not None:
+            results[i] = dual(g, slopes[i])
     return tuple(results)
+
+
+def _slopes(outs: tuple[Any, ...], ins: tuple[Any, ...], gs: tuple[Any, ...], create_graph: bool) -> Any:
+    """Return the tangents of gradients of dual outputs, and how a gradient gets one; None where there is none.
+
+    The tangent of a gradient is the gradient of the tangent: the two derivatives commute.
+    """
+    if not modes.unusual:
+        return None
+    pairs = []
+    for out, g in zip(outs, gs, strict=True):
+        below = history_below(out) if isinstance(out, TensorBase) and out.node is None else None
+        tangent = None if below is None else out.array.tangent
+        if isinstance(tangent, TensorBase) and tangent.node is not None:
+            pairs.append((out, tangent, g))
+    if not pairs:
+        return None
+    kind, level = type(pairs[0][0].array), pairs[0][0].array.level
+
+    def dual(g: Any, slope: Any) -> Any:
+        value = kind(g, slope, level)
+        out = wrap(value)
+        value.note_holder(out)
+        return out
+
+    tangents, starts = [t for _, t, _ in pairs], [g for _, _, g in pairs]
+    return grad(tangents, ins, starts, True, create_graph, allow_unused=True), dual
 
 
 def _unused(x: Any, index: int, allow_unused: bool, materialize: bool) -> Any:

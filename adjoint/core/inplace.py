@@ -36,7 +36,7 @@ from .tensor import (
     storage_of,
     tick,
 )
-from .views import edge_of, move_retain, refused_view, replayed, way_from_base
+from .views import edge_of, is_detached, is_detached_itself, move_retain, refused_view, replayed, way_from_base
 
 _OVERLAPPING = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
@@ -401,28 +401,69 @@ def _write_payload(
         ledger_of(storage_of(x)).version += 1
         return x
     _refresh_stale(x, *rest)
+    if type(top).overwrite(op, x, rest, params, top.level):
+        return x
     # What enters the op as a value is kept as it is now: the tensor itself is about to hold something else.
     before = x if level == top.level else wrap(x.array, x.node)
     result = op.call(before, *rest, *params)
-    if tuple(result.array.shape) != tuple(x.array.shape):
-        raise _of_output(tuple(x.array.shape), [tuple(result.array.shape)]) or RuntimeError(op.name)
-    if result.array.dtype != x.array.dtype:
-        source, target = of(result.array.dtype), of(x.array.dtype)
-        if not can_cast(source, target):
-            raise _uncastable(op, source, target)
-        result = registry["cast"].call(result, x.array.dtype)
+    result = fitted(op, x, result)
     result.array.note_holder(x)
     if x.lineage is None:
         x.array, x.node = result.array, result.node if modes.local.grad else x.node
     else:
         base: Any = x.lineage.base
+        apart = is_detached(x.lineage)
+        if apart and _has_history(result):
+            _leave_detached(op, x, result)
+            return x
         whole = _with_part(base, x.lineage.replay, result)
-        base.array, base.node = whole.array, whole.node if modes.local.grad else base.node
+        base.array, base.node = whole.array, whole.node if modes.local.grad and not apart else base.node
         whole.array.note_holder(base)
         x.array, x.node = result.array, STALE
     ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
     mark_stale(x, ledger_of(storage_of(x)), transformed=True)
     return x
+
+
+def _has_history(x: TensorBase) -> bool:
+    """Return whether a gradient flows to what a tensor inside a transform was computed from, at any level."""
+    value: Any = x
+    while isinstance(value, TensorBase | Payload):
+        if isinstance(value, TensorBase):
+            if value.node is not None:
+                return True
+            value = value.array
+        else:
+            value = value.below()
+    return False
+
+
+def _leave_detached(op: Op, x: TensorBase, result: Any) -> None:
+    """Give a detached tensor a history of its own: it no longer looks at what it was detached from."""
+    assert x.lineage is not None
+    if not is_detached_itself(x.lineage):
+        raise RuntimeError(
+            f"{op.name}_ writes values with a history into a view of a detached tensor, which inside a transform is "
+            "not defined: clone() the detached tensor first."
+        )
+    x.array, x.node, x.lineage, x.memory = result.array, result.node, None, None
+
+
+def fitted(op: Op, x: TensorBase, result: Any) -> Any:
+    """Return a result that is about to be written into `x` in its shape and dtype, or raise."""
+    shape = tuple(x.array.shape)
+    if tuple(result.array.shape) != shape:
+        if op.name != "copy":
+            raise _of_output(shape, [tuple(result.array.shape)]) or RuntimeError(op.name)
+        result = registry["expand"].call(result, shape)
+    if op.name == "copy":  # of a broadcast value, whose elements share memory
+        result = registry["clone"].call(result)
+    if result.array.dtype != x.array.dtype:
+        source, target = of(result.array.dtype), of(x.array.dtype)
+        if op.name != "copy" and not can_cast(source, target):
+            raise _uncastable(op, source, target)
+        result = registry["cast"].call(result, x.array.dtype)
+    return result
 
 
 def _refresh_stale(*tensors: Any) -> None:
@@ -493,7 +534,7 @@ def _check_history(x: TensorBase) -> None:
 def is_bare(x: TensorBase) -> bool:
     """Return whether a tensor has no node of an op, of a stale view: had none; its history is not rebuilt for that."""
     if x.node is STALE and x.lineage is not None:
-        return x.lineage.bare
+        return getattr(x.lineage, "bare", False)
     return x.node is None or is_leaf_node(x.node)
 
 

@@ -188,8 +188,8 @@ def owner_of(array: Any) -> Any:
 
 def written_ledger(array: Any) -> Ledger | None:
     """Return the ledger of the memory that `array` looks at, if it was ever written."""
-    if isinstance(array, TensorBase):  # kept whole, by an op at a higher level
-        array = array.array
+    while hasattr(array, "level") or isinstance(array, TensorBase):  # kept whole, by an op at a higher level
+        array = array.array if isinstance(array, TensorBase) else array.memory()
     entry = _written.get(id(owner_of(array)))
     return None if entry is None else entry[1]
 
@@ -217,7 +217,11 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
     ledger.fresh = []
     for ref in fresh:
         view = ref()
-        if view is None or view.node is STALE:
+        if view is None:
+            continue
+        if transformed:  # nothing else leads to it, should its base get another shape
+            ledger.fresh.append(ref)
+        if view.node is STALE:
             continue
         lineage: Any = view.lineage
         if view.node is None and lineage.base.node is None and not transformed:  # of an alias (detach()), or cut

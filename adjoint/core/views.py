@@ -36,7 +36,7 @@ def refresh(x: TensorBase) -> Any:
         x.node = None
     elif transformed or x.array.dtype != base.array.dtype:
         changed = not transformed and view.replay[-1][0] not in (registry["view_as_real"], registry["view_as_complex"])
-        fresh = _replayed_all(base, way_from_base(x, changed))
+        fresh = replayed_all(base, way_from_base(x, changed))
         x.node = fresh.node
         if transformed:
             x.array = fresh.array
@@ -64,12 +64,33 @@ def move_retain(x: TensorBase, old: Any, new: Node) -> None:
             old.extra.retain = None
 
 
+def leave_base(x: TensorBase, seen: TensorBase) -> View:
+    """Let the views of a tensor that gets another shape inside vmap look at what it was, and so does the tensor itself.
+
+    There is no memory by which a view and its base, once of another shape, could find each other.
+    """
+    ledger = ledger_of(storage_of(x))
+    base = TensorBase.__new__(type(x))
+    base.array, base.node, base.memory, base.lineage, base._grad = x.array, x.node, x.memory, None, None
+    for ref in ledger.fresh:
+        view = ref()
+        if view is not None and view.lineage is not None and view.lineage.base is x:
+            view.lineage.base, view.lineage.epoch = base, ledger.epoch
+    assert seen.lineage is not None  # a view of `x`
+    new = View(base, seen.lineage.replay, View.NORMAL)
+    new.epoch = ledger.epoch
+    return new
+
+
 def watch_base(x: TensorBase) -> None:
     """Note that the history of a view is up to date, so that the next write makes it stale."""
-    ledger_of(storage_of(x)).fresh.append(weakref.ref(x))
+    fresh = ledger_of(storage_of(x)).fresh
+    if not isinstance(x.array, Payload) or not any(ref() is x for ref in fresh):
+        fresh.append(weakref.ref(x))
 
 
-def _replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
+def replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
+    """Return what all ops of a replay make of a base, recorded."""
     was = modes.local.grad
     modes.set_grad(True)
     try:
@@ -91,16 +112,19 @@ def _as_strided_node(x: Any, base: Any) -> Any:
     return build_node(registry["as_strided"], (edge,), (base,), (base.array,), params, x.array)
 
 
-def way_from_base(x: TensorBase, short: bool = False) -> tuple[Any, ...]:
+def way_from_base(x: TensorBase, short: bool = False, memory: tuple[Any, Any] | None = None) -> tuple[Any, ...]:
     """Return the ops, with parameters, that lead from the base of a view to it.
 
     These are the ops that made it, unless a tensor of this memory has been given another geometry since, or a `short`
-    way is wanted. Then the geometry that base and view have now says which elements the view looks at.
+    way is wanted. Then the geometry that base and view have now says which elements the view looks at; their arrays
+    are given by `memory` where they are not their values.
     """
     view = x.lineage
     assert view is not None
-    base, own = view.base.array, x.array
+    base, own = (view.base.array, x.array) if memory is None else memory
     changed = _reshaped(x)
+    if isinstance(base, Payload) and changed and not base.by_value:
+        base, own = base.memory(), own.memory() if isinstance(own, Payload) else own
     if isinstance(base, Payload) or not (changed or short):
         return view.replay
     if changed:
@@ -190,6 +214,35 @@ def _address(array: Any) -> int:
 def replayed(op: Any, base: Any, params: tuple[Any, ...]) -> Any:
     """Return the view that an op makes; of several, the one whose number comes after its parameters."""
     return op.call(base, *params[:-1])[params[-1]] if op.outputs else op.call(base, *params)
+
+
+class _Detach:
+    """How a tensor without history comes from another inside a transform: in `View.replay`, as an op is."""
+
+    outputs = ()
+    title = "Detach"
+
+    @staticmethod
+    def call(value: Any) -> Any:
+        return value.detach() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]
+
+
+_detach = _Detach()
+
+
+def note_detached(out: TensorBase, x: TensorBase) -> None:
+    """Let `out`, which has the value of `x` inside a transform but not its history, see what is written to `x`."""
+    note_view(out, x, _detach, (), View.NORMAL)
+
+
+def is_detached(view: View) -> bool:
+    """Return whether a view has no part in the history of its base."""
+    return any(op is _detach for op, _ in view.replay)
+
+
+def is_detached_itself(view: View) -> bool:
+    """Return whether what was detached, and nothing after that, made the view."""
+    return view.replay[-1][0] is _detach
 
 
 _WHY = {

@@ -483,6 +483,11 @@ def into(out: Any, result: Tensor) -> Tensor:
             "unsupported operation: more than one element of the written-to tensor refer to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
+    if modes.unusual and any(getattr(t.array, "tangent", None) is not None for t in (result, target)):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {_public_caller()}_out that does not support it because it is an out= "
+            "function; use the form without out="
+        )
     if result.node is not None or target.node is not None:
         if modes.is_grad_enabled():
             raise RuntimeError(

@@ -554,6 +554,8 @@ def _item(item: Any) -> Any:
     if isinstance(item, int | np.integer):
         return int(item)
     if isinstance(item, TensorBase):
+        if hasattr(item.array, "tangent") and not isinstance(item.array.memory(), Payload):  # a dual one has none
+            item = wrap(item.array.concrete("index"))
         return _index_tensor(item)
     if isinstance(item, ndarray | list | tuple | range):
         found = create.tensor(list(item) if isinstance(item, range) else item)
@@ -806,7 +808,7 @@ def _put_plainly(input: Tensor, index: Any, value: Any) -> bool:
 def _is_hidden_mask(index: Any) -> bool:
     """Return whether an index is a mask whose elements are not known, as inside vmap."""
     hidden = isinstance(index, TensorBase) and isinstance(index.array, Payload)
-    return hidden and index.array.dtype == bool
+    return hidden and index.array.dtype == bool and not hasattr(index.array, "tangent")
 
 
 def _is_observed_mask(input: Tensor, index: Any, value: Any) -> bool:

@@ -16,6 +16,7 @@ from ..core import dtypes, layout, modes
 from ..core.engine import AccumulateGrad
 from ..core.inplace import check_changeable
 from ..core.nodes import Node, Special
+from ..core.payload import Payload
 from ..core.tensor import (
     InferenceStorage,
     PrivateStorage,
@@ -37,8 +38,14 @@ from .shape import reshape
 __all__ = ["TypedStorage", "UntypedStorage", "detach", "detach_", "resize_as_"]
 
 
+def _bottom(array: Any) -> Any:
+    """Return the array at the bottom of a value inside a transform."""
+    return array.memory() if isinstance(array, Payload) and array.level else array
+
+
 def address_of(array: Any) -> int:
     """Return the address of an array's first element."""
+    array = _bottom(array)
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
     return int(array.data.ptr)
@@ -49,7 +56,7 @@ def origin_of(x: TensorBase) -> int:
     storage = x.memory
     if storage is not None and hasattr(storage, "origin"):
         return storage.origin
-    return address_of(owner_of(x.array))
+    return address_of(owner_of(_bottom(x.array)))
 
 
 def offset_of(x: TensorBase) -> int:
@@ -70,7 +77,7 @@ def same_memory(x: TensorBase) -> Storage:
 
 def flat_bytes(array: Any) -> Any:
     """Return all the memory that `array` looks into as one array of bytes."""
-    owner = owner_of(array)
+    owner = owner_of(_bottom(array))
     if layout.is_dense(owner):
         return owner.ravel(order="K").view(np.uint8)
     # Memory of another library, with gaps: they are part of it.

@@ -420,8 +420,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
     array = input.array
-    if isinstance(array, Payload):
-        # Inside a transform only a base has memory to speak of, and that is contiguous.
+    if isinstance(array, Payload) and type(array.memory()) is ndarray and array.memory().shape == array.shape:
+        memory = array.memory()  # of a dual value: its primal's
+        own, here = tuple(s // memory.itemsize for s in memory.strides), input.storage_offset()
+    elif isinstance(array, Payload):
+        # Inside vmap only a base has memory to speak of, and that is contiguous.
         if input.lineage is not None:
             raise RuntimeError("as_strided of a view inside a transform is not defined; call it on the base")
         own, here = _contiguous_strides(input.array.shape), 0

@@ -20,9 +20,10 @@ from ..core.dtypes import dtype
 from ..core.failures import title_of
 from ..core.inplace import check_changeable, is_leaf_node
 from ..core.nodes import Hidden
+from ..core.payload import Payload
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, note_geometry, note_write, retain_later, storage_of
-from ..core.views import expect_shape, watch_base
+from ..core.views import edge_of, expect_shape, leave_base, watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
 from .arguments import dim_in, dims_in, either, shape_from
@@ -852,6 +853,8 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 def become(input: Tensor, look: Callable[[], Tensor], operation: str) -> Tensor:
     """Make `input` what a view of it, which `look` makes, is: its geometry and its history."""
+    if modes.unusual and isinstance(input.array, Payload):
+        edge_of(input)  # a view of what was written since becomes up to date
     recording = modes.is_grad_enabled() and input.node is not None
     check_changeable(input, recording)
     seen = look()
@@ -861,6 +864,9 @@ def become(input: Tensor, look: Callable[[], Tensor], operation: str) -> Tensor:
         expect_shape(input)
     if input.lineage is None and not same:
         note_geometry(input)
+        if isinstance(old, Payload) and old.by_value:
+            input.lineage = seen.lineage = leave_base(input, seen)
+            watch_base(input)
     input.array = array
     if is_leaf_node(input.node) and type(input.node) is not Hidden:
         input.node.follow(input)

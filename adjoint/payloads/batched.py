@@ -58,6 +58,14 @@ class Batched(Speaking):
         elsewhere = value.to(place) if isinstance(value, TensorBase) else place_array(value, place)  # type: ignore[attr-defined]
         return Batched(elsewhere, self.level)
 
+    by_value = True
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides of one element of the batch, in bytes."""
+        value = self.value.array if isinstance(self.value, TensorBase) else self.value
+        return tuple(value.strides)[1:]
+
     def detached(self) -> Batched:
         """Return the batch of what is left of its values."""
         value = self.value

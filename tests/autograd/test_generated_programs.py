@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from gates import aliasing
+from gates import aliasing, transforms
 from tests.oracle import needs_torch, same, torch
 
 
@@ -22,6 +22,31 @@ def test_programs_of_views_and_writes(seed: int) -> None:
             program = aliasing.generate(rng, torch, int(rng.integers(2, 9)))
             verdict, found = aliasing.judge(program, torch)
         assert verdict in ("same", "differs"), (program, found)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_functions_of_views_and_writes_inside_transforms(seed: int) -> None:
+    for number in range(40):
+        rng = np.random.default_rng([seed, number])
+        program = transforms.generate(rng, int(rng.integers(2, 9)))
+        for which, verdict in transforms.judge(program).items():
+            assert verdict in ("same", "refused"), (which, verdict, program)
+
+
+def test_detached_views_inside_transforms_see_writes() -> None:
+    def f(y):
+        y = y * 1
+        z, d = y.t(), y.detach()
+        y.mul_(2)
+        return z.detach() * 1, d * 1
+
+    x = adjoint.arange(8.0).reshape(2, 2, 2)
+    z, d = adjoint.func.vmap(f)(x)
+    assert z.tolist() == (2 * x.mT).tolist() and d.tolist() == (2 * x).tolist()
+    (z, d), slopes = adjoint.func.jvp(f, (x[0],), (adjoint.ones(2, 2),))
+    assert z.tolist() == (2 * x[0].t()).tolist() and d.tolist() == (2 * x[0]).tolist()
+    assert all(not s.any() for s in slopes)
+    assert adjoint.func.grad(lambda y: f(y)[1].sum() + (y * 3).sum())(x[0]).tolist() == [[3.0, 3.0], [3.0, 3.0]]
 
 
 RESHAPES = {
