@@ -297,7 +297,7 @@ def grad(
     if len(gs) != len(outs):
         raise RuntimeError(f"got {len(outs)} tensors and {len(gs)} gradients: one for each of the outputs, or None")
     keep = create_graph if retain_graph is None else retain_graph
-    slopes, dual = _slopes(_tuple(outputs), ins, gs, create_graph) or (None, None)
+    slopes, dual = _slopes(_tuple(outputs), ins, gs, create_graph) or ((), None)
     if is_grads_batched:
         from .batched import grad_batched
 
@@ -315,7 +315,7 @@ def grad(
     for i, g in enumerate(results):
         if g is None:
             results[i] = _unused(ins[i], i, allow, materialize_grads)
-        elif slopes is not None and slopes[i] is not None:
+        elif dual is not None and slopes[i] is not None:
             results[i] = dual(g, slopes[i])
     return tuple(results)
 

@@ -128,9 +128,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     if (len(_levels) - 1 if level is None else level) < 0:
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, TensorBase):
-        raise TypeError(
-            f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}"
-        )
+        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
     edge_of(tensor)  # a view of what was written since becomes up to date
     array = tensor.array
     if _levels and isinstance(array, Dual) and array.level == _levels[-1][1]:

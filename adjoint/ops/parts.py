@@ -420,8 +420,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
     array = input.array
-    if isinstance(array, Payload) and type(array.memory()) is ndarray and array.memory().shape == array.shape:
-        memory = array.memory()  # of a dual value: its primal's
+    memory = array.memory() if isinstance(array, Payload) and array.level else None
+    if type(memory) is ndarray and memory.shape == array.shape:  # of a dual value: its primal's
         own, here = tuple(s // memory.itemsize for s in memory.strides), input.storage_offset()
     elif isinstance(array, Payload):
         # Inside vmap only a base has memory to speak of, and that is contiguous.
