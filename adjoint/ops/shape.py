@@ -22,7 +22,7 @@ from ..core.inplace import check_changeable, is_leaf_node
 from ..core.nodes import Hidden
 from ..core.payload import Payload
 from ..core.recorders import Primitive, parametric, unary
-from ..core.tensor import TensorBase, note_geometry, note_write, retain_later, storage_of
+from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
@@ -877,7 +877,10 @@ def become(input: Tensor, look: Callable[[], Tensor], operation: str) -> Tensor:
     node = seen.node if recording else input.node
     if recording:
         node.op = node.op.in_place()
-    note_write(input, operation)
+    if isinstance(array, Payload) and array.by_value:  # no view of it has another value
+        ledger_of(storage_of(input)).version += 1
+    else:
+        note_write(input, operation)
     if recording:
         retain_later(input, old_too=True)  # the gradient of what it was, as in torch
         input.node = node
