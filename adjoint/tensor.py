@@ -15,7 +15,7 @@ from .core import device as devices
 from .core import dtypes, modes, nodes, overrides, recorders
 from .core import layout as layouts
 from .core.engine import AccumulateGrad
-from .core.inplace import is_leaf_node
+from .core.inplace import is_bare, is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import Payload, history_below, is_batch, is_captured, refuse_format, transforming
 from .core.size import Size
@@ -23,16 +23,14 @@ from .core.tensor import (
     STALE,
     InferenceStorage,
     TensorBase,
-    View,
     caller,
     clock,
-    ledger_of,
     note_geometry,
     retaining,
     storage_of,
     tick,
 )
-from .core.views import edge_of, show_views
+from .core.views import edge_of, expect_shape, note_detached, show_views
 from .hooks import RemovableHandle
 from .ops import (
     activation,
@@ -293,7 +291,9 @@ class Tensor(TensorBase):
     @property
     def requires_grad(self) -> bool:
         """Whether what is computed from this tensor is recorded."""
-        return self.node is not None or (modes.unusual != 0 and history_below(self) is not None)
+        if modes.unusual and (self.node is None or (self.node is STALE and isinstance(self.array, Payload))):
+            return edge_of(self) is not None or history_below(self) is not None
+        return self.node is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -318,13 +318,15 @@ class Tensor(TensorBase):
 
     def _require_grad(self, requires_grad: bool) -> Tensor:
         node = self.node
-        if requires_grad == (node is not None) and (node is not nodes.hidden or not requires_grad):
+        if requires_grad == (node is not None) and (type(node) is not nodes.Hidden or not requires_grad):
             return self
         if not requires_grad:
-            if node is nodes.hidden:  # as its base does
+            if type(node) is nodes.Hidden:  # as its base does
                 return self
-            if not is_leaf_node(node):
+            if not is_bare(self):
                 raise RuntimeError(_ONLY_LEAVES)
+            if node is STALE:  # as its base does
+                return self
             self._rest()
             return self
         if type(self.memory) is InferenceStorage and not modes.local.inference:
@@ -337,7 +339,7 @@ class Tensor(TensorBase):
             self.node = resting
             resting.follow(self)
         if self.memory is not None:
-            show_views(self, None, nodes.hidden)
+            show_views(self, True)
         return self
 
     def _rest(self) -> None:
@@ -345,7 +347,7 @@ class Tensor(TensorBase):
         node = self.node
         self.__dict__[RESTING] = node if node.watched else weakref.ref(node)
         self.node = None
-        show_views(self, nodes.hidden, None)
+        show_views(self, False)
 
     @property
     def is_leaf(self) -> bool:
@@ -353,8 +355,6 @@ class Tensor(TensorBase):
         node = self.node
         if node is None:
             return not modes.unusual or history_below(self) is None
-        if node is STALE and self.lineage is not None and self.lineage.kind != View.NORMAL:  # its history is refused
-            return not hasattr(self.lineage, "maker")
         return is_leaf_node(edge_of(self) if node is STALE else node)
 
     @property
@@ -378,7 +378,11 @@ class Tensor(TensorBase):
     @property
     def grad(self) -> Any:
         """The gradient that backward passes have accumulated; None before the first."""
-        if self._grad is None and not self.is_leaf and not self.retains_grad:
+        if modes.unusual and self.node is None:
+            below = history_below(self)
+            if below is not None:
+                return below.grad
+        if self._grad is None and not is_bare(self) and not self.retains_grad:
             _warn_grad_of_non_leaf()
         return self._grad
 
@@ -421,25 +425,32 @@ class Tensor(TensorBase):
         if modes.transforms:
             _refuse_inside("retain_grad()", "retain_grad()")
         if self.node is None:
+            below = history_below(self) if modes.unusual else None
+            if below is not None:
+                below.retain_grad()
+                return
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if not is_leaf_node(self.node):
+        if not is_bare(self) and not self.retains_grad:
             extra_of(edge_of(self)).retain = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
         """Whether `retain_grad` was asked for."""
         node = self.node
-        if node is STALE:
-            return id(self) in retaining
-        if node is None or node.extra is None or node.extra.retain is None:
+        if id(self) in retaining:
+            return True
+        if node is STALE or node is None or node.extra is None or node.extra.retain is None:
             return False
         return node.extra.retain() is self
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook(grad)`` whenever the gradient of this tensor is complete; it may return another."""
         if self.node is None:
+            below = history_below(self) if modes.unusual else None
+            if below is not None:
+                return below.register_hook(hook)  # type: ignore[no-any-return]
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self.node is nodes.hidden:  # no gradient ever arrives there
+        if type(self.node) is nodes.Hidden:  # no gradient ever arrives there
             return RemovableHandle({}, hook)
         extra = extra_of(edge_of(self))
         if extra.tensor_hooks is None:
@@ -452,7 +463,7 @@ class Tensor(TensorBase):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not is_leaf_node(self.node):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        if self.node is nodes.hidden:
+        if type(self.node) is nodes.Hidden:
             return RemovableHandle({}, hook)
         leaf: AccumulateGrad = self.node
         if leaf.post_hooks is None:
@@ -480,10 +491,13 @@ class Tensor(TensorBase):
 
     @property
     def _base(self) -> Any:
-        return self.lineage.base if self.lineage is not None and self._is_view() else None
+        if self.lineage is None:
+            below = self.array.below() if modes.unusual and type(self.array).__name__ == "Dual" else None
+            return None if below is None else getattr(below, "_base", None)
+        return None if self.is_inference() else self.lineage.base
 
     def _is_view(self) -> bool:
-        return self.lineage is not None and type(self.memory) is not InferenceStorage
+        return self._base is not None
 
     def is_inference(self) -> bool:
         """Return whether this tensor was made in inference mode."""
@@ -493,8 +507,13 @@ class Tensor(TensorBase):
         """Return a tensor that shares this one's memory but not its history."""
         array = self.array
         if modes.unusual and isinstance(array, Payload):
-            array = array.detached()
-        out = wrap(array, None, storage_of(self))
+            edge_of(self)  # a view of what was written since becomes up to date
+            out = wrap(self.array.detached(), None, storage_of(self))
+            out.array.note_holder(out)
+            if array.by_value:
+                note_detached(out, self)
+        else:
+            out = wrap(array, None, storage_of(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, "detach()")
         return out
@@ -507,6 +526,8 @@ class Tensor(TensorBase):
                 "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
                 "detach_() cannot be called on these gradients."
             )
+        if modes.local.inference:
+            return self
         node = self.node
         if type(node) is AccumulateGrad:
             self._rest()
@@ -514,6 +535,10 @@ class Tensor(TensorBase):
             extra_of(node).detached = True
             clock.latest = tick()  # so that nodes look at what they have saved
         self.node = None
+        if modes.unusual and isinstance(self.array, Payload):
+            self.array = self.array.detached()
+        if self.memory is not None:
+            show_views(self, False)
         return self
 
     @property
@@ -521,10 +546,9 @@ class Tensor(TensorBase):
         """The value without history; writes to it are not counted as writes to this tensor."""
         if modes.unusual and is_batch(self):
             raise RuntimeError("accessing `data` under vmap transform is not allowed. Use detach().")
-        array = self.array
-        if isinstance(array, Payload):
-            array = array.detached()
-        out = wrap(array, None, memories.same_memory(self))
+        if modes.unusual and isinstance(self.array, Payload) and self.array.level:
+            return self.detach()
+        out = wrap(self.array, None, memories.same_memory(self))
         if modes.unusual and modes.local.observer is not None:
             modes.local.observer.cut(self, out, ".data")
         return out
@@ -542,13 +566,13 @@ class Tensor(TensorBase):
             )
         if self.node is not None and not nodes.differentiable(value.array.dtype):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        expect_shape(self)
         note_geometry(self)
         self.array = value.array
-        version = 0 if self.memory is None or self.memory.ledger is None else self.memory.ledger.version
+        ledger = None if self.memory is None else self.memory.ledger
         self.memory = None
-        if version:
-            ledger_of(storage_of(self)).version = version
-        note_geometry(self)
+        if ledger is not None:  # the version counter stays, with the aliases that share it
+            storage_of(self).ledger = ledger
         if type(self.node) is AccumulateGrad:
             self.node.follow(self)
 

@@ -1,8 +1,8 @@
 """Calls with one wrong argument, over every operator of torch's table: the class of the error must be torch's.
 
 ``python -m gates.bad_input --minutes 5 --seed 0`` prints how many calls had the same outcome, another class, were
-accepted where torch refuses, or raised what does not speak of the call (an internal attribute, NumPy's words). `--show N`
-prints examples of each kind.
+accepted where torch refuses, or raised what does not speak of the call (an internal attribute, NumPy's words).
+`--show N` prints examples of each kind.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from ..core.nodes import (
     Hidden,
     MultipleNode,
     Output,
-    hidden,
     note_form,
     output_index,
     output_node,
@@ -103,7 +102,7 @@ def _node_of_edge(edge: GradientEdge, roots: Sequence[Any] = ()) -> Any:
 def _root_of(value: Any, index: int) -> Any:
     """Return the node of an output that a gradient may start from."""
     node = _node_of_edge(value) if isinstance(value, GradientEdge) else edge_of(value)
-    if node is None or node is hidden:
+    if node is None or type(node) is Hidden:
         raise RuntimeError(
             f"element {index} of tensors does not require grad and does not have a grad_fn: nothing that it was "
             "computed from requires grad, or recording was off (no_grad, detach()) when it was"
@@ -239,7 +238,7 @@ def backward(
     if inputs is None and not create_graph and not modes.unusual and grad_variables is None:
         start = _usual_start(tensors, grad_tensors)
         node = None if start is None else edge_of(tensors)
-        if node is not None and node is not hidden:
+        if node is not None and type(node) is not Hidden:
             engine.backward((node,), (start,), bool(retain_graph), False)
             return
     if grad_variables is not None:
@@ -306,7 +305,7 @@ def _input_node(x: Any, roots: Sequence[Any]) -> Any:
     node = edge_of(x)
     if node is None:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
-    return Hidden() if node is hidden else node  # which no gradient reaches
+    return Hidden() if type(node) is Hidden else node  # which no gradient reaches
 
 
 def grad(
@@ -362,6 +361,8 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [_root_of(t, i) for i, t in enumerate(outs)]
     wanted = [_input_node(x, nodes) for x in ins]
+    gs = (None,) * len(outs) if grad_outputs is None else _tuple(grad_outputs)
+    slopes, dual = _slopes(_tuple(outputs), tuple(ins), gs, create_graph) or ((), None)
     if is_grads_batched:
         from .batched import grad_batched
 
@@ -377,6 +378,8 @@ def grad(
     for i, g in enumerate(results):
         if g is None:
             results[i] = _unused(ins[i], i, allow, materialize_grads, create_graph)
+        elif dual is not None and slopes[i] is not None:
+            results[i] = dual(g, slopes[i])
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, dict) else tuple(results)
 
 
@@ -387,6 +390,33 @@ def _as_given(found: Any, starts: list[Any]) -> list[Any]:
         if g is not None and id(g) not in tensors:
             tensors[id(g)] = wrap(g)
     return [None if g is None else tensors[id(g)] for g in found]
+
+
+def _slopes(outs: tuple[Any, ...], ins: tuple[Any, ...], gs: tuple[Any, ...], create_graph: bool) -> Any:
+    """Return the tangents of gradients of dual outputs, and how a gradient gets one; None where there is none.
+
+    The tangent of a gradient is the gradient of the tangent: the two derivatives commute.
+    """
+    if not modes.unusual:
+        return None
+    pairs = []
+    for out, g in zip(outs, gs, strict=False):
+        below = history_below(out) if isinstance(out, TensorBase) and out.node is None else None
+        tangent = None if below is None else out.array.tangent
+        if isinstance(tangent, TensorBase) and tangent.node is not None:
+            pairs.append((out, tangent, g))
+    if not pairs:
+        return None
+    kind, level = type(pairs[0][0].array), pairs[0][0].array.level
+
+    def dual(g: Any, slope: Any) -> Any:
+        value = kind(g, slope, level)
+        out = wrap(value)
+        value.note_holder(out)
+        return out
+
+    tangents, starts = [t for _, t, _ in pairs], [g for _, _, g in pairs]
+    return grad(tangents, ins, starts, True, create_graph, allow_unused=True), dual
 
 
 def _unused(x: Any, index: int, allow_unused: bool, materialize: bool, create_graph: bool) -> Any:

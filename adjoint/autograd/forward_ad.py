@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
+from numpy import ndarray
+
 from ..core import modes
-from ..core.dtypes import of
 from ..core.nodes import wrap
 from ..core.payload import Level
-from ..core.tensor import TensorBase
+from ..core.tensor import TensorBase, storage_of
 from ..core.views import edge_of
-from ..ops.shape import view
+from ..ops.shape import copy_strided_p, view
 from ..payloads.dual import Dual, forget_tangents, holders
 
 __all__ = [
@@ -35,7 +36,9 @@ class UnpackedDualTensor(NamedTuple):
 def enter_dual_level() -> int:
     """Start a forward-mode level; inside it tensors may have tangents."""
     if _levels:
-        raise RuntimeError("Nested forward mode AD is not supported at the moment; use adjoint.func.jvp to nest")
+        raise RuntimeError(
+            "Nested forward mode AD is not supported at the moment. Use adjoint.func.jvp, whose levels nest."
+        )
     level = Level()
     _levels.append((level, level.__enter__()))
     holders[_levels[-1][1]] = []
@@ -44,13 +47,17 @@ def enter_dual_level() -> int:
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """End the level: tangents are gone."""
-    if not _levels:
-        raise RuntimeError("Trying to exit a forward AD level that was not entered")
-    if level not in (None, 0):
-        raise RuntimeError(f"Trying to exit level {level}, but the last one entered is 0")
-    entered, number = _levels.pop()
+    number = len(_levels) - 1 if level is None else level
+    if number < 0:
+        raise RuntimeError("Dual level must be a positive number. No level was entered, so there is none to exit.")
+    if number != len(_levels) - 1:
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported: "
+            f"exit level {len(_levels) - 1}, not {number}."
+        )
+    entered, at = _levels.pop()
     entered.__exit__(None, None, None)
-    forget_tangents(number)
+    forget_tangents(at)
 
 
 class dual_level:
@@ -74,35 +81,57 @@ class dual_level:
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """Return `tensor` with a tangent; both keep their place in the graph."""
-    if not _levels:
+    if (len(_levels) - 1 if level is None else level) < 0:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
-    if not isinstance(tensor, TensorBase) or not isinstance(tangent, TensorBase):
-        raise ValueError("make_dual takes a tensor and its tangent, both Tensors")
-    if tensor.array.dtype.kind not in "fc" and tensor.array.dtype.name != "bfloat16":
-        raise ValueError(f"Expected primal to be floating point or complex, but got: {of(tensor.array.dtype)}")
+    for name, value in (("primal", tensor), ("tangent", tangent)):
+        if not (value.is_floating_point() or value.is_complex()):
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+    if level is not None and level >= len(_levels):
+        raise RuntimeError("Invalid level given to _make_dual: only level 0 exists")
+    number = _levels[-1][1]
+    _refuse_tangent(
+        tensor, number, "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level"
+    )
+    _refuse_tangent(tangent, number, "Setting a forward grad that itself has a forward gradient at the same level")
     if tuple(tensor.array.shape) != tuple(tangent.array.shape):
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
             f"supported. Tensor is of size {list(tensor.array.shape)} while the given forward gradient is of size "
             f"{list(tangent.array.shape)}."
         )
-    if tangent.array.dtype.kind not in "fc" and tangent.array.dtype.name != "bfloat16":
-        raise ValueError(f"Expected tangent to be floating point or complex, but got: {of(tangent.array.dtype)}")
-    value = Dual(view(cast(Any, tensor), tensor.array.shape), tangent, _levels[-1][1])
-    dual = wrap(value)
+    value = Dual(view(cast(Any, tensor), tensor.array.shape), _laid_out(tangent, tensor), number)
+    dual = wrap(value, None, storage_of(tensor))
     value.note_holder(dual)
     return dual
 
 
+def _refuse_tangent(tensor: Any, number: int, problem: str) -> None:
+    edge_of(tensor)
+    array = tensor.array
+    if isinstance(array, Dual) and array.level == number and array.tangent is not None:
+        raise RuntimeError(f"{problem} 0 is not supported.")
+
+
+def _laid_out(tangent: Any, tensor: Any) -> Any:
+    """Return a tangent with the strides of its primal: itself if it has them, else a copy."""
+    a, b = tensor.array, tangent.array
+    if type(a) is not ndarray or type(b) is not ndarray:
+        return tangent
+    same = all(s * b.itemsize == t * a.itemsize for s, t, n in zip(a.strides, b.strides, a.shape, strict=True) if n > 1)
+    return tangent if same else copy_strided_p(tangent, tuple(s // a.itemsize * b.itemsize for s in a.strides))
+
+
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """Return the value and the tangent of a tensor."""
-    if not _levels:
+    if (len(_levels) - 1 if level is None else level) < 0:
         return UnpackedDualTensor(tensor, None)
+    if not isinstance(tensor, TensorBase):
+        raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
     edge_of(tensor)  # a view of what was written since becomes up to date
     array = tensor.array
-    if isinstance(array, Dual) and array.level == _levels[-1][1]:
+    if _levels and isinstance(array, Dual) and array.level == _levels[-1][1]:
         tangent = array.tangent
         return UnpackedDualTensor(_tensor(array.primal), None if tangent is None else _tensor(tangent))
     return UnpackedDualTensor(tensor, None)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core import device, modes
 from ..core.engine import running
-from ..core.nodes import Node, check_hooks, hidden, shown, wrap
+from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..hooks import RemovableHandle
@@ -54,7 +54,7 @@ def _get_grad_fn_or_grad_acc(t: Any) -> Any:
     if isinstance(t, GradientEdge):
         return t.node
     node = edge_of(t)
-    if node is None or node is hidden:
+    if node is None or type(node) is Hidden:
         raise AssertionError("Expected gradient function to be set: the tensor has no node that a gradient could reach")
     return shown(node)
 

@@ -377,6 +377,8 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                         if ends is None and e.watched:
                             ends = _ends([node, *grads], needed)
                     else:
+                        if not lift and total.shape != r.shape:
+                            raise _reshaped_leaf(e, node, r)
                         sums[e] = total + r if lift or r.size < _SMALL else _add(total, r)
                 elif e is following:
                     if carried is None:
@@ -433,6 +435,13 @@ def _finish_complete(
     for leaf in tuple(sums):
         if leaf not in waiting:
             finish(leaf, sums.pop(leaf), lift, captured)
+
+
+def _reshaped_leaf(leaf: AccumulateGrad, node: Any, g: Any) -> RuntimeError:
+    return RuntimeError(
+        f"Function {nodes.shown(node).name()} returned an invalid gradient at index 0 - got {list(g.shape)} but "
+        f"expected shape compatible with {list(leaf.array.shape)}: the leaf was given another shape between its uses"
+    )
 
 
 def _place() -> tuple[Any, int] | None:
@@ -604,6 +613,8 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
         elif held is None:
             like = variable.array if chosen is None or lift else g
             variable._grad = _laid_out(g.clone(), like) if lift else wrap(_own(g, like, _references_below))
+        elif tuple(held.shape) != tuple(g.shape):
+            raise _reshaped_leaf(leaf, leaf, g)
         elif lift:
             variable._grad = held + g if lift is True else held.add_(g)
         elif _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):

@@ -18,7 +18,7 @@ from ..kernels.constants import float32_constants, float32_integers, float64_con
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
-from .nodes import Node, Special, differentiable, extra_of, hidden, registry, verify_kept, wrap
+from .nodes import Hidden, Node, Special, differentiable, registry, verify_kept, wrap
 from .overrides import answered, asked, plain
 from .payload import Payload, is_captured, top_payload
 from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan
@@ -36,7 +36,7 @@ from .tensor import (
     storage_of,
     tick,
 )
-from .views import edge_of, refused_view, replayed, way_from_base
+from .views import edge_of, is_detached, is_detached_itself, move_retain, refused_view, replayed, way_from_base
 
 _OVERLAPPING = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
@@ -234,11 +234,14 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     owned = tuple(v if isinstance(v, TensorBase) else None for v in inputs)
     edges: tuple[Any, ...] = (None,) * len(owned)  # unrecorded, nobody asks for the history of a stale view
     if not modes.off or modes.local.grad:
+        if x.node is STALE and x.lineage is not None and x.lineage.base.node is not None:
+            _check_history(x)  # before its history is rebuilt, which may be refused in other words
         edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
         if x.node is not None and edges[0] is None:
             edges = (edge_of(x), *edges[1:])
     recording = any(e is not None for e in edges)
-    check_writable(x, recording, op.name)
+    overlapping = op.name in ("fill", "zero")  # one value for all, however often written
+    check_writable(x, recording, op.name, overlapping)
     if modes.unusual and top_payload(inputs) is not None:
         return _write_payload(op, x, rest, params, recording)
     name = "floor_divide_" if op.name == "div_floor" else f"{op.name}_"
@@ -267,6 +270,9 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     note_write(x, f"{op.name}_")
     if recording and differentiable(x.array.dtype):
         rebase(x, build_node(op.in_place(), edges, owned, kept, params, x.array), 0)
+        if x.lineage is not None and type(x.array) is ndarray and not x.array.flags.c_contiguous:
+            if overlaps_itself(x.array):  # which only a value for all may be written into
+                x.lineage.base.node.op = _copies_overlapping
     return x
 
 
@@ -334,6 +340,9 @@ def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[A
         values = tuple(v[()] if type(v) is np.ndarray and v.ndim == 0 else v for v in values)
     try:
         if isinstance(op.kernel, np.ufunc):
+            if op.kernel is np.negative and type(a) is ndarray and not a.flags.c_contiguous:
+                a[...] = np.negative(values[0])  # NumPy 2.4 misreads some strided inputs where the output is strided
+                return
             op.kernel(*values, *params, out=a, casting="unsafe")
             return
         if op.into is not None:
@@ -390,23 +399,23 @@ def _write_payload(
         ledger_of(storage_of(x)).version += 1
         return x
     _refresh_stale(x, *rest)
+    if type(top).overwrite(op, x, rest, params, top.level):
+        return x
     # What enters the op as a value is kept as it is now: the tensor itself is about to hold something else.
     before = x if level == top.level else wrap(x.array, x.node)
     result = op.call(before, *rest, *params)
-    if tuple(result.array.shape) != tuple(x.array.shape):
-        raise _of_output(tuple(x.array.shape), [tuple(result.array.shape)]) or RuntimeError(op.name)
-    if result.array.dtype != x.array.dtype:
-        source, target = of(result.array.dtype), of(x.array.dtype)
-        if not can_cast(source, target):
-            raise _uncastable(op, source, target)
-        result = registry["cast"].call(result, x.array.dtype)
+    result = fitted(op, x, result)
     result.array.note_holder(x)
     if x.lineage is None:
         x.array, x.node = result.array, result.node if modes.local.grad else x.node
     else:
         base: Any = x.lineage.base
+        apart = is_detached(x.lineage)
+        if apart and _has_history(result):
+            _leave_detached(op, x, result)
+            return x
         whole = _with_part(base, x.lineage.replay, result)
-        base.array, base.node = whole.array, whole.node if modes.local.grad else base.node
+        base.array, base.node = whole.array, whole.node if modes.local.grad and not apart else base.node
         whole.array.note_holder(base)
         x.array, x.node = result.array, STALE
     ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
@@ -437,6 +446,47 @@ def _unbatched(op: Op, x: TensorBase, rest: tuple[Any, ...]) -> str:
     )
 
 
+def _has_history(x: TensorBase) -> bool:
+    """Return whether a gradient flows to what a tensor inside a transform was computed from, at any level."""
+    value: Any = x
+    while isinstance(value, TensorBase | Payload):
+        if isinstance(value, TensorBase):
+            if value.node is not None:
+                return True
+            value = value.array
+        else:
+            value = value.below()
+    return False
+
+
+def _leave_detached(op: Op, x: TensorBase, result: Any) -> None:
+    """Give a detached tensor a history of its own: it no longer looks at what it was detached from."""
+    assert x.lineage is not None
+    if not is_detached_itself(x.lineage):
+        raise RuntimeError(
+            f"{op.name}_ writes values with a history into a view of a detached tensor, which inside a transform is "
+            "not defined: clone() the detached tensor first."
+        )
+    x.array, x.node, x.lineage, x.memory = result.array, result.node, None, None
+
+
+def fitted(op: Op, x: TensorBase, result: Any) -> Any:
+    """Return a result that is about to be written into `x` in its shape and dtype, or raise."""
+    shape = tuple(x.array.shape)
+    if tuple(result.array.shape) != shape:
+        if op.name != "copy":
+            raise _of_output(shape, [tuple(result.array.shape)]) or RuntimeError(op.name)
+        result = registry["expand"].call(result, shape)
+    if op.name == "copy":  # of a broadcast value, whose elements share memory
+        result = registry["clone"].call(result)
+    if result.array.dtype != x.array.dtype:
+        source, target = of(result.array.dtype), of(x.array.dtype)
+        if op.name != "copy" and not can_cast(source, target):
+            raise _uncastable(op, source, target)
+        result = registry["cast"].call(result, x.array.dtype)
+    return result
+
+
 def _refresh_stale(*tensors: Any) -> None:
     for t in tensors:
         if isinstance(t, TensorBase) and t.node is STALE:
@@ -459,8 +509,23 @@ def _with_part(base: Any, replay: tuple[Any, ...], part: Any) -> Any:
 # --- What is refused -------------------------------------------------------------------------------
 
 
-def check_writable(x: TensorBase, recording: bool, operation: str = "copy") -> None:
+def check_writable(x: TensorBase, recording: bool, operation: str = "copy", overlapping: bool = False) -> None:
     """Raise if the tensor may not be written in the current mode."""
+    check_changeable(x, recording, operation)
+    array = x.array
+    if type(array) is np.ndarray:
+        flags = array.flags
+        if not flags.c_contiguous and not overlapping and overlaps_itself(array):
+            raise RuntimeError(_OVERLAPPING)
+        if not flags.writeable:
+            raise RuntimeError(
+                "the tensor's memory is read-only (it came from a NumPy array or file that may not be "
+                "written); clone() it before writing to it"
+            )
+
+
+def check_changeable(x: TensorBase, recording: bool, operation: str = "copy") -> None:
+    """Raise if the tensor may not be changed in place in the current mode, whatever its memory."""
     if modes.transforms and is_captured(x):
         raise RuntimeError(
             "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
@@ -471,16 +536,6 @@ def check_writable(x: TensorBase, recording: bool, operation: str = "copy") -> N
         refuse_inference_write(x)
     if recording:
         _check_history(x)
-    array = x.array
-    if type(array) is np.ndarray:
-        flags = array.flags
-        if not flags.c_contiguous and overlaps_itself(array):
-            raise RuntimeError(_OVERLAPPING)
-        if not flags.writeable:
-            raise RuntimeError(
-                "the tensor's memory is read-only (it came from a NumPy array or file that may not be "
-                "written); clone() it before writing to it"
-            )
 
 
 def refuse_inference_write(x: TensorBase) -> None:
@@ -502,16 +557,23 @@ def _check_history(x: TensorBase) -> None:
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. Write "
                 "under adjoint.no_grad(), or make the leaf's value with an op first."
             )
-    if x.node is not STALE and is_leaf_node(x.node):
+    if x.node is not None and is_bare(x):
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. Write under "
             "adjoint.no_grad() (as an optimizer does), or use the out-of-place op."
         )
 
 
+def is_bare(x: TensorBase) -> bool:
+    """Return whether a tensor has no node of an op, of a stale view: had none; its history is not rebuilt for that."""
+    if x.node is STALE and x.lineage is not None:
+        return getattr(x.lineage, "bare", False)
+    return x.node is None or is_leaf_node(x.node)
+
+
 def is_leaf_node(node: Any) -> bool:
     """Return whether a tensor's node is that of a leaf which requires a gradient."""
-    return node is hidden or type(node).__name__ == "AccumulateGrad"
+    return type(node) is Hidden or type(node).__name__ == "AccumulateGrad"
 
 
 def overlaps_itself(array: Any) -> bool:
@@ -628,22 +690,28 @@ def _run_copy_slices_on_payload(self: Any, g: Any, edges: tuple[Any, ...], saved
     return (_with_part(g, self.replay, part * 0 if gone is None else gone), *results)
 
 
+def _refuse_overlap(*arguments: Any) -> Any:
+    raise RuntimeError(_OVERLAPPING)
+
+
 _copies = Special("CopySlices", _run_copy_slices)
+_copies_overlapping = Special("CopySlices", _refuse_overlap)
 
 
 def rebase(x: TensorBase, node: Node, slot: int, output: Any = None) -> None:
     """Make `node` the history of `x`, which was just written; `slot` is the input that `x` was."""
     if x.lineage is None:
-        _move_retain(x, node)
+        move_retain(x, x.node, node)
         x.node = node if output is None else output
     else:
         base: Any = x.lineage.base
         written = _copy_slices(base, x, node, slot)
-        _move_retain(base, written)
+        move_retain(base, base.node, written)
         base.node = written
         if x.node is not STALE:
             retain_later(x)
             x.node = STALE
+        x.lineage.bare = False
     mark_stale(x, ledger_of(storage_of(x)))
 
 
@@ -658,11 +726,3 @@ def _copy_slices(base: TensorBase, x: TensorBase, inner: Node, slot: int) -> Cop
     node.inner, node.slot, node.replay = inner, slot, way_from_base(x)
     node.strides = tuple(base.array.strides)
     return node
-
-
-def _move_retain(x: TensorBase, node: Node) -> None:
-    old = x.node
-    if isinstance(old, Node) and old.extra is not None and old.extra.retain is not None:
-        if old.extra.retain() is x:
-            extra_of(node).retain = old.extra.retain
-            old.extra.retain = None

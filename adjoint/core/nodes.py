@@ -241,7 +241,7 @@ class Node:
         """The nodes that gradients go on to, each with the number of the output it is."""
         self.unfold()
         edges = self.seen(self.edges)
-        return tuple((None, 0) if e is None or e is hidden else (shown(e), output_index(e)) for e in edges)
+        return tuple((None, 0) if e is None or type(e) is Hidden else (shown(e), output_index(e)) for e in edges)
 
     def unfold(self) -> None:
         """Become the nodes that torch has, where one op here does the work of several: for those who walk the graph.
@@ -591,19 +591,58 @@ class Hidden(Node):
     """Where the gradient of a view goes that was made unrecorded, of a base that requires a gradient: nowhere.
 
     Such a view requires a gradient as its base does, and so does what is computed from it; but it has no history.
+    Each view has one of its own, since the gradients that arrive have its shape.
     """
 
     __slots__ = ()
+    # Attributes of the class, in place of slots: a view made unrecorded must cost little.
+    op = Special("Hidden", lambda node, g, edges, saved: ())
+    edges, saved, targets, extra = (), None, None, None
+    stamp, code, lasti = -1, None, 0
+
+    def __lt__(self, other: object) -> bool:
+        return False  # all have one stamp, and the engine's heap compares nodes then
 
     def lifted(self) -> Any:
         """Return None: it keeps nothing."""
         return None
 
 
-hidden = Hidden()
-hidden.op = Special("Hidden", lambda node, g, edges, saved: ())
-hidden.edges, hidden.saved, hidden.targets, hidden.extra = (), None, None, None
-hidden.stamp, hidden.code, hidden.lasti = -1, None, 0
+class Reshaped(Node):
+    """Goes before the history of a tensor that got another shape unrecorded: what arrives must still fit that."""
+
+    __slots__ = ("shape",)
+
+    shape: tuple[int, ...]
+
+    def lifted(self) -> Any:
+        """Return None: it keeps nothing."""
+        return None
+
+
+def _run_reshaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    given, expected = tuple(g.shape), node.shape
+    lead = len(given) - len(expected)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(expected, given[lead:], strict=True)):
+        raise RuntimeError(
+            f"Function {shown(node).name()} returned an invalid gradient at index 0 - got {list(given)} but expected "
+            f"shape compatible with {list(expected)}: the tensor's shape was changed in place after it was computed, "
+            "where that was not recorded (no_grad, .data)"
+        )
+    return (registry["sum_to"].call(g, expected) if given != expected else g,)
+
+
+_reshaped = Special("Reshaped", _run_reshaped)
+
+
+def reshaped(inner: Node, shape: tuple[int, ...]) -> Reshaped:
+    """Return a node that gradients of the right shape alone pass on their way to `inner`."""
+    node = Reshaped()
+    node.op = _reshaped
+    node.edges, node.saved, node.targets, node.extra = (inner,), None, None, None
+    node.code, node.lasti = inner.code, inner.lasti
+    node.stamp, node.shape = tick(), shape
+    return node
 
 
 class Cotangents:
@@ -860,7 +899,7 @@ def differentiable(dtype: Any) -> bool:
 
 def shown(node: Any) -> Any:
     """Return the node as users see it: of its op's class; for one output of several, the whole node."""
-    if type(node) is Output:
+    while type(node) is Output or type(node) is Reshaped:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
         node.__class__ = node.op.node
@@ -869,4 +908,6 @@ def shown(node: Any) -> Any:
 
 def output_index(node: Any) -> int:
     """Return which output of the node that users see this is."""
+    while type(node) is Reshaped:
+        node = node.edges[0]
     return node.index if type(node) is Output else 0

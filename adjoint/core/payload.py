@@ -33,6 +33,8 @@ class Payload:
     spreads: ClassVar[bool] = True
     # Whether ops come with the operands that the program gave, neither promoted nor taken out of their tensors.
     whole: ClassVar[bool] = False
+    # Whether a write gives the tensor another value, so that what looks at its memory must be made anew.
+    by_value: ClassVar[bool] = False
 
     @classmethod
     def apply(cls, op: Any, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -43,6 +45,11 @@ class Payload:
     def lifted(cls, value: Any, level: int) -> Any:
         """Return a value of a lower level as one of this class and level."""
         raise NotImplementedError
+
+    @classmethod
+    def overwrite(cls, op: Any, x: TensorBase, rest: tuple[Any, ...], params: tuple[Any, ...], level: int) -> bool:
+        """Write into the memory below the tensor's value, if there is one that others look at; else return False."""
+        return False
 
     def memory(self) -> Any:
         """Return the array at the bottom: of a batch all of it, of a dual value the primal."""

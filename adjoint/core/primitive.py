@@ -23,12 +23,12 @@ from .anomaly import Trail, has_nan
 from .dtypes import default, floating, of_number
 from .nodes import (
     Cotangents,
+    Hidden,
     MultipleNode,
     Node,
     attach_outputs,
     differentiable,
     extra_of,
-    hidden,
     pack,
     refuse_inference,
     registry,
@@ -716,7 +716,7 @@ def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> 
     if op.view and owned[0] is not None and shares(out.array, owned[0].array):
         note_view(out, owned[0], op, params, kind)
         if kind in (View.NO_GRAD, View.INFERENCE) and owned[0].node is not None and op.rules[0] is not None:
-            out.node = hidden
+            out.node = Hidden()
     elif modes.unusual and modes.local.inference:
         out.memory = InferenceStorage()
         out.memory.ledger = None

@@ -23,7 +23,7 @@ from ..kernels.constants import (
 from . import modes, primitive
 from .device import held
 from .modes import local, off
-from .nodes import MultipleNode, Node, Output, differentiable, hidden, output, refuse_inference, settle
+from .nodes import Hidden, MultipleNode, Node, Output, differentiable, output, refuse_inference, settle
 from .overrides import answered, plain
 from .primitive import (
     Op,
@@ -446,7 +446,7 @@ def parametric(
             note_view(out, input, op, params, View.NORMAL if recording else View.NO_GRAD)
         e = input.node
         if e is None or not recording or not recorded:
-            out.node = None if e is None or recording or out.lineage is None else hidden
+            out.node = None if e is None or recording or out.lineage is None else Hidden()
             return out
         if e is STALE:
             e = refresh(input)
@@ -596,7 +596,7 @@ def _taken(args: Any, rules: Any) -> tuple[list[Any], list[Any], bool] | None:
             e = None if rule is None else x.node
             if e is not None:
                 live = True
-                if e is STALE:
+                if e is STALE and (not off or local.grad):
                     e = refresh(x)
             edges.append(e)
         elif isinstance(x, TensorBase):
@@ -842,7 +842,7 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
             return general(op, args[:arity], params)
         if lone and (type(x) is Tensor or type(x) in plain):
             e = x.node if flows else None
-            if e is STALE:
+            if e is STALE and (not off or local.grad):
                 e = refresh(x)
             values, edges, live = [x.array], [e], e is not None
         else:
@@ -865,7 +865,7 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
                 recording = not off or local.grad
                 note_view(out, x, op, (*params, len(outs)), View.MULTIPLE if recording else View.NO_GRAD)
                 if live and not recording:
-                    out.node = hidden
+                    out.node = Hidden()
             outs.append(out)
         if not live or (off and not local.grad):
             return tuple(outs)

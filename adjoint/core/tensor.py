@@ -32,7 +32,7 @@ _ledger_lock = threading.Lock()
 class Ledger:
     """What has happened to a storage: its writes, and the views that must hear of the next one."""
 
-    __slots__ = ("code", "fresh", "lasti", "limit", "operation", "reshaped", "time", "version")
+    __slots__ = ("code", "cut", "epoch", "fresh", "lasti", "limit", "operation", "time", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -40,7 +40,8 @@ class Ledger:
         self.code: Any = None
         self.lasti = 0
         self.operation = ""
-        self.reshaped = False  # whether a tensor was given another geometry in place: how its views came is history
+        self.cut = False  # whether a base has lost its history, which views of it may still have
+        self.epoch = 0  # how often a base was given another geometry in place: older views came from another shape
         # Weak references to the views whose `node` is up to date. A write that changes the history of
         # the base marks these stale and empties the list; reading a stale view puts it back. So a
         # write costs nothing for a view that nobody has looked at since the last one.
@@ -72,8 +73,10 @@ class InferenceStorage(Storage):
 class View:
     """How a view came from its base: the primitives to replay, and the mode they were made in."""
 
-    __slots__ = ("base", "kind", "maker", "replay")
+    __slots__ = ("bare", "base", "epoch", "kind", "maker", "replay")
 
+    bare: bool  # of a stale view: whether it had no node of its own when a write made it stale
+    epoch: int  # the storage's when its base was looked at; -1 where `replay` no longer leads here
     # Which output of which custom function it is, or the node of a stale view that may not be used; else unset.
     maker: Any
     NORMAL, NO_GRAD, MULTIPLE, CUSTOM, INFERENCE = range(5)
@@ -82,6 +85,16 @@ class View:
         self.base = base
         self.replay = replay
         self.kind = kind
+        self.epoch = -1
+
+    def followed(self, view: View) -> View:
+        """Return how this view, which has become a view of itself in place, comes from its base."""
+        new = View(view.base, view.replay, self.kind)
+        new.epoch = view.epoch
+        for name in ("bare", "maker"):
+            if hasattr(self, name):
+                setattr(new, name, getattr(self, name))
+        return new
 
 
 class TensorBase:
@@ -175,8 +188,8 @@ def owner_of(array: Any) -> Any:
 
 def written_ledger(array: Any) -> Ledger | None:
     """Return the ledger of the memory that `array` looks at, if it was ever written."""
-    if isinstance(array, TensorBase):  # kept whole, by an op at a higher level
-        array = array.array
+    while hasattr(array, "level") or isinstance(array, TensorBase):  # kept whole, by an op at a higher level
+        array = array.array if isinstance(array, TensorBase) else array.memory()
     entry = _written.get(id(owner_of(array)))
     return None if entry is None else entry[1]
 
@@ -198,41 +211,59 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
 
     Inside a transform a view's value must be, too: there is no memory that it shares with its base.
     """
-    base = x if x.lineage is None else x.lineage.base
-    if base.node is None and not transformed:
+    base, fresh = x if x.lineage is None else x.lineage.base, ledger.fresh
+    if base.node is None and not transformed and not ledger.cut and _are_of(fresh, base):
         return
-    others = []
-    for ref in ledger.fresh:
+    ledger.fresh = []
+    for ref in fresh:
         view = ref()
         if view is None:
             continue
-        if not transformed and view.lineage is not None and view.lineage.base is not base:
-            others.append(ref)  # of a detached tensor, which has the memory but not the history
+        if transformed:  # nothing else leads to it, should its base get another shape
+            ledger.fresh.append(ref)
+        if view.node is STALE:
             continue
+        lineage: Any = view.lineage
+        if view.node is None and lineage.base.node is None and not transformed:  # of an alias (detach()), or cut
+            ledger.fresh.append(ref)
+            continue
+        lineage.bare = view.node is None or view.node.op.name == "Hidden"
         if view.node is not None:
             retain_later(view)
-            if view.lineage is not None and view.lineage.kind and not hasattr(view.lineage, "maker"):
-                view.lineage.maker = view.node
+            if lineage.kind and not lineage.bare and not hasattr(lineage, "maker"):
+                lineage.maker = view.node
         view.node = STALE
-    ledger.fresh = others
+
+
+def _are_of(views: list[weakref.ref[TensorBase]], base: TensorBase) -> bool:
+    """Return whether views are of one base; the first and the last alive stand for all, of which there may be many."""
+    for refs in (views, reversed(views)):
+        view = next((v for v in (ref() for ref in refs) if v is not None), None)
+        if view is not None and view.lineage is not None and view.lineage.base is not base:
+            return False
+    return True
 
 
 def note_geometry(x: TensorBase) -> None:
-    """Note that the tensor is about to get another shape, strides or memory in place."""
-    if x.memory is not None and (x.lineage is not None or x.memory.ledger is not None):
-        ledger_of(x.memory).reshaped = True
+    """Note that the tensor gets another shape, strides or memory in place: views of it came from what it was."""
+    if x.lineage is not None:
+        x.lineage.epoch = -1
+    elif x.memory is not None and x.memory.ledger is not None:
+        x.memory.ledger.epoch += 1
 
 
 # Views whose gradient the program wants to keep, by identity, while they have no node that could remember it.
 retaining: dict[int, weakref.ref[TensorBase]] = {}
 
 
-def retain_later(view: TensorBase) -> None:
-    """Remember of a view that is about to lose its node whether its gradient is to be kept."""
+def retain_later(view: TensorBase, old_too: bool = False) -> None:
+    """Remember of a view that is about to lose its node whether its gradient is to be kept; of the `old` one, too."""
     extra = getattr(view.node, "extra", None)
     if extra is not None and extra.retain is not None and extra.retain() is view:
         key = id(view)
         retaining[key] = weakref.ref(view, lambda _: retaining.pop(key, None))
+        if not old_too:
+            extra.retain = None
 
 
 def note_write(x: TensorBase, operation: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import modes
-from .nodes import Node, extra_of, hidden, output_index, registry, shown
+from .nodes import Hidden, Node, extra_of, output_index, registry, reshaped, shown
 from .payload import Payload
 from .tensor import STALE, TensorBase, View, ledger_of, owner_of, retaining, storage_of
 
@@ -24,17 +24,19 @@ def edge_of(x: TensorBase) -> Any:
 
 def refresh(x: TensorBase) -> Any:
     """Rebuild the history of a view from its base, whose history an in-place write has changed."""
+    if x.node is not STALE:  # both operands of an op are one view: it has one history
+        return x.node
     view = x.lineage
     assert view is not None
     base: Any = view.base
     transformed = isinstance(base.array, Payload)  # whose views are new values, not a look at its memory
     if view.kind != View.NORMAL and not transformed:
         raise RuntimeError(refused_view(x, indirectly=True))
-    if base.node is None and not transformed:
+    if base.node is None and not transformed and x.array.dtype != base.array.dtype:
         x.node = None
     elif transformed or x.array.dtype != base.array.dtype:
         changed = not transformed and view.replay[-1][0] not in (registry["view_as_real"], registry["view_as_complex"])
-        fresh = _replayed_all(base, way_from_base(x, changed))
+        fresh = replayed_all(base, way_from_base(x, changed))
         x.node = fresh.node
         if transformed:
             x.array = fresh.array
@@ -46,12 +48,49 @@ def refresh(x: TensorBase) -> Any:
     return x.node
 
 
+def expect_shape(x: TensorBase) -> None:
+    """Let the history of a tensor that is about to get another shape unrecorded refuse gradients of that shape."""
+    node: Any = x.node
+    if x.lineage is None and isinstance(node, Node) and node.edges and not isinstance(x.array, Payload):
+        x.node = reshaped(node, tuple(x.array.shape))
+        move_retain(x, node, x.node)
+
+
+def move_retain(x: TensorBase, old: Any, new: Node) -> None:
+    """Let the new history of a tensor fill its ``.grad``, where the program asked for that."""
+    if isinstance(old, Node) and old.extra is not None and old.extra.retain is not None:
+        if old.extra.retain() is x:
+            extra_of(new).retain = old.extra.retain
+            old.extra.retain = None
+
+
+def leave_base(x: TensorBase, seen: TensorBase) -> View:
+    """Let the views of a tensor that gets another shape inside vmap look at what it was, and so does the tensor itself.
+
+    There is no memory by which a view and its base, once of another shape, could find each other.
+    """
+    ledger = ledger_of(storage_of(x))
+    base = TensorBase.__new__(type(x))
+    base.array, base.node, base.memory, base.lineage, base._grad = x.array, x.node, x.memory, None, None
+    for ref in ledger.fresh:
+        view = ref()
+        if view is not None and view.lineage is not None and view.lineage.base is x:
+            view.lineage.base, view.lineage.epoch = base, ledger.epoch
+    assert seen.lineage is not None  # a view of `x`
+    new = View(base, seen.lineage.replay, View.NORMAL)
+    new.epoch = ledger.epoch
+    return new
+
+
 def watch_base(x: TensorBase) -> None:
     """Note that the history of a view is up to date, so that the next write makes it stale."""
-    ledger_of(storage_of(x)).fresh.append(weakref.ref(x))
+    fresh = ledger_of(storage_of(x)).fresh
+    if not isinstance(x.array, Payload) or not any(ref() is x for ref in fresh):
+        fresh.append(weakref.ref(x))
 
 
-def _replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
+def replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
+    """Return what all ops of a replay make of a base, recorded."""
     was = modes.local.grad
     modes.set_grad(True)
     try:
@@ -69,24 +108,30 @@ def _as_strided_node(x: Any, base: Any) -> Any:
     if _reshaped(x):
         _check_covered(base.array, x.array)
     params = _strided(base.array, x.array, x.array.itemsize)
-    return build_node(registry["as_strided"], (base.node,), (base,), (base.array,), params, x.array)
+    edge = base.node or Hidden()  # a base that was detached since has nowhere to pass a gradient on to
+    return build_node(registry["as_strided"], (edge,), (base,), (base.array,), params, x.array)
 
 
-def way_from_base(x: TensorBase, short: bool = False) -> tuple[Any, ...]:
+def way_from_base(x: TensorBase, short: bool = False, memory: tuple[Any, Any] | None = None) -> tuple[Any, ...]:
     """Return the ops, with parameters, that lead from the base of a view to it.
 
     These are the ops that made it, unless a tensor of this memory has been given another geometry since, or a `short`
-    way is wanted. Then the geometry that base and view have now says which elements the view looks at.
+    way is wanted. Then the geometry that base and view have now says which elements the view looks at; their arrays
+    are given by `memory` where they are not their values.
     """
     view = x.lineage
     assert view is not None
-    base, own = view.base.array, x.array
-    reshaped = _reshaped(x)
-    if isinstance(base, Payload) or not (reshaped or short):
+    base, own = (view.base.array, x.array) if memory is None else memory
+    changed = _reshaped(x)
+    if isinstance(base, Payload) and changed and not base.by_value:
+        base, own = base.memory(), own.memory() if isinstance(own, Payload) else own
+    if isinstance(base, Payload) or not (changed or short):
         return view.replay
-    if reshaped:
+    if changed:
         _check_covered(base, own)
     as_strided = registry["as_strided"]
+    if not changed:
+        return _last_strided(view.replay, base, own)
     if own.dtype == base.dtype:
         return ((as_strided, _strided(base, own, own.itemsize)),)
     if base.dtype.kind == "c" and own.dtype.itemsize * 2 == base.dtype.itemsize:
@@ -98,9 +143,25 @@ def way_from_base(x: TensorBase, short: bool = False) -> tuple[Any, ...]:
     return view.replay
 
 
+def _last_strided(replay: tuple[Any, ...], base: Any, own: Any) -> tuple[Any, ...]:
+    """Return the ops up to the one that changes the dtype, and one for all after it."""
+    seen, end = base, 0
+    for i, (op, params) in enumerate(replay):
+        after = replayed(op, seen, params)
+        end = i + 1 if after.dtype != seen.dtype else end
+        seen = after
+    for op, params in replay[:end]:
+        base = replayed(op, base, params)
+    return (*replay[:end], (registry["as_strided"], _strided(base, own, own.itemsize)))
+
+
 def _reshaped(x: TensorBase) -> bool:
-    storages = x.memory, None if x.lineage is None else x.lineage.base.memory
-    return any(s is not None and s.ledger is not None and s.ledger.reshaped for s in storages)
+    """Return whether a view or its base has another geometry, or other memory, than when the view was made."""
+    view, storage = x.lineage, x.memory
+    assert view is not None
+    if storage is None or storage is not view.base.memory or storage.ledger is None:
+        return True
+    return view.epoch != storage.ledger.epoch
 
 
 def _strided(base: Any, own: Any, item: int) -> tuple[Any, ...]:
@@ -155,6 +216,35 @@ def replayed(op: Any, base: Any, params: tuple[Any, ...]) -> Any:
     return op.call(base, *params[:-1])[params[-1]] if op.outputs else op.call(base, *params)
 
 
+class _Detach:
+    """How a tensor without history comes from another inside a transform: in `View.replay`, as an op is."""
+
+    outputs = ()
+    title = "Detach"
+
+    @staticmethod
+    def call(value: Any) -> Any:
+        return value.detach() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]
+
+
+_detach = _Detach()
+
+
+def note_detached(out: TensorBase, x: TensorBase) -> None:
+    """Let `out`, which has the value of `x` inside a transform but not its history, see what is written to `x`."""
+    note_view(out, x, _detach, (), View.NORMAL)
+
+
+def is_detached(view: View) -> bool:
+    """Return whether a view has no part in the history of its base."""
+    return any(op is _detach for op, _ in view.replay)
+
+
+def is_detached_itself(view: View) -> bool:
+    """Return whether what was detached, and nothing after that, made the view."""
+    return view.replay[-1][0] is _detach
+
+
 _WHY = {
     View.MULTIPLE: (
         "This view is the output of a function that returns multiple views. Such functions do not allow the output "
@@ -204,8 +294,8 @@ def _maker(x: TensorBase) -> str:
     if isinstance(made, str) and made:
         return made
     node = made or node
-    if isinstance(node, Node) and node is not hidden and node.edges:
-        return f"Output {output_index(node)} of {shown(node).op.title.removesuffix('Backward0')}"
+    if isinstance(node, Node) and node.edges:
+        return f"Output {output_index(node)} of {shown(node).op.title.rstrip('0123456789').removesuffix('Backward')}"
     return ""
 
 
@@ -231,11 +321,16 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
     out.lineage = view = _new(View)  # without __init__: every view passes here
     if source is None:
         view.base, view.replay, view.kind = x, ((op, params),), kind
+        out.memory = storage = x.memory or storage_of(x)
+        ledger = storage.ledger or ledger_of(storage)
+        view.epoch = ledger.epoch
     else:
         view.base, view.replay = source.base, (*source.replay, (op, params))
-        view.kind = kind or source.kind  # of a view of a view, the later mode counts, if it is no usual one
-    out.memory = storage = x.memory or storage_of(x)
-    ledger = storage.ledger or ledger_of(storage)
+        # Of a view of a view, the later mode counts, if it is no usual one; inference mode always.
+        view.kind = kind or source.kind if source.kind != View.INFERENCE else View.INFERENCE
+        view.epoch = source.epoch
+        out.memory = storage = x.memory or storage_of(x)
+        ledger = storage.ledger or ledger_of(storage)
     fresh = ledger.fresh
     if len(fresh) > ledger.limit:
         ledger.fresh = fresh = [r for r in fresh if r() is not None]
@@ -243,10 +338,16 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
     fresh.append(weakref.ref(out))
 
 
-def show_views(base: TensorBase, before: Any, after: Any) -> None:
+def show_views(base: TensorBase, requires_grad: bool) -> None:
     """Let the unrecorded views of a leaf that starts or stops requiring a gradient do so too."""
     ledger = None if base.memory is None else base.memory.ledger
+    if ledger is not None:
+        ledger.cut = ledger.cut or not requires_grad
     for ref in () if ledger is None else ledger.fresh:
         view = ref()
-        if view is not None and view.node is before and view.lineage is not None and view.lineage.base is base:
-            view.node = after
+        if view is None or view.lineage is None or view.lineage.base is not base:
+            continue
+        if requires_grad and view.node is None:
+            view.node = Hidden()
+        elif not requires_grad and type(view.node) is Hidden:
+            view.node = None

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dtypes import of
 from ..core.nodes import differentiable, wrap
 from ..core.payload import Level
-from ..core.tensor import TensorBase
+from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..ops import create
 from ..payloads.dual import Dual
@@ -65,8 +65,12 @@ def jvp(
         parts = [parted(o, level, strict) for o in outs]
         aux = tree_map(lambda a: _primal(a, level), aux) if has_aux else None
     for p, d, before in zip(flat, duals, held, strict=True):
-        if d.array is not before:  # the function has written into its argument
-            p.copy_(parted(d, level, False)[0])
+        if d._version:  # the function has written into its argument
+            value = parted(d, level, False)[0]
+            if value.array is before.primal:  # in its own memory
+                note_write(p, "jvp")
+            else:
+                p.copy_(value)
     results = out_spec.unflatten([value for value, _ in parts]), out_spec.unflatten([slope for _, slope in parts])
     return (*results, aux) if has_aux else results
 

@@ -288,7 +288,7 @@ def text_of_value(x: Any) -> str:
     place = devices.of(array)
     node = x.node
     grad_fn = None
-    if node is not None and node is not nodes.hidden and type(node) is not AccumulateGrad:
+    if node is not None and type(node) is not nodes.Hidden and type(node) is not AccumulateGrad:
         try:
             grad_fn = x.grad_fn.op.title
         except RuntimeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any, cast
@@ -18,7 +19,7 @@ from ..core.inplace import overlaps_itself
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload, payload_of, transforming
-from ..core.tensor import InferenceStorage, Storage, TensorBase
+from ..core.tensor import InferenceStorage, Storage, TensorBase, ours
 from .arguments import shape_from
 from .literals import array_from, check_array, depth_outside, number_as, of_python, scalar_of
 
@@ -475,6 +476,16 @@ def apart(out: Any, *inputs: Any) -> None:
         )
 
 
+def _public_caller() -> str:
+    """Return the name of the function that a program called with ``out=``."""
+    frame: Any = sys._getframe(2)
+    name = frame.f_code.co_name
+    while frame is not None and frame.f_code.co_filename in ours:
+        op = frame.f_locals.get("op")  # of a recorder, whose code has no name of its own
+        name, frame = getattr(op, "name", frame.f_code.co_name), frame.f_back
+    return str(name)
+
+
 def into(out: Any, result: Tensor) -> Tensor:
     """Put a result into the tensor given as ``out=``, resized if it does not fit; or return it."""
     if out is None:
@@ -492,11 +503,16 @@ def into(out: Any, result: Tensor) -> Tensor:
             "unsupported operation: more than one element of the written-to tensor refer to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
+    if modes.unusual and any(getattr(t.array, "tangent", None) is not None for t in (result, target)):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {_public_caller()}_out that does not support it because it is an out= "
+            "function; use the form without out="
+        )
     if result.node is not None or target.node is not None:
         if modes.is_grad_enabled():
             raise RuntimeError(
-                "functions with out=... arguments don't support automatic differentiation, but one of the "
-                "arguments requires grad."
+                f"{_public_caller()}(): functions with out=... arguments don't support automatic "
+                "differentiation, but one of the arguments requires grad."
             )
     shape = tuple(result.array.shape)
     if target.array.shape != shape:

@@ -20,7 +20,7 @@ from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import check_writable, overlaps_itself, write
-from ..core.nodes import wrap
+from ..core.nodes import registry, wrap
 from ..core.observation import literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
@@ -118,7 +118,7 @@ def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
     rank = x.ndim
     consumed = sum(i is not None and i is not Ellipsis for i in index)
     if consumed > rank:
-        if rank == 0:
+        if rank == 0 and len(index) == 1:
             return IndexError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
                 "C++ to convert a 0-dim tensor to a number"
@@ -480,7 +480,7 @@ def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, .
     rank = x.array.ndim
     consumed = sum(_consumes(i) for i in items)
     if consumed > rank:
-        if rank == 0 and not any(isinstance(i, TensorBase) for i in items):
+        if rank == 0 and len(items) == 1 and not isinstance(items[0], TensorBase):
             raise IndexError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
                 "C++ to convert a 0-dim tensor to a number"
@@ -579,6 +579,8 @@ def _item(item: Any) -> Any:
     if isinstance(item, int | np.integer):
         return int(item)
     if isinstance(item, TensorBase):
+        if hasattr(item.array, "tangent") and not isinstance(item.array.memory(), Payload):  # a dual one has none
+            item = wrap(item.array.concrete("index"))
         return _index_tensor(item)
     if isinstance(item, ndarray | list | tuple | range):
         found = create.tensor(list(item) if isinstance(item, range) else item)
@@ -831,7 +833,7 @@ def _put_plainly(input: Tensor, index: Any, value: Any) -> bool:
 def _is_hidden_mask(index: Any) -> bool:
     """Return whether an index is a mask whose elements are not known, as inside vmap."""
     hidden = isinstance(index, TensorBase) and isinstance(index.array, Payload)
-    return hidden and index.array.dtype == bool
+    return hidden and index.array.dtype == bool and not hasattr(index.array, "tangent")
 
 
 def _is_observed_mask(input: Tensor, index: Any, value: Any) -> bool:
@@ -888,6 +890,10 @@ def _value_for(x: Tensor, value: Any) -> Any:
     return value
 
 
+def _is_all(part: slice, size: int | None) -> bool:
+    return part == _ALL or (size is not None and part.indices(size) == (0, size, 1))
+
+
 def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     """Write a value into the view at an index, with history."""
     if not isinstance(value, TensorBase):
@@ -895,8 +901,13 @@ def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     if isinstance(input.array, Payload) or (isinstance(value.array, Payload) and input.lineage is None):
         write(set_slice_p.op, input, (value,), (items,))
         return
-    whole = all(i is Ellipsis or (type(i) is slice and i == _ALL) for i in items)
+    sizes = dict(enumerate(input.array.shape)) if None not in items and items[:1] != (Ellipsis,) else {}
+    whole = all(i is Ellipsis or (type(i) is slice and _is_all(i, sizes.get(d))) for d, i in enumerate(items))
     part = input if whole else _view(input, items)
+    if not value.array.shape and device_of(value.array) == device_of(part.array):
+        check_writable(part, False)
+        write(registry["fill"], part, (value,), ())
+        return
     copy_(part, _fitted(value, part.array.shape))
 
 

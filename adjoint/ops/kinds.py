@@ -17,7 +17,7 @@ ndarray = np.ndarray
 
 
 def _view_as_real(x: Any) -> Any:
-    parts = x.real
+    parts = np.asarray(x).real if isinstance(x, np.generic) else x.real
     return module_of(x).lib.stride_tricks.as_strided(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
 
 
@@ -65,6 +65,8 @@ def view_as_complex(input: Tensor) -> Tensor:
     if array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if type(array) is ndarray and array.size:
+        if input.storage_offset() % 2:
+            raise RuntimeError("Tensor must have a storage_offset divisible by 2")
         if array.strides[-1] != array.itemsize:
             raise RuntimeError("Tensor must have a last dimension with stride 1")
         for i, (s, n) in enumerate(zip(array.strides[:-1], array.shape[:-1], strict=True)):

@@ -14,28 +14,40 @@ import numpy as np
 from .. import printing
 from .._typing import Tensor
 from ..core import device as devices
-from ..core import dtypes, layout
+from ..core import dtypes, layout, modes
 from ..core.engine import AccumulateGrad
-from ..core.inplace import refuse_inference_write
+from ..core.inplace import check_changeable, refuse_inference_write
+from ..core.nodes import Node, Special
 from ..core.payload import Payload
 from ..core.tensor import (
     InferenceStorage,
     PrivateStorage,
     Storage,
     TensorBase,
+    caller,
+    ledger_of,
+    new_storage,
     note_geometry,
     note_write,
     owner_of,
     storage_of,
+    tick,
 )
+from ..core.views import edge_of, expect_shape
 from .arguments import shape_from
 from .shape import reshape
 
 __all__ = ["TypedStorage", "UntypedStorage", "detach", "detach_", "resize_as_"]
 
 
+def _bottom(array: Any) -> Any:
+    """Return the array at the bottom of a value inside a transform."""
+    return array.memory() if isinstance(array, Payload) and array.level else array
+
+
 def address_of(array: Any) -> int:
     """Return the address of an array's first element."""
+    array = _bottom(array)
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
     return int(array.data.ptr)
@@ -46,7 +58,7 @@ def origin_of(x: TensorBase) -> int:
     storage = x.memory
     if storage is not None and hasattr(storage, "origin"):
         return storage.origin
-    return address_of(owner_of(x.array))
+    return address_of(owner_of(_bottom(x.array)))
 
 
 def offset_of(x: TensorBase) -> int:
@@ -71,7 +83,7 @@ def same_memory(x: TensorBase) -> Storage:
 
 def flat_bytes(array: Any) -> Any:
     """Return all the memory that `array` looks into as one array of bytes."""
-    owner = owner_of(array)
+    owner = owner_of(_bottom(array))
     if layout.is_dense(owner):
         return owner.ravel(order="K").view(np.uint8)
     # Memory of another library, with gaps: they are part of it.
@@ -400,9 +412,9 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
+    expect_shape(x)
     note_geometry(x)
     x.array, x.memory = array, memory
-    note_geometry(x)
     if type(x.node) is AccumulateGrad:
         x.node.follow(x)
 
@@ -411,7 +423,7 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     """Give `input` another shape; elements that did not exist before are unset."""
     shape = shape_from(sizes if size is None else (size,))
     refuse_inference_write(input)
-    if input.node is not None:
+    if input.node is not None and not modes.local.inference:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to resize tensor with negative dimension: {list(shape)}")
@@ -425,6 +437,7 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     if (offset + count) * itemsize > memory.size:
         grown = module.empty(offset * itemsize + count * itemsize, np.uint8)
         grown[: memory.size] = memory
+        _move_views(input, grown)
         memory = grown
         storage_of(input).origin = address_of(memory)
     order = layout.order_of(memory_format, len(shape))
@@ -435,6 +448,18 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     _look_at(input, from_bytes(memory, old.dtype, offset, shape, strides), input.memory)
     note_write(input, "resize_")
     return input
+
+
+def _move_views(x: Tensor, memory: Any) -> None:
+    """Let the base and the views of a tensor whose memory has to grow look at the new memory."""
+    ledger = storage_of(x).ledger
+    others = [ref() for ref in ledger.fresh] if ledger is not None else []
+    for t in (*others, None if x.lineage is None else x.lineage.base):
+        if t is not None and t is not x and t.memory is x.memory:
+            strides = [s // t.array.itemsize for s in t.array.strides]
+            t.array = from_bytes(memory, t.array.dtype, offset_of(t), t.array.shape, strides)
+            if type(t.node) is AccumulateGrad:
+                t.node.follow(t)
 
 
 def resize(input: Tensor, *sizes: Any) -> Tensor:
@@ -462,10 +487,36 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Look at the memory of `source`, a tensor or a storage, from now on."""
-    refuse_inference_write(input)
+    edges = tuple(edge_of(t) for t in (input, source) if isinstance(t, TensorBase) and t.node is not None)
+    recording = modes.is_grad_enabled() and bool(edges)
+    check_changeable(input, recording)
+    ledger = ledger_of(storage_of(input))
+    _set(input, source, storage_offset, size, stride)
+    storage_of(input).ledger = ledger  # the version counter stays, with the aliases that share it
+    ledger.version += 1
+    if recording:
+        input.node = _without_derivative("set_", edges)
+    return input
+
+
+def _without_derivative(name: str, edges: tuple[Any, ...]) -> Node:
+    """Return the node of an op that has no derivative, which it says when a gradient arrives."""
+
+    def run(*arguments: Any) -> Any:
+        raise RuntimeError(f"derivative for {name} is not implemented")
+
+    node = Node()
+    node.op = Special("NotImplemented", run)
+    node.op.node = type("NotImplemented", (Node,), {"__slots__": (), "__module__": "adjoint"})
+    node.edges, node.saved, node.targets, node.extra = edges, None, None, None
+    node.stamp, (node.code, node.lasti) = tick(), caller()
+    return node
+
+
+def _set(input: Tensor, source: Any, storage_offset: int, size: Any, stride: Any) -> None:
     if source is None:
         _look_at(input, devices.module_of(input.array).empty((0,), input.array.dtype), None)
-        return input
+        return
     if isinstance(source, TypedStorage):
         source = source.untyped()
     of_tensor = isinstance(source, TensorBase)
@@ -475,18 +526,25 @@ def set_(input: Tensor, source: Any = None, storage_offset: int = 0, size: Any =
             f"{dtypes.of(input.array.dtype)}"
         )
     if of_tensor and size is None:
-        _look_at(input, source.array, storage_of(source))
-        return input
+        _look_at(input, source.array, _counted_apart(source))
+        return
     memory = UntypedStorage._of(source)._bytes if of_tensor else source._bytes
     itemsize = int(input.array.itemsize)
     shape = shape_from((size,)) if size is not None else (memory.size // itemsize - storage_offset,)
     strides = layout.row_major(shape) if stride is None else shape_from((stride,))
-    kept = storage_of(source) if of_tensor else Storage()
+    kept = _counted_apart(source) if of_tensor else new_storage()
     if not of_tensor:
-        kept.ledger = None
         kept.origin = address_of(memory)
     _look_at(input, from_bytes(memory, input.array.dtype, storage_offset, shape, strides), kept)
-    return input
+
+
+def _counted_apart(x: TensorBase) -> Storage:
+    """Return a storage for the same memory with a version counter of its own, as `set_` gives."""
+    storage = InferenceStorage() if type(x.memory) is InferenceStorage else Storage()
+    storage.ledger = None
+    if x.memory is not None and hasattr(x.memory, "origin"):
+        storage.origin = x.memory.origin
+    return storage
 
 
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from .._typing import Tensor
+from ..core import modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
@@ -335,9 +336,7 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
         return _as_strided_on_gpu(x, shape, strides, shift * item)
     if shift == 0:
         return np.lib.stride_tricks.as_strided(x, shape, strides)
-    owner = x
-    while isinstance(owner.base, ndarray):
-        owner = owner.base
+    owner = owner_of(x)
     start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
     if owner.flags.c_contiguous or owner.flags.f_contiguous:
         memory = owner.ravel(order="K").view(np.uint8)
@@ -426,9 +425,12 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
     array = input.array
+    memory = array.memory() if isinstance(array, Payload) and array.level else None
     if is_batch(input):
         own, here = tuple(s // array.itemsize for s in array.strides), input.storage_offset()
         _check_within(tuple(array.shape), own, here, shape, strides, storage_offset)
+    elif type(memory) is ndarray and memory.shape == array.shape:  # of a dual value: its primal's
+        own, here = tuple(s // memory.itemsize for s in memory.strides), input.storage_offset()
     elif isinstance(array, Payload):
         # Inside a transform only a base has memory to speak of, and that is contiguous.
         if input.lineage is not None:
@@ -448,6 +450,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
                 f"itemsize {array.itemsize} requiring a storage size of {need} are out of bounds for "
                 f"storage of size {have}"
             )
+    if input.lineage is not None and input.node is not None and modes.is_grad_enabled() and type(array) is ndarray:
+        found = _of_base(input, shape, strides, offset)
+        if found is not None:
+            return found
     return as_strided_p(input, shape, strides, offset - here, own)
 
 
@@ -465,10 +471,25 @@ def _check_within(lies: Any, own: Any, here: int, shape: Any, strides: Any, offs
         )
 
 
+def _of_base(input: Tensor, shape: Any, strides: Any, offset: int) -> Tensor | None:
+    """Return what is wanted of a view as a view of its base, where it reaches beyond the view: so do its gradients."""
+    base, here = cast("Any", input.lineage).base, input.storage_offset()
+    item = input.array.itemsize
+    if base.array.dtype != input.array.dtype or 0 in shape:
+        return None
+    own = _offsets(tuple(input.array.shape), [s // item for s in input.array.strides])
+    if np.isin(_offsets(shape, strides) + offset - here, own).all():
+        return None
+    own = tuple(s // item for s in base.array.strides)
+    found = as_strided_p(base, shape, strides, offset - base.storage_offset(), own)
+    cast("Any", found.lineage).kind = cast("Any", input.lineage).kind
+    return found
+
+
 def _contiguous_strides(shape: Any) -> tuple[int, ...]:
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Look at the own memory by any sizes, strides and offset, in place."""
-    return become(input, as_strided(input, size, stride, storage_offset), "as_strided_")
+    return become(input, lambda: as_strided(input, size, stride, storage_offset), "as_strided_")

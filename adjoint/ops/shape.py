@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,12 @@ from ..core import dtypes, layout, modes, primitive
 from ..core.device import module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
-from ..core.inplace import check_writable, is_leaf_node, refuse_inference_write
-from ..core.nodes import hidden
-from ..core.payload import refuse_format
+from ..core.inplace import check_changeable, is_leaf_node
+from ..core.nodes import Hidden
+from ..core.payload import Payload, refuse_format
 from ..core.recorders import Primitive, parametric, unary
-from ..core.tensor import TensorBase, note_geometry, note_write, storage_of
-from ..core.views import watch_base
+from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
+from ..core.views import edge_of, expect_shape, leave_base, watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
 from .arguments import dim_in, dims_in, either, shape_from
@@ -777,10 +777,10 @@ def t(input: Tensor) -> Tensor:
     return t_p(input)
 
 
-def _check_matrix(input: Tensor) -> None:
+def _check_matrix(input: Tensor, name: str = "t") -> None:
     if input.array.ndim > 2:
         raise RuntimeError(
-            f"t() expects a tensor with <= 2 dimensions, but self is {input.array.ndim}D; use .mT or transpose"
+            f"{name}() expects a tensor with <= 2 dimensions, but self is {input.array.ndim}D; use .mT or transpose"
         )
 
 
@@ -852,26 +852,38 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
 # --- In place: the tensor itself gets another shape -------------------------------------------------
 
 
-def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
-    """Make `input` what a view of it is: its geometry and its history."""
+def become(input: Tensor, look: Callable[[], Tensor], operation: str) -> Tensor:
+    """Make `input` what a view of it, which `look` makes, is: its geometry and its history."""
+    if modes.unusual and isinstance(input.array, Payload):
+        edge_of(input)  # a view of what was written since becomes up to date
     recording = modes.is_grad_enabled() and input.node is not None
-    refuse_inference_write(input)
-    if recording or modes.transforms:
-        check_writable(input, recording, operation.removesuffix("_"))
-    note_geometry(input)
-    input.array = seen.array
-    if is_leaf_node(input.node) and input.node is not hidden:
+    check_changeable(input, recording, operation.removesuffix("_"))
+    seen = look()
+    old, array = input.array, seen.array
+    same = old.shape == array.shape and old.strides == array.strides if type(old) is ndarray else False
+    if not recording and old.shape != array.shape:
+        expect_shape(input)
+    if input.lineage is None and not same:
+        note_geometry(input)
+        if isinstance(old, Payload) and old.by_value:
+            input.lineage = seen.lineage = leave_base(input, seen)
+            watch_base(input)
+    input.array = array
+    if is_leaf_node(input.node) and type(input.node) is not Hidden:
         input.node.follow(input)
     if input.lineage is not None:
-        assert seen.lineage is not None  # `seen` is a view of it
-        seen.lineage.kind = input.lineage.kind
-        input.lineage = seen.lineage
+        view: Any = seen.lineage  # `seen` is a view of it
+        input.lineage = input.lineage.followed(view)
     storage_of(input)
     node = seen.node if recording else input.node
     if recording:
         node.op = node.op.in_place()
-    note_write(input, operation)
+    if isinstance(array, Payload) and array.by_value:  # no view of it has another value
+        ledger_of(storage_of(input)).version += 1
+    else:
+        note_write(input, operation)
     if recording:
+        retain_later(input, old_too=True)  # the gradient of what it was, as in torch
         input.node = node
         if input.lineage is not None:
             watch_base(input)
@@ -880,31 +892,36 @@ def become(input: Tensor, seen: Tensor, operation: str) -> Tensor:
 
 def t_(input: Tensor) -> Tensor:
     """Transpose a matrix, in place."""
-    return become(input, t(input), "t_")
+
+    def look() -> Tensor:
+        _check_matrix(input, "t_")
+        return t_p(input)
+
+    return become(input, look, "t_")
 
 
 def transpose_(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Exchange two dimensions, in place."""
-    return become(input, transpose(input, dim0, dim1), "transpose_")
+    return become(input, lambda: transpose(input, dim0, dim1), "transpose_")
 
 
 def swapaxes_(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Exchange two dimensions, in place."""
-    return become(input, transpose(input, axis0, axis1), "swapaxes_")
+    return become(input, lambda: transpose(input, axis0, axis1), "swapaxes_")
 
 
 def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Exchange two dimensions, in place."""
-    return become(input, transpose(input, dim0, dim1), "swapdims_")
+    return become(input, lambda: transpose(input, dim0, dim1), "swapdims_")
 
 
 def squeeze_(input: Tensor, dim: Any = None, axis: Any = None) -> Tensor:
     """Drop dimensions of size 1, in place."""
     dim = dim if axis is None else either(dim, axis)
-    return become(input, squeeze(input, dim), "squeeze_")
+    return become(input, lambda: squeeze(input, dim), "squeeze_")
 
 
 def unsqueeze_(input: Tensor, dim: int | None = None, axis: int | None = None) -> Tensor:
     """Insert a dimension of size 1, in place."""
     dim = dim if axis is None else either(dim, axis)
-    return become(input, unsqueeze(input, dim), "unsqueeze_")
+    return become(input, lambda: unsqueeze(input, dim), "unsqueeze_")

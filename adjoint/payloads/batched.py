@@ -55,7 +55,7 @@ class Batched(Speaking):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How far apart neighbours of one element of the batch lie, in bytes."""
+        """Strides of one element of the batch, in bytes."""
         value = self.value.array if isinstance(self.value, TensorBase) else self.value
         return tuple(value.strides[1:])
 
@@ -89,6 +89,8 @@ class Batched(Speaking):
             "https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch error in "
             f"`{operation}`: return the tensor from the function instead of storing it elsewhere."
         )
+
+    by_value = True
 
     def detached(self) -> Batched:
         """Return the batch of what is left of its values."""

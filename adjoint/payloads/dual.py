@@ -9,13 +9,14 @@ import numpy as np
 
 from ..core import modes
 from ..core.device import module_of
+from ..core.inplace import fitted
 from ..core.nodes import differentiable, wrap
 from ..core.observation import literal
 from ..core.payload import Level, Payload, payload_of, top_payload
 from ..core.primitive import Op
-from ..core.tensor import TensorBase
-from ..core.views import edge_of
-from ..ops.shape import expand_p
+from ..core.tensor import STALE, TensorBase, ledger_of, storage_of
+from ..core.views import edge_of, replayed, replayed_all, way_from_base
+from ..ops.shape import copy_strided_p, expand_p
 from .speech import Speaking
 
 # The tensors that hold dual values of a level that the program has entered (`autograd.forward_ad`); at its end they
@@ -56,6 +57,11 @@ class Dual(Speaking):
         return _array(self.primal).dtype
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides of the primal, in bytes."""
+        return tuple(_array(self.primal).strides)
+
+    @property
     def flags(self) -> Any:
         """Memory flags of the primal."""
         return _array(self.primal).flags
@@ -64,7 +70,7 @@ class Dual(Speaking):
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` on the primals, and its tangent rule on the tangents."""
         primals, tangents, still = [], [], True
-        moving = modes.local.forward_grad
+        moving = modes.local.forward_grad and not (modes.local.inference and level in holders)
         for v in values:
             if isinstance(v, Dual) and v.level == level:
                 primals.append(v.primal)
@@ -117,6 +123,35 @@ class Dual(Speaking):
         if found is not None:
             found.append(weakref.ref(tensor))
 
+    @classmethod
+    def overwrite(cls, op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...], level: int) -> bool:
+        """Write into the primal's memory, which others look at; tangents, which nobody shares, are made anew."""
+        base = x if x.lineage is None else x.lineage.base
+        if not (_has_memory(x.array) and _has_memory(base.array)) or x.node is not None or base.node is not None:
+            if isinstance(x.array, cls) or isinstance(base.array, cls) or not _has_memory(base.array):
+                return False
+        _lift(base, level)
+        if x is not base and not (_is_at(x.array, level) and isinstance(x.array.primal, TensorBase)):
+            x.array, x.node = replayed_all(base, way_from_base(x)).array, None
+        dual = x.array
+        primal = dual.primal
+        result = op.call(wrap(cls(primal.clone(), dual.tangent, level)), *rest, *params)  # both of one kind
+        if result.node is not None:
+            return False
+        result = fitted(op, x, result)
+        value = result.array if _is_at(result.array, level) else cls(result, None, level)
+        primal.copy_(_tensor(value.primal))
+        if value.tangent is not None or dual.tangent is not None:
+            _set_tangent(x, base, _tensor(value.tangent) if value.tangent is not None else primal.detach() * 0, level)
+        ledger = ledger_of(storage_of(x))
+        if x.memory is not primal.memory:
+            ledger.version += 1
+        for ref in ledger.fresh:  # views that programs see; those of the primals share memory
+            view = ref()
+            if view is not None and view is not x and view.lineage is not None and view.lineage.base is base:
+                view.lineage.bare, view.node = True, STALE
+        return True
+
     def concrete(self, what: str) -> Any:
         """Return the primal."""
         primal = _array(self.primal)
@@ -127,6 +162,52 @@ class Dual(Speaking):
             v if v is None or isinstance(v, TensorBase) else wrap(v) for v in (self.primal, self.tangent)
         )
         return repr(primal) if tangent is None else f"{repr(primal)[:-1]}, tangent={tangent!r})"
+
+
+def _has_memory(value: Any) -> bool:
+    """Return whether there is an array at the bottom with nothing but tensors and duals above it."""
+    while isinstance(value, TensorBase | Dual):
+        value = value.array if isinstance(value, TensorBase) else value.primal
+    return not isinstance(value, Payload)
+
+
+def _lift(x: Any, level: int) -> None:
+    """Make a tensor that is about to be written one of this level, whose primal is a tensor that can have a history."""
+    if not _is_at(x.array, level):
+        below = wrap(x.array, x.node, storage_of(x))
+        x.array, x.node = Dual(below, None, level), None
+        x.array.note_holder(x)
+    elif not isinstance(x.array.primal, TensorBase):
+        tangent = x.array.tangent
+        x.array = Dual(wrap(x.array.primal), None if tangent is None else _tensor(tangent), level)
+
+
+def _is_at(value: Any, level: int) -> bool:
+    return isinstance(value, Dual) and value.level == level
+
+
+def _set_tangent(x: Any, base: Any, tangent: Any, level: int) -> None:
+    """Give a tensor, and the base that it is a view of, another tangent."""
+    whole, own = (t.array.memory() for t in (base, x))
+    if x is base:
+        x.array = Dual(x.array.primal, copy_strided_p(tangent, tuple(own.strides)), level)
+        return
+    old = base.array.tangent
+    if old is None:
+        old = _tensor(base.array.primal).detach() * 0
+    new = copy_strided_p(_tensor(old), tuple(whole.strides))
+    part = new
+    for op, params in way_from_base(x, memory=(whole, own)):
+        part = replayed(op, part, params)
+    part.copy_(tangent)
+    base.array = Dual(base.array.primal, new, level)
+    x.array = Dual(x.array.primal, part, level)
+    for t in (base, x):
+        t.array.note_holder(t)
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, TensorBase) else wrap(value)
 
 
 def _array(value: Any) -> Any:

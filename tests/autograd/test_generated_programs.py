@@ -1,0 +1,231 @@
+"""A slice of the generated programs of `gates/`: none is wrong, and none ends in an error of NumPy's."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import adjoint
+from gates import aliasing, transforms
+from tests.oracle import needs_torch, same, torch
+
+
+@needs_torch
+@pytest.mark.parametrize("seed", range(3))
+def test_programs_of_views_and_writes(seed: int) -> None:
+    for number in range(50):
+        rng = np.random.default_rng([seed, number])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = aliasing.generate(rng, torch, int(rng.integers(2, 9)))
+            verdict, found = aliasing.judge(program, torch)
+        assert verdict in ("same", "differs"), (program, found)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_functions_of_views_and_writes_inside_transforms(seed: int) -> None:
+    for number in range(40):
+        rng = np.random.default_rng([seed, number])
+        program = transforms.generate(rng, int(rng.integers(2, 9)))
+        for which, verdict in transforms.judge(program).items():
+            assert verdict in ("same", "refused"), (which, verdict, program)
+
+
+def test_detached_views_inside_transforms_see_writes() -> None:
+    def f(y):
+        y = y * 1
+        z, d = y.t(), y.detach()
+        y.mul_(2)
+        return z.detach() * 1, d * 1
+
+    x = adjoint.arange(8.0).reshape(2, 2, 2)
+    z, d = adjoint.func.vmap(f)(x)
+    assert z.tolist() == (2 * x.mT).tolist() and d.tolist() == (2 * x).tolist()
+    (z, d), slopes = adjoint.func.jvp(f, (x[0],), (adjoint.ones(2, 2),))
+    assert z.tolist() == (2 * x[0].t()).tolist() and d.tolist() == (2 * x[0]).tolist()
+    assert all(not s.any() for s in slopes)
+    assert adjoint.func.grad(lambda y: f(y)[1].sum() + (y * 3).sum())(x[0]).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+RESHAPES = {
+    "t_": lambda a: a.t_(),
+    "transpose_": lambda a: a.transpose_(0, 1),
+    "swapaxes_": lambda a: a.swapaxes_(0, 1),
+    "swapdims_": lambda a: a.swapdims_(0, 1),
+    "unsqueeze_": lambda a: a.unsqueeze_(0),
+    "unsqueeze_ behind": lambda a: a.unsqueeze_(-1),
+    "squeeze_": lambda a: a.unsqueeze_(0).squeeze_(),
+    "as_strided_": lambda a: a.as_strided_((12,), (1,)),
+    "twice": lambda a: a.t_().unsqueeze_(1),
+}
+VIEWS = {
+    "row": lambda a: a[0],
+    "column": lambda a: a[:, 1],
+    "block": lambda a: a[1:, ::2],
+    "transposed": lambda a: a.t(),
+    "diagonal": lambda a: a.diagonal(),
+    "flat": lambda a: a.view(-1)[3:7],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("reshape", RESHAPES)
+def test_a_view_written_after_its_base_was_reshaped(view: str, reshape: str) -> None:
+    x = adjoint.arange(12.0, dtype=adjoint.float64).reshape(3, 4).requires_grad_()
+    a = x * 1
+    v = VIEWS[view](a)
+    RESHAPES[reshape](a)
+    v.mul_(2)
+    a.sum().backward()
+    expected = np.ones((3, 4))
+    VIEWS[view](adjoint.from_numpy(expected)).mul_(2)
+    assert x.grad.tolist() == expected.tolist()
+
+
+def test_a_complex_view_written_after_its_base_was_reshaped() -> None:
+    x = adjoint.ones(2, 2, dtype=adjoint.complex64, requires_grad=True)
+    a = x * 1
+    v = a.real
+    a.unsqueeze_(0)
+    v.mul_(2)
+    a.real.sum().backward()
+    assert x.grad.real.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_a_view_beyond_its_reshaped_base_is_refused() -> None:
+    x = adjoint.arange(12.0, requires_grad=True)
+    a = x * 1
+    v = a.view(3, 4)
+    a.as_strided_((2,), (1,))
+    a.mul_(2)
+    with pytest.raises(RuntimeError, match="elements that its base, whose shape or memory was changed in place"):
+        v.sum().backward()
+
+
+def test_as_strided_of_a_view_reaches_the_base() -> None:
+    # torch takes the gradient of what lies outside the view for zero
+    x = adjoint.arange(4.0, requires_grad=True)
+    (x * 1)[::2].as_strided((4,), (1,)).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0, 1.0]
+
+
+def test_negation_in_place_of_strided_memory() -> None:
+    # NumPy 2.4's np.negative misreads elements 64 bytes apart where the output is strided
+    x = adjoint.arange(24.0, dtype=adjoint.float64)
+    x[::8].neg_()
+    assert x[::8].tolist() == [0.0, -8.0, -16.0]
+
+
+def detached_base(T):
+    x = T.ones(4, dtype=T.float64, requires_grad=True)
+    a = x * 3
+    v, c = a[:2], a[:2].clone()
+    a.detach_()
+    a.neg_()
+    (v.sum() + c.sum()).backward()
+    return x.grad, v.requires_grad, a.requires_grad
+
+
+def view_that_retains_its_gradient(T):
+    x = T.ones(4, dtype=T.float64, requires_grad=True)
+    a = x * 3
+    v = a[::2]
+    v.mul_(2)
+    r = (v * v).sum()
+    v.retain_grad()
+    (r + (v * v).sum() + a.sum()).backward()
+    return v.grad, v.retains_grad
+
+
+def views_without_history(T):
+    x = T.ones(3, requires_grad=True)
+    with T.no_grad():
+        v, w = x[:2], x[1:]
+    return v.requires_grad, v.is_leaf, T.autograd.grad((v * 2 + w * 5).sum(), [v, w])
+
+
+def views_without_history_of_several_shapes(T):
+    x = T.ones(3, 2, requires_grad=True)
+    with T.no_grad():
+        v, w = x[:2], x[1]
+    (v.sum() + w.sum() * 2 + x.sum()).backward()
+    return v.grad, x.grad
+
+
+def reshaped_unrecorded(T):
+    x = T.ones(2, 3, requires_grad=True)
+    a = x * 2
+    with T.no_grad():
+        a.t_()
+    a.sum().backward()
+
+
+def leaf_reshaped_between_uses(T):
+    x = T.ones(2, 3, requires_grad=True)
+    a = (x * 2).sum()
+    with T.no_grad():
+        x.t_()
+    (a + (x * 3).sum()).backward()
+
+
+def set_to_other_memory(T):
+    x = T.ones(3, requires_grad=True) * 1
+    x.set_(T.ones(4))
+    return x.grad_fn.name().rpartition("::")[2], x._version, x.sum().backward()
+
+
+def leaf_set_to_other_memory(T):
+    T.ones(3, requires_grad=True).set_(T.ones(4))
+
+
+def versions_of_set(T):
+    x, y = T.ones(3), T.ones(4)
+    y.add_(1).add_(1)
+    x.set_(y)
+    first = x._version
+    x.add_(1)
+    return first, x._version, y._version, y
+
+
+def alias_makes_views_stale(T):
+    a = T.ones(3, requires_grad=True) * 1
+    d, v = a.detach(), a.unbind(0)[0]
+    d.mul_(2)
+    return v.sum()
+
+
+def inference_view(T):
+    a = T.ones(3, requires_grad=True) * 1
+    with T.inference_mode():
+        v = a[:2]
+    a.mul_(2)
+    return v.sum()
+
+
+def buffer_view(T):
+    buf = T.zeros(3)
+    v = buf[0]
+    buf[1] = T.ones((), requires_grad=True) * 1
+    v.mul_(2)
+
+
+def fill_expanded(T):
+    a = T.ones(1, 3, requires_grad=True) * 1
+    a.expand(2, 3).fill_(2.0)
+    return a, a.grad_fn.name().rpartition("::")[2]
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    "program",
+    [
+        detached_base, view_that_retains_its_gradient, views_without_history, views_without_history_of_several_shapes,
+        reshaped_unrecorded, leaf_reshaped_between_uses, set_to_other_memory, leaf_set_to_other_memory,
+        versions_of_set, alias_makes_views_stale, inference_view, buffer_view, fill_expanded,
+    ],
+    ids=lambda p: p.__name__,
+)  # fmt: skip
+def test_program_equals_torch(program) -> None:
+    same(program)
