@@ -227,6 +227,8 @@ class Tensor(TensorBase):
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
+        if modes.unusual and is_batch(self):
+            return self.array.data  # which refuses
         return memories.address_of(self.array) if self.array.size else 0
 
     const_data_ptr = data_ptr

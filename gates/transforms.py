@@ -33,7 +33,7 @@ SHAPES = ["t_", "transpose_", "swapaxes_", "swapdims_", "unsqueeze_", "squeeze_"
 # What a transform refuses, with a reason: shapes that depend on values, and memory that a batch has not.
 REFUSALS = re.compile(
     "vmap: |inside a transform|dynamic shape|can't be cast|unsupported operation|view of a leaf|leaf Variable|"
-    "is a view|the tensor overlaps itself"
+    "is a view|the tensor overlaps itself|`data` under vmap"
 )
 
 

@@ -613,8 +613,6 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
         elif held is None:
             like = variable.array if chosen is None or lift else g
             variable._grad = _laid_out(g.clone(), like) if lift else wrap(_own(g, like, _references_below))
-        elif tuple(held.shape) != tuple(g.shape):
-            raise _reshaped_leaf(leaf, leaf, g)
         elif lift:
             variable._grad = held + g if lift is True else held.add_(g)
         elif _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):

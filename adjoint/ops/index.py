@@ -904,7 +904,8 @@ def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     sizes = dict(enumerate(input.array.shape)) if None not in items and items[:1] != (Ellipsis,) else {}
     whole = all(i is Ellipsis or (type(i) is slice and _is_all(i, sizes.get(d))) for d, i in enumerate(items))
     part = input if whole else _view(input, items)
-    if not value.array.shape and device_of(value.array) == device_of(part.array):
+    plain = not value.array.shape and not isinstance(value.array, Payload)
+    if plain and device_of(value.array) == device_of(part.array):
         check_writable(part, False)
         write(registry["fill"], part, (value,), ())
         return

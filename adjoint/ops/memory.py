@@ -18,7 +18,7 @@ from ..core import dtypes, layout, modes
 from ..core.engine import AccumulateGrad
 from ..core.inplace import check_changeable, refuse_inference_write
 from ..core.nodes import Node, Special
-from ..core.payload import Payload
+from ..core.payload import Payload, is_batch
 from ..core.tensor import (
     InferenceStorage,
     PrivateStorage,
@@ -126,6 +126,8 @@ class UntypedStorage:
     @classmethod
     def _of(cls, tensor: TensorBase) -> UntypedStorage:
         made: UntypedStorage = object.__new__(cls)
+        if is_batch(tensor):
+            tensor.array.ravel()  # which refuses
         memory = flat_bytes(tensor.array)
         made._bytes = memory[origin_of(tensor) - address_of(memory) :] if memory.size else memory
         return made
