@@ -8,6 +8,7 @@ Backward passes run their rules on tensors, so a gradient is a line like any oth
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import weakref
@@ -25,7 +26,7 @@ from ..core.overrides import is_subclass
 from ..core.payload import Payload, top_payload
 from ..core.primitive import as_floating
 from ..core.promotion import promote_all, promote_some
-from ..core.tensor import TensorBase, View, ours
+from ..core.tensor import TensorBase, View, ours, owner_of
 from ..errors import place
 from ..ops.shape import cast_p, clone_p, expand_p
 from ..tree import tree_flatten, tree_unflatten
@@ -100,9 +101,11 @@ class Tracer(Observer):
     lifts = True
 
     def __init__(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], volatile: frozenset[tuple[int, Any]] = frozenset()
-    ) -> None:
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], volatile: frozenset[tuple[int, Any]] = frozenset(),
+        surroundings: Any = None,
+    ) -> None:  # fmt: skip
         self.graph = Graph()
+        self.surroundings = surroundings  # what is watched between calls; None: the caller vouches for all there is
         self.volatile = volatile  # places of numbers that have changed between calls
         self.memories = Memories()
         self.depth = 0  # inside a kernel: what it calls is part of the line
@@ -337,9 +340,7 @@ class Tracer(Observer):
 
     def _adopt(self, array: Any, v: Any) -> Memory:
         """Take in memory that is not the program's own: an outside tensor's, or a constant."""
-        tensor = self.outside.get(layout_of(array))
-        if tensor is None and id(v) in self.before:
-            tensor = v
+        tensor = v if id(v) in self.before else self.outside.get(layout_of(array))
         if tensor is None:
             self._refuse_unknown(array)
             return self._constant(array)
@@ -356,9 +357,26 @@ class Tracer(Observer):
         )
 
     def _refer(self, tensor: Any) -> Memory:
+        if self.surroundings is not None and not self._is_watched(tensor):
+            self.unable = self.unable or (
+                f"it finds a tensor {tensor.array.dtype.name}{list(tensor.array.shape)} at {self.where()[0]} by a way "
+                "that cannot be watched; pass it as an argument, or keep it in a variable or an attribute"
+            )
         value = self.graph.value(tensor.array, "outside")
         self.graph.outside.append(Reference(value, tensor))
         return self.memories.add(tensor.array, value, origin=value)
+
+    def _is_watched(self, tensor: Any) -> bool:
+        """Return whether it would be noticed that another tensor is in the place where the program found this one."""
+        known = self.surroundings
+        if id(tensor) in known.tensors or id(owner_of(tensor.array)) in known.arrays:
+            return True
+        return any(g is tensor and id(t) in self.watched for t, g in self.before.values())
+
+    @functools.cached_property
+    def watched(self) -> set[int]:
+        """The tensors of which it would be noticed that they are others."""
+        return self.surroundings.tensors | self.given
 
     def lent(self, x: TensorBase) -> None:
         """Refer to memory that came in through NumPy, unless it is the program's own."""
