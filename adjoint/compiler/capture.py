@@ -205,7 +205,7 @@ class Tracer(Observer):
         was = modes.local.grad
         modes.set_grad(False)
         try:
-            result = op.call(*inputs, *params)
+            result = self._out_of_place(op, inputs, params, run)
             array = x.array
             if result.array.dtype != array.dtype:
                 result = cast_p(result, array.dtype)
@@ -222,6 +222,17 @@ class Tracer(Observer):
             modes.set_grad(was)
         self.assign(array, value)
         self.announced = x
+
+    def _out_of_place(self, op: Any, inputs: Any, params: Any, run: Callable[[], None]) -> Any:
+        try:
+            return op.call(*inputs, *params)
+        except Exception:
+            self.depth += 1
+            try:
+                run()  # which says what is wrong in words about the write
+            finally:
+                self.depth -= 1
+            raise
 
     def written(self, x: TensorBase, operation: str) -> None:
         """Refuse a write that was not seen as an op: a run could not repeat it."""
@@ -349,6 +360,10 @@ class Tracer(Observer):
     def _constant(self, array: Any) -> Memory:
         return self.memories.add(array, self.graph.constant(array.copy()))  # the program may write into it
 
+    def _is_constant(self, array: Any) -> bool:
+        memory = self.memories.find(array)
+        return memory is not None and memory.constant and not memory.written
+
     def _refuse_unknown(self, array: Any) -> None:
         """Refuse an array that is no input, no result of a line and no literal: on another run it may be another."""
         self.unable = self.unable or (
@@ -420,6 +435,9 @@ class Tracer(Observer):
                 memory.remember(layout, value, array, *self._derivation(op, inputs, params, memory))
         where, backward = self.where()
         if not aliases:
+            for array in _arrays_in(params):
+                if not self._is_constant(array):
+                    self._refuse_unknown(array)
             self.graph.add(Line(op, operands, params, outputs, where, backward))
         for result in results:
             if isinstance(result, TensorBase):
@@ -608,6 +626,17 @@ def _is_kept(memory: Memory) -> bool:
 
 def _and_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_and_subclasses, kind.__subclasses__()))
+
+
+def _arrays_in(params: Any) -> list[Any]:
+    """Return the arrays among the parameters of an op, which a line keeps as they are."""
+    found = []
+    for p in params:
+        if isinstance(p, TensorBase) or _is_array(p):
+            found.append(p.array if isinstance(p, TensorBase) else p)
+        elif type(p) in (tuple, list):
+            found += _arrays_in(p)
+    return found
 
 
 def _is_array(value: Any) -> bool:

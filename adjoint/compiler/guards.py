@@ -296,7 +296,7 @@ class Surroundings:
             self._note(value, slot, getattr(value, slot, _MISSING), f"{name}.{slot}", depth + 1, Slot)
         if not isinstance(attributes, dict):
             return
-        if _room(kind) not in _LIBRARIES and not _is_ours(kind) and "__getattr__" not in vars(kind):
+        if not _is_ours(kind):
             self.places[id(value)] = (value, attributes, name, depth)
             return
         self.facts.append(Fact(attributes, len, len(attributes), f"the number of attributes of {name}", False))
@@ -327,7 +327,7 @@ class Surroundings:
             found = [
                 (place, attributes, key, name, depth)
                 for place, attributes, name, depth in self.places.values()
-                for key in (attributes if everything or _is_ours(place) else self.named.intersection(attributes))
+                for key in (attributes if _is_open(place, everything) else self.named.intersection(attributes))
                 if (id(place), key) not in done and not (key.startswith("__") and type(attributes) is dict)
             ]
             implied = [
@@ -361,6 +361,16 @@ def _room(value: Any) -> str:
 def _is_ours(kind: Any) -> bool:
     """Return whether a class is derived from one of adjoint's, whose code asks it for anything."""
     return isinstance(kind, type) and any(_room(base) == "adjoint" for base in kind.__mro__)
+
+
+def _is_open(place: Any, dynamic: bool) -> bool:
+    """Return whether code may ask a class or an object for attributes that it does not name."""
+    if isinstance(place, types.ModuleType):
+        return False
+    kind = place if isinstance(place, type) else type(place)
+    if _is_ours(kind):
+        return True
+    return _room(kind) not in _LIBRARIES and (dynamic or hasattr(kind, "__getattr__"))
 
 
 def _slots(kind: type) -> list[str]:

@@ -12,7 +12,7 @@ from ..core import modes
 from ..core.device import CPU, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
-from ..core.observation import note_read
+from ..core.observation import literal, note_read
 from ..core.tensor import TensorBase
 
 
@@ -122,6 +122,11 @@ def require_any(input: Any, other: Any, op: str) -> None:
 def beside(array: Any, like: Any) -> Tensor:
     """Return a tensor of the host's values, in the memory of the tensor `like`."""
     return wrap(place_array(array, device_of(like.array)))
+
+
+def constant_beside(array: Any, like: Any) -> Tensor:
+    """Return what follows from shapes and numbers alone, as a tensor in the memory of the tensor `like`."""
+    return wrap(literal(place_array(array, device_of(like.array))))
 
 
 def on_host(x: Any) -> Any:

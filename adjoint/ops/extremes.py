@@ -11,6 +11,7 @@ from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
@@ -615,7 +616,7 @@ def _checked_q(name: str, q: Any, a: Any) -> Any:
     if not isinstance(q, TensorBase):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
-        return create.finish(module_of(a).asarray(q, dtype=a.dtype))
+        return create.finish(literal(module_of(a).asarray(q, dtype=a.dtype)))
     if q.array.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.array.dtype != a.dtype:

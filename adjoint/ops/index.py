@@ -853,7 +853,7 @@ def _value_for(x: Tensor, value: Any) -> Any:
     if not isinstance(value, TensorBase):
         value = _number_for(x, value)
         if not isinstance(value, TensorBase):
-            return wrap(place_array(np.array(value, x.array.dtype), device_of(x.array)))
+            return wrap(literal(place_array(np.array(value, x.array.dtype), device_of(x.array))))
     if value.array.dtype != x.array.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {of(x.array.dtype).name} for "
@@ -866,7 +866,7 @@ def _value_for(x: Tensor, value: Any) -> Any:
 def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     """Write a value into the view at an index, with history."""
     if not isinstance(value, TensorBase):
-        value = wrap(place_array(np.array(value, input.array.dtype), device_of(input.array)))
+        value = wrap(literal(place_array(np.array(value, input.array.dtype), device_of(input.array))))
     if isinstance(input.array, Payload) or (isinstance(value.array, Payload) and input.lineage is None):
         write(set_slice_p.op, input, (value,), (items,))
         return

@@ -10,7 +10,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import of
 from .activation import log_sigmoid_p, relu_p
-from .arguments import autocast_to_single, beside
+from .arguments import autocast_to_single, constant_beside
 from .gather import gather_p
 from .loss import NONE, reduced, reduction_of
 from .measure import vector_norm_p
@@ -124,7 +124,7 @@ def multi_margin_loss(
         short = short * short
     if weight is not None:
         short = short * reshape_p(gather_p(weight, reshape_p(target, (count,)), 0), (count, 1))
-    own = labels == beside(np.arange(classes), labels)
+    own = labels == constant_beside(np.arange(classes), labels)
     losses = sum_p(where_p(own, 0, short), (1,), False) / classes
     if code == NONE:
         return reshape_p(losses, tuple(t.shape)) if single else losses
@@ -158,7 +158,8 @@ def multilabel_margin_loss(
     count, classes = rows.array.shape
     there = (labels == -1).cumsum(1) == 0
     places = where_p(there, labels, 0)
-    apart = (reshape_p(places, (count, -1, 1)) == beside(np.arange(classes), rows)) & reshape_p(there, (count, -1, 1))
+    numbers = constant_beside(np.arange(classes), rows)
+    apart = (reshape_p(places, (count, -1, 1)) == numbers) & reshape_p(there, (count, -1, 1))
     others = ~apart.any(1)
     short = relu_p(1 - reshape_p(gather_p(rows, places, 1), (count, -1, 1)) + reshape_p(rows, (count, 1, -1)))
     pairs = reshape_p(there, (count, -1, 1)) & reshape_p(others, (count, 1, -1))

@@ -12,6 +12,7 @@ from .._typing import Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
+from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
@@ -364,8 +365,8 @@ def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, ow
     target = _offsets(x_shape, own)
     low = min(0, source.min(initial=0))
     size = int(max(source.max(initial=0), target.max(initial=0)) - low + 1)
-    memory = unindex_p((g.reshape(source.size), source - low), (size,), (0,))
-    found = index_p((memory, target - low), (0,))
+    memory = unindex_p((g.reshape(source.size), literal(source - low)), (size,), (0,))
+    found = index_p((memory, literal(target - low)), (0,))
     times = np.bincount(target - low, minlength=size)[target - low]
     if times.max(initial=0) > 1:  # an element that the input shows several times is shared among them
         found = found / place_array(times, device_of(found.array if isinstance(found, TensorBase) else found))

@@ -19,6 +19,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
 from ..kernels.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
 from . import random
@@ -635,7 +636,7 @@ def _unpool(
             f"tensor with shape: {list(indices.array.shape)}"
         )
     flat = module_of(input.array).zeros((math.prod(shape[:-rank]), math.prod(size)), input.array.dtype)
-    out = scatter_p(wrap(flat), _rows(input, rank), _rows(indices, rank), 1)
+    out = scatter_p(wrap(literal(flat)), _rows(input, rank), _rows(indices, rank), 1)
     return reshape_p(out, (*shape[:-rank], *size))
 
 
