@@ -98,7 +98,7 @@ def capture(function: Callable[..., Any]) -> Callable[..., Captured]:
 class Tracer(Observer):
     """Writes a graph while a program runs."""
 
-    lifts = True
+    lifts = captures = True
 
     def __init__(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], volatile: frozenset[tuple[int, Any]] = frozenset(),

@@ -23,7 +23,7 @@ from ..autograd.graph import saved_tensors_hooks
 from ..core import modes
 from ..core.engine import running
 from ..core.nodes import wrap
-from ..core.observation import Observer, lifting
+from ..core.observation import Observer, is_captured
 from ..core.tensor import TensorBase, caller, tick, written_ledger
 from ..errors import InPlaceError, place
 from ..nn.modules.container import Sequential
@@ -341,7 +341,7 @@ def checkpoint(
     preserve = kwargs.pop("preserve_rng_state", True)
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
-    if not modes.is_grad_enabled() or lifting(False) is not False:  # a captured program sees to its memory itself
+    if not modes.is_grad_enabled() or is_captured():  # a captured program sees to its memory itself
         return function(*args, **kwargs)
     first, second = context_fn()
     frame = _Frame(
