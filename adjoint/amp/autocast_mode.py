@@ -21,7 +21,7 @@ from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
 from ..cuda.devices import is_available as has_gpu
 from ..kernels import provider
-from .policies import LOWER, POLICIES, SINGLE
+from .policies import BANNED, FUNCTIONS, LOWER, POLICIES, SAME, WIDEST
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -49,23 +49,40 @@ _NAMED = frozenset(name for policies in POLICIES.values() for name in policies)
 # --- Casting -------------------------------------------------------------------------------------------
 
 
-def _cast(op: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the inputs of an op in the dtype that autocast wants for it."""
-    name = op if isinstance(op, str) else op.name
-    if name not in _NAMED:
+def _cast(op: Any, inputs: tuple[Any, ...]) -> Any:
+    """Return the inputs of an op in the dtype that autocast wants for it.
+
+    For a public function, which is given by its name, None stands for "as it is, and so are the ops that it calls".
+    """
+    if isinstance(op, str):
+        return _cast_arguments(op, inputs)
+    if op.name not in _NAMED:
         return inputs
     place = next((_place(x) for x in inputs if isinstance(x, TensorBase)), None)
-    if place is None or not _thread.enabled.get(place):
-        return inputs
-    policy = POLICIES[place].get(name)
+    policy = POLICIES[place].get(op.name) if place is not None and _thread.enabled.get(place) else None
+    return inputs if policy is None else _by_policy(policy, place, inputs)
+
+
+def _cast_arguments(name: str, tensors: tuple[Any, ...]) -> Any:
+    places = [_place(x) for x in tensors]
+    place = next((p for p in places if _thread.enabled.get(p)), None)
+    policy = FUNCTIONS[place].get(name) if place is not None else None
     if policy is None:
-        return inputs
-    if policy == LOWER:
-        wanted = _thread.dtypes[place].np
-    elif policy == SINGLE:
-        wanted = dtypes.float32.np
-    else:
+        return None
+    if policy == BANNED:
+        raise RuntimeError(
+            f"torch.nn.functional.{name} and torch.nn.BCELoss are unsafe to autocast.\nMany models use a sigmoid layer "
+            "right before the binary cross entropy layer.\nIn this case, combine the two layers using "
+            "torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss: these are safe to "
+            "autocast."
+        )
+    return tensors if policy == SAME else _by_policy(policy, place, tensors)
+
+
+def _by_policy(policy: int, place: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    if policy == WIDEST:
         return _widest(inputs)
+    wanted = _thread.dtypes[place].np if policy == LOWER else dtypes.float32.np
     return tuple(_converted(x, wanted) if isinstance(x, TensorBase) else x for x in inputs)
 
 

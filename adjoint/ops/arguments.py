@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core import modes
 from ..core.device import CPU, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
@@ -132,9 +131,3 @@ def constant_beside(array: Any, like: Any) -> Tensor:
 def on_host(x: Any) -> Any:
     """Return a tensor's values in the host's memory."""
     return place_array(x.array, CPU)
-
-
-def autocast_to_single(*tensors: Any) -> tuple[Any, ...]:
-    """Return the arguments of a loss, in single precision where autocast is on."""
-    policy = modes.local.autocast
-    return tensors if policy is None else policy("loss", tensors)

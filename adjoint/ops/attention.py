@@ -37,6 +37,7 @@ from .dropout import dropout
 from .elementwise import add_p, mul_p
 from .join import cat
 from .piecewise import where_p
+from .precision import autocasting
 from .random import stream_of
 from .reduce import all_p, softmax_p
 from .shape import cast_p, reshape_p, transpose_p
@@ -341,6 +342,7 @@ def _weights(query: Tensor, key: Tensor, attn_mask: Any, is_causal: bool, scale:
     return where_p(nothing, 0, weights)
 
 
+@autocasting
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,

@@ -19,6 +19,7 @@ from ..kernels import few, provider, reductions
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
 from .gather import gather_p, ungathered
+from .precision import autocasting
 from .reduce import f32, in_order, is_half, kept, kept_shape, on_gpu, shifted, sum_p, title_of
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
@@ -559,6 +560,7 @@ def mode(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
+@autocasting
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Any = None, axis: int | None = None, keepdims: bool = False,
@@ -575,6 +577,7 @@ def quantile(
     return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
 
+@autocasting
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Any = None, axis: int | None = None, keepdims: bool = False,

@@ -28,6 +28,7 @@ from .create import apart, into
 from .index import add_rows, beside, index_p, place_p, slice_p, taken, unindex_p
 from .looping import looped_for
 from .piecewise import where_p
+from .precision import autocasting
 from .shape import broadcast_tensors, cast_p, clone_p, expand_p, reshape, reshape_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -494,6 +495,7 @@ def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
     return wrap(literal(module_of(input.array).full(index.array.shape, value, input.array.dtype)))
 
 
+@autocasting
 def scatter_add(
     input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, out: Any = None,
     axis: int | None = None,
@@ -913,6 +915,7 @@ def index_add_(
     return _index_add_(input, source if alpha == 1 else source * alpha, index, axis)
 
 
+@autocasting
 def index_copy(
     input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, out: Any = None,
     axis: int | None = None,

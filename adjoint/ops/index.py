@@ -29,6 +29,7 @@ from ..kernels import copying, provider
 from ..kernels.gathering import added_rows
 from . import create
 from .convert import copy_, values_of
+from .precision import autocasting
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
 __all__ = ["index_put", "index_put_"]
@@ -953,6 +954,7 @@ def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tupl
     return (x if basic is None else _view(x, basic)), indexes, spec
 
 
+@autocasting
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with `values` written (or added) at index tensors.
 

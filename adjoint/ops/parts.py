@@ -19,6 +19,7 @@ from ..core.tensor import TensorBase, owner_of
 from .arguments import dim_in, either, missing, require_tensor, shape_from
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
+from .precision import autocasting
 from .shape import become, expand_p, reshape, reshape_p, unsqueeze_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -249,6 +250,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(reshape(input, -1), offset)
 
 
+@autocasting
 def trace(input: Tensor) -> Tensor:
     """Add up the diagonal of a matrix."""
     if input.array.ndim != 2:

@@ -28,6 +28,7 @@ from .arguments import require_tensor
 from .create import into
 from .gather import gather_p, scatter_p, ungather_p
 from .piecewise import sign
+from .precision import autocasting
 from .shape import reshape_p
 
 __all__ = [
@@ -562,6 +563,7 @@ def _fractional(
     return (out, index) if return_indices else out
 
 
+@autocasting
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -570,6 +572,7 @@ def fractional_max_pool2d(
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
+@autocasting
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -647,6 +650,7 @@ def max_unpool1d(
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasting
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -654,6 +658,7 @@ def max_unpool2d(
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasting
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
