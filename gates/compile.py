@@ -702,7 +702,9 @@ class _Attention(nn.Module):
 class _Conv(nn.Module):
     def __init__(self, act: Any) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Conv1d(1, 3, 3, padding=1, bias=False), nn.BatchNorm1d(3), act, nn.Conv1d(3, 1, 1, bias=False))
+        self.net = nn.Sequential(
+            nn.Conv1d(1, 3, 3, padding=1, bias=False), nn.BatchNorm1d(3), act, nn.Conv1d(3, 1, 1, bias=False)
+        )
 
     def forward(self, x: Any) -> Any:
         return self.net(x[:, None])[:, 0]

@@ -75,9 +75,13 @@ class Contents(Fact):
         super().__init__(container, key, value, name, True)
         self.copy = value.copy() if not isinstance(value, tuple) else value
 
+    def now(self) -> Any:
+        """Return what is there now."""
+        return self.value if self.container is None else super().now()
+
     def holds(self) -> bool:
         """Return whether it is the same thing, with the same elements."""
-        now = self.now() if self.container is not None else self.value
+        now = self.now()
         if now is not self.value:
             return False
         if isinstance(now, np.ndarray):

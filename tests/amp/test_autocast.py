@@ -205,7 +205,7 @@ def test_switches() -> None:
     assert adjoint.amp.is_autocast_available("cpu") and not adjoint.amp.is_autocast_available("meta")
     adjoint.set_autocast_enabled("cpu", True)
     try:
-        assert adjoint.is_autocast_cpu_enabled() and modes.unusual == 1
+        assert adjoint.is_autocast_enabled("cpu") and modes.unusual == 1
     finally:
         adjoint.set_autocast_enabled("cpu", False)
     assert adjoint.get_autocast_dtype("cuda") is adjoint.float16 and adjoint.is_autocast_cache_enabled()
