@@ -1011,7 +1011,10 @@ def _made(family: str, seed: int) -> World:
 
 
 def run_case(family: str, seed: int, backend: Any = None) -> tuple[str, str]:
-    """Return the verdict of a case, and why: right, wrong, crashed, eager, unused (no program ran), alike (both raise), n/a."""
+    """Return the verdict of a case, and why.
+
+    It is right, wrong, crashed, eager, unused (no program ran a second time), alike (both raise) or n/a.
+    """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -287,7 +287,7 @@ class Tracer(Observer):
         if not self.depth and _is_array(array) and self.memories.find(array) is None:
             self._constant(array)
 
-    def kept(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def keeping(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return what an in-place op keeps, copies and conversions made by lines of their own."""
         if self.depth:
             return values

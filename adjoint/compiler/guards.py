@@ -73,7 +73,7 @@ class Contents(Fact):
 
     def __init__(self, container: Any, key: Any, value: Any, name: str) -> None:
         super().__init__(container, key, value, name, True)
-        self.copy = value.copy() if not isinstance(value, tuple) else value
+        self.copy: Any = value.copy() if not isinstance(value, tuple) else value
 
     def now(self) -> Any:
         """Return what is there now."""
@@ -166,7 +166,8 @@ class Surroundings:
         self._visit_named()
         # What is asked on every call, without the call of a method for each.
         plain = [f for f in self.facts if type(f) is Fact]
-        self.entries = [(f.container, f.key, f.value, f) for f in plain if isinstance(f.container, dict)]
+        tables = (dict, types.MappingProxyType)
+        self.entries = [(f.container, f.key, f.value, f) for f in plain if isinstance(f.container, tables)]
         self.entries = [entry for entry in self.entries if entry[1] is not len]
         self.cells = [(f.container, f.value, f) for f in plain if type(f.container) is types.CellType]
         quick = {id(entry[-1]) for entry in (*self.entries, *self.cells)}

@@ -260,7 +260,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     kept = _kept_before(op, edges, values, x.array) if recording else values
     if modes.unusual and modes.local.observer is not None:
         if recording:
-            kept = modes.local.observer.kept(inputs, kept)
+            kept = modes.local.observer.keeping(inputs, kept)
         modes.local.observer.compute_into(op, x, inputs, params, lambda: compute_into(op, x, values, params))
     else:
         compute_into(op, x, values, params)

@@ -76,9 +76,9 @@ class Observer:
         if self.inner is not None:
             self.inner.literal(array)
 
-    def kept(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def keeping(self, inputs: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return what an in-place op keeps of its inputs: some are copies, made before it writes."""
-        return values if self.inner is None else self.inner.kept(inputs, values)
+        return values if self.inner is None else self.inner.keeping(inputs, values)
 
     def number(self, container: Any, key: Any, often: bool) -> Any:
         """Return a number that a program keeps somewhere and may change, such as a learning rate, or several."""

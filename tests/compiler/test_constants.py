@@ -1,4 +1,4 @@
-"""Nothing that a program computes or finds becomes a constant: what a capture does not know the origin of runs eagerly."""
+"""Nothing that a program computes or finds becomes a constant: a value of unknown origin makes it run eagerly."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def _by_default() -> Any:
 ROADS = {
     "class": _by_class, "slot": _by_slot, "method of a module": _by_method, "class of a module": _by_class_of_a_module,
     "array": _by_array, "copied array": _by_copied_array, "namespace": _by_attribute(SETTINGS), "queue": _by_queue,
-    "options": _by_attribute(OPTIONS), "module": _by_attribute(ROOM), "long list": _by_long_list, "default": _by_default,
+    "options": _by_attribute(OPTIONS), "module": _by_attribute(ROOM), "long list": _by_long_list,
+    "default": _by_default,
 }  # fmt: skip
 
 
