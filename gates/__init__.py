@@ -1,1 +1,1 @@
-"""Programs generated at random and compared with torch: longer runs of what the tests sample (see CONTRIBUTING.md)."""
+"""Gates: generators of programs whose every run must be right; each is a command, and a slice of it is a test."""

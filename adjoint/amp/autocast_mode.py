@@ -21,7 +21,8 @@ from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
 from ..cuda.devices import is_available as has_gpu
 from ..kernels import provider
-from .policies import LOWER, POLICIES, SINGLE
+from ..ops.literals import depth_outside
+from .policies import BANNED, FUNCTIONS, LOWER, POLICIES, SAME, WIDEST
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -49,23 +50,40 @@ _NAMED = frozenset(name for policies in POLICIES.values() for name in policies)
 # --- Casting -------------------------------------------------------------------------------------------
 
 
-def _cast(op: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the inputs of an op in the dtype that autocast wants for it."""
-    name = op if isinstance(op, str) else op.name
-    if name not in _NAMED:
+def _cast(op: Any, inputs: tuple[Any, ...]) -> Any:
+    """Return the inputs of an op in the dtype that autocast wants for it.
+
+    For a public function, which is given by its name, None stands for "as it is, and so are the ops that it calls".
+    """
+    if isinstance(op, str):
+        return _cast_arguments(op, inputs)
+    if op.name not in _NAMED:
         return inputs
     place = next((_place(x) for x in inputs if isinstance(x, TensorBase)), None)
-    if place is None or not _thread.enabled.get(place):
-        return inputs
-    policy = POLICIES[place].get(name)
+    policy = POLICIES[place].get(op.name) if place is not None and _thread.enabled.get(place) else None
+    return inputs if policy is None else _by_policy(policy, place, inputs)
+
+
+def _cast_arguments(name: str, tensors: tuple[Any, ...]) -> Any:
+    places = [_place(x) for x in tensors]
+    place = next((p for p in places if _thread.enabled.get(p)), None)
+    policy = FUNCTIONS[place].get(name) if place is not None else None
     if policy is None:
-        return inputs
-    if policy == LOWER:
-        wanted = _thread.dtypes[place].np
-    elif policy == SINGLE:
-        wanted = dtypes.float32.np
-    else:
+        return None
+    if policy == BANNED:
+        raise RuntimeError(
+            f"torch.nn.functional.{name} and torch.nn.BCELoss are unsafe to autocast.\nMany models use a sigmoid layer "
+            "right before the binary cross entropy layer.\nIn this case, combine the two layers using "
+            "torch.nn.functional.binary_cross_entropy_with_logits\nor torch.nn.BCEWithLogitsLoss: these are safe to "
+            "autocast."
+        )
+    return tensors if policy == SAME else _by_policy(policy, place, tensors)
+
+
+def _by_policy(policy: int, place: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    if policy == WIDEST:
         return _widest(inputs)
+    wanted = _thread.dtypes[place].np if policy == LOWER else dtypes.float32.np
     return tuple(_converted(x, wanted) if isinstance(x, TensorBase) else x for x in inputs)
 
 
@@ -142,13 +160,23 @@ def is_autocast_available(device_type: str) -> bool:
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Return whether autocast is on for a kind of device."""
-    return _thread.enabled.get(_device_type(device_type), False)
+    return _thread.enabled[_known_type(device_type)]
 
 
 def set_autocast_enabled(*args: Any) -> None:
     """Switch autocast: ``set_autocast_enabled("cpu", True)``; without a device the GPU is meant."""
     *place, enabled = args
-    _switch(_device_type(place[0]) if place else "cuda", enabled)
+    _switch(_known_type(place[0]) if place else "cuda", enabled)
+
+
+def _known_type(name: Any) -> str:
+    place = _device_type(name)
+    if place not in _thread.enabled:
+        raise RuntimeError(
+            f"unknown device type for autocast in get_autocast_dispatch_key_from_device_type: '{place}'; adjoint has "
+            "cpu and cuda"
+        )
+    return place
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
@@ -195,33 +223,45 @@ def autocast_decrement_nesting() -> int:
     return _thread.depth
 
 
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(
+        f"torch.{old} is deprecated. Please use torch.{new} instead.", DeprecationWarning, stacklevel=depth_outside()
+    )
+
+
 def is_autocast_cpu_enabled() -> bool:
     """Return whether autocast is on for the CPU."""
+    _deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def get_autocast_cpu_dtype() -> dtypes.dtype:
     """Return the dtype that autocast lowers to on the CPU."""
+    _deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def get_autocast_gpu_dtype() -> dtypes.dtype:
     """Return the dtype that autocast lowers to on a GPU."""
+    _deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """Switch autocast for the CPU."""
+    _deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     _switch("cpu", enabled)
 
 
 def set_autocast_cpu_dtype(dtype: dtypes.dtype) -> None:
     """Set the dtype that autocast lowers to on the CPU."""
+    _deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
     """Set the dtype that autocast lowers to on a GPU."""
+    _deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)
 
 
@@ -258,7 +298,9 @@ class autocast:
 
     def _usable(self) -> bool:
         if self.device == "cuda" and not has_gpu():
-            warnings.warn("CUDA is not available. Disabling autocast.", UserWarning, stacklevel=3)
+            warnings.warn(
+                "CUDA is not available or torch_xla is imported. Disabling autocast.", UserWarning, stacklevel=3
+            )
             return False
         if self.fast_dtype not in HALVES:
             place = self.device.upper()

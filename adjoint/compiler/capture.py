@@ -8,6 +8,7 @@ Backward passes run their rules on tensors, so a gradient is a line like any oth
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import weakref
@@ -25,7 +26,7 @@ from ..core.overrides import is_subclass
 from ..core.payload import Payload, top_payload
 from ..core.primitive import as_floating
 from ..core.promotion import promote_all, promote_some
-from ..core.tensor import TensorBase, View, ours
+from ..core.tensor import TensorBase, View, ours, owner_of
 from ..errors import place
 from ..ops.shape import cast_p, clone_p, expand_p
 from ..tree import tree_flatten, tree_unflatten
@@ -97,12 +98,14 @@ def capture(function: Callable[..., Any]) -> Callable[..., Captured]:
 class Tracer(Observer):
     """Writes a graph while a program runs."""
 
-    lifts = True
+    lifts = captures = True
 
     def __init__(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], volatile: frozenset[tuple[int, Any]] = frozenset()
-    ) -> None:
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], volatile: frozenset[tuple[int, Any]] = frozenset(),
+        surroundings: Any = None,
+    ) -> None:  # fmt: skip
         self.graph = Graph()
+        self.surroundings = surroundings  # what is watched between calls; None: the caller vouches for all there is
         self.volatile = volatile  # places of numbers that have changed between calls
         self.memories = Memories()
         self.depth = 0  # inside a kernel: what it calls is part of the line
@@ -202,7 +205,7 @@ class Tracer(Observer):
         was = modes.local.grad
         modes.set_grad(False)
         try:
-            result = op.call(*inputs, *params)
+            result = self._out_of_place(op, inputs, params, run)
             array = x.array
             if result.array.dtype != array.dtype:
                 result = cast_p(result, array.dtype)
@@ -219,6 +222,17 @@ class Tracer(Observer):
             modes.set_grad(was)
         self.assign(array, value)
         self.announced = x
+
+    def _out_of_place(self, op: Any, inputs: Any, params: Any, run: Callable[[], None]) -> Any:
+        try:
+            return op.call(*inputs, *params)
+        except Exception:
+            self.depth += 1
+            try:
+                run()  # which says what is wrong in words about the write
+            finally:
+                self.depth -= 1
+            raise
 
     def written(self, x: TensorBase, operation: str) -> None:
         """Refuse a write that was not seen as an op: a run could not repeat it."""
@@ -337,9 +351,7 @@ class Tracer(Observer):
 
     def _adopt(self, array: Any, v: Any) -> Memory:
         """Take in memory that is not the program's own: an outside tensor's, or a constant."""
-        tensor = self.outside.get(layout_of(array))
-        if tensor is None and id(v) in self.before:
-            tensor = v
+        tensor = v if id(v) in self.before else self.outside.get(layout_of(array))
         if tensor is None:
             self._refuse_unknown(array)
             return self._constant(array)
@@ -347,6 +359,10 @@ class Tracer(Observer):
 
     def _constant(self, array: Any) -> Memory:
         return self.memories.add(array, self.graph.constant(array.copy()))  # the program may write into it
+
+    def _is_constant(self, array: Any) -> bool:
+        memory = self.memories.find(array)
+        return memory is not None and memory.constant and not memory.written
 
     def _refuse_unknown(self, array: Any) -> None:
         """Refuse an array that is no input, no result of a line and no literal: on another run it may be another."""
@@ -356,9 +372,26 @@ class Tracer(Observer):
         )
 
     def _refer(self, tensor: Any) -> Memory:
+        if self.surroundings is not None and not self._is_watched(tensor):
+            self.unable = self.unable or (
+                f"it finds a tensor {tensor.array.dtype.name}{list(tensor.array.shape)} at {self.where()[0]} by a way "
+                "that cannot be watched; pass it as an argument, or keep it in a variable or an attribute"
+            )
         value = self.graph.value(tensor.array, "outside")
         self.graph.outside.append(Reference(value, tensor))
         return self.memories.add(tensor.array, value, origin=value)
+
+    def _is_watched(self, tensor: Any) -> bool:
+        """Return whether it would be noticed that another tensor is in the place where the program found this one."""
+        known = self.surroundings
+        if id(tensor) in known.tensors or id(owner_of(tensor.array)) in known.arrays:
+            return True
+        return any(g is tensor and id(t) in self.watched for t, g in self.before.values())
+
+    @functools.cached_property
+    def watched(self) -> set[int]:
+        """The tensors of which it would be noticed that they are others."""
+        return self.surroundings.tensors | self.given
 
     def lent(self, x: TensorBase) -> None:
         """Refer to memory that came in through NumPy, unless it is the program's own."""
@@ -402,6 +435,9 @@ class Tracer(Observer):
                 memory.remember(layout, value, array, *self._derivation(op, inputs, params, memory))
         where, backward = self.where()
         if not aliases:
+            for array in _arrays_in(params):
+                if not self._is_constant(array):
+                    self._refuse_unknown(array)
             self.graph.add(Line(op, operands, params, outputs, where, backward))
         for result in results:
             if isinstance(result, TensorBase):
@@ -590,6 +626,17 @@ def _is_kept(memory: Memory) -> bool:
 
 def _and_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_and_subclasses, kind.__subclasses__()))
+
+
+def _arrays_in(params: Any) -> list[Any]:
+    """Return the arrays among the parameters of an op, which a line keeps as they are."""
+    found = []
+    for p in params:
+        if isinstance(p, TensorBase) or _is_array(p):
+            found.append(p.array if isinstance(p, TensorBase) else p)
+        elif type(p) in (tuple, list):
+            found += _arrays_in(p)
+    return found
 
 
 def _is_array(value: Any) -> bool:

@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
@@ -93,6 +95,8 @@ def _fits(leaf: Any, part: Any) -> bool:
             type(part) is _Part and a.shape == part[0] and a.dtype == part[1] and a.strides == part[2]
             and (leaf.node is not None) is part[3] and type(leaf) is part[4] and type(a) is part[5]
         )  # fmt: skip
+    if isinstance(leaf, np.ndarray):  # whose elements are compared with what is around the function
+        return leaf is part
     return leaf is part or (type(leaf) is type(part) and (bool(leaf == part) or (leaf != leaf and part != part)))
 
 
@@ -280,13 +284,16 @@ class Compiled:
                 self.reasons.append(refusals[0])
             signature = Signature(leaves, spec)
             before = Before(self.function, leaves)
+            if before.surroundings.unknown:
+                self._refuse(before.surroundings.unknown)
+                return self.function(*args, **kwargs)
             if not self.started and any(not o.state for o in before.surroundings.optimizers):
                 self.started = True  # the next call finds state and gradients, and is captured
                 return self.function(*args, **kwargs)
             if self.differentiable and signature.grad:
                 return self._capture_joint(args, kwargs, signature, before)
             self._note_volatile()
-            tracer = Tracer(args, kwargs, frozenset(self.volatile))
+            tracer = Tracer(args, kwargs, frozenset(self.volatile), before.surroundings)
             with tracer:
                 result = self.function(*args, **kwargs)
             found, _ = tree_flatten(result)
@@ -322,7 +329,7 @@ class Compiled:
         return not why
 
     def _capture_joint(self, args: Any, kwargs: Any, signature: Signature, before: Before) -> Any:
-        recording = Recording(self.function, args, kwargs)
+        recording = Recording(self.function, args, kwargs, before.surroundings)
         if recording.looks_behind():
             self._refuse("its backward pass looks at values; compile the step with the backward pass inside")
         elif self._is_settled(recording.unable, recording.graph, before) and recording.outputs:

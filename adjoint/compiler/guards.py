@@ -1,15 +1,19 @@
 """Guards: what a program found around it when it was captured, and whether that is still so.
 
 Running a program shows which ops it calls, not which Python values made it call them. So everything it can reach is
-noted: variables of enclosing functions, globals its code names, attributes of modules, options of optimizers. A
-`Fact` is one such place and what was there. Tensors are facts by identity; their elements are read on every run.
+noted: variables of enclosing functions, globals its code names, attributes of modules, options of optimizers, and of
+classes, Python modules and plain objects the attributes that the code names. A `Fact` is one such place and what was
+there. Tensors are facts by identity; their elements are read on every run.
 """
 
 from __future__ import annotations
 
+import collections
 import dis
 import functools
+import io
 import random
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +26,12 @@ from ..core.tensor import TensorBase, ours, owner_of
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), dtype, device, type(Ellipsis), slice, range)
 _MISSING = object()
-_MOST = 20_000  # facts: a program that reaches more than this is not looked at further
-_DEPTH = 12
+_MOST = 20_000  # facts: a program that reaches more than this is not compiled
+_DEPTH = 60
+_LARGE = 64  # numbers in a list or dict from which on they are compared as a whole
+_BYTES = 1 << 16  # of a NumPy array whose elements are compared on every call
+_DYNAMIC = frozenset(("getattr", "hasattr", "vars", "setattr", "delattr", "dir", "__dict__", "eval", "exec", "locals"))
+_LIBRARIES = frozenset(("numpy", "cupy", "scipy", "torch", "adjoint", *sys.stdlib_module_names)) - {"__main__"}
 
 
 class Fact:
@@ -44,7 +52,7 @@ class Fact:
                 return _MISSING
         if self.key is len or self.key is frozenset:
             return self.key(container)
-        if isinstance(container, dict):
+        if isinstance(container, dict | types.MappingProxyType):
             return container.get(self.key, _MISSING)
         return container[self.key] if len(container) > self.key else _MISSING
 
@@ -56,6 +64,63 @@ class Fact:
         if self.same or type(now) is not type(self.value):
             return False
         return bool(now == self.value) or (now != now and self.value != self.value)
+
+
+class Contents(Fact):
+    """Something whose elements can change where it is, and a copy of them as they were."""
+
+    __slots__ = ("copy",)
+
+    def __init__(self, container: Any, key: Any, value: Any, name: str) -> None:
+        super().__init__(container, key, value, name, True)
+        self.copy: Any = value.copy() if not isinstance(value, tuple) else value
+
+    def now(self) -> Any:
+        """Return what is there now."""
+        return self.value if self.container is None else super().now()
+
+    def holds(self) -> bool:
+        """Return whether it is the same thing, with the same elements."""
+        now = self.now()
+        if now is not self.value:
+            return False
+        if isinstance(now, np.ndarray):
+            return (
+                now.shape == self.copy.shape and now.dtype == self.copy.dtype and now.tobytes() == self.copy.tobytes()
+            )
+        return bool(now == self.copy)
+
+
+class Slot(Fact):
+    """An attribute that is in no dict."""
+
+    __slots__ = ()
+
+    def now(self) -> Any:
+        """Return what is there now."""
+        return getattr(self.container, self.key, _MISSING)
+
+
+class State(Fact):
+    """A generator of random numbers, as it was."""
+
+    __slots__ = ()
+
+    def now(self) -> Any:
+        """Return its state."""
+        return _state_of(self.container)
+
+    def holds(self) -> bool:
+        """Return whether it has drawn nothing since."""
+        return bool(self.now() == self.value)
+
+
+def _state_of(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if isinstance(generator, np.random.Generator):
+        return repr(generator.bit_generator.state)
+    return repr(generator.get_state())
 
 
 class Outside:
@@ -80,21 +145,31 @@ class Outside:
 
 
 class Surroundings:
-    """The facts around a function."""
+    """The facts around a function; `unknown` says what of it cannot be looked at."""
 
     def __init__(self, function: Callable[..., Any], arguments: Any, read: set[tuple[int, Any]]) -> None:
         self.facts: list[Fact] = []
         self.seen: set[int] = set()
         self.read = read  # places whose number is read on every run
         self.optimizers: list[Any] = []
+        self.tensors: set[int] = set()
+        self.arrays: set[int] = set()  # owners of the memory of NumPy arrays
+        self.unknown = ""
+        self.named: set[str] = set()  # attributes that code names
+        self.places: dict[int, tuple[Any, Any, str, int]] = {}  # of which only these are looked at
         self._visit(function, getattr(function, "__name__", type(function).__name__), 0)
         for i, argument in enumerate(arguments):
-            if not isinstance(argument, TensorBase):
+            if isinstance(argument, np.ndarray):
+                self._note_array(None, None, argument, f"argument {i}")
+            elif not isinstance(argument, TensorBase):
                 self._visit(argument, f"argument {i}", 0)
+        self._visit_named()
         # What is asked on every call, without the call of a method for each.
-        self.entries = [(f.container, f.key, f.value, f) for f in self.facts if type(f.container) is not types.CellType]
-        self.entries = [entry for entry in self.entries if isinstance(entry[0], dict) and entry[1] is not len]
-        self.cells = [(f.container, f.value, f) for f in self.facts if type(f.container) is types.CellType]
+        plain = [f for f in self.facts if type(f) is Fact]
+        tables = (dict, types.MappingProxyType)
+        self.entries = [(f.container, f.key, f.value, f) for f in plain if isinstance(f.container, tables)]
+        self.entries = [entry for entry in self.entries if entry[1] is not len]
+        self.cells = [(f.container, f.value, f) for f in plain if type(f.container) is types.CellType]
         quick = {id(entry[-1]) for entry in (*self.entries, *self.cells)}
         self.others = [f for f in self.facts if id(f) not in quick]
 
@@ -123,19 +198,37 @@ class Surroundings:
 
     # --- looking around ---
 
-    def _note(self, container: Any, key: Any, value: Any, name: str, depth: int) -> None:
-        if len(self.facts) >= _MOST or (id(container), key) in self.read:
+    def _note(self, container: Any, key: Any, value: Any, name: str, depth: int, kind: type[Fact] = Fact) -> None:
+        if (id(container), key) in self.read:
             return
-        simple = isinstance(value, _SIMPLE) or (isinstance(value, tuple) and all(isinstance(v, _SIMPLE) for v in value))
-        self.facts.append(Fact(container, key, value, name, not simple))
+        if len(self.facts) >= _MOST:
+            self.unknown = self.unknown or f"it reaches more than {_MOST} values"
+            return
+        if isinstance(value, np.ndarray):
+            self._note_array(container, key, value, name)
+            return
+        simple = _is_simple(value) or (isinstance(value, tuple) and all(map(_is_simple, value)))
+        self.facts.append(kind(container, key, value, name, not simple))
         if not simple:
             self._visit(value, name, depth)
 
+    def _note_array(self, container: Any, key: Any, array: Any, name: str) -> None:
+        self.arrays.add(id(owner_of(array)))
+        if array.nbytes > _BYTES or array.dtype.hasobject:
+            self.unknown = self.unknown or f"it reaches the NumPy array {name}, too large to be compared on every call"
+        else:
+            self.facts.append(Contents(container, key, array, name))
+
     def _visit(self, value: Any, name: str, depth: int) -> None:
-        if depth > _DEPTH or id(value) in self.seen or isinstance(value, TensorBase | type | types.ModuleType):
+        if isinstance(value, TensorBase):
+            self.tensors.add(id(value))
+            return
+        if id(value) in self.seen:
             return
         self.seen.add(id(value))
-        if getattr(type(value), "runs_programs", False):  # a compiled function is the function
+        if depth > _DEPTH:
+            self.unknown = self.unknown or f"{name} is nested more than {_DEPTH} deep"
+        elif getattr(type(value), "runs_programs", False):  # a compiled function is the function
             self._visit(value.function, name, depth)
         elif isinstance(value, functools.partial):
             for part in (value.func, *value.args, *value.keywords.values()):
@@ -145,25 +238,42 @@ class Surroundings:
             self._visit(value.__self__, name.rpartition(".")[0] or name, depth + 1)
         elif isinstance(value, types.FunctionType):
             self._visit_function(value, name, depth)
-        elif isinstance(value, dict):
-            self.facts.append(Fact(value, len, len(value), f"len({name})", False))
-            self._note_all(value, value.items(), name, depth)
+        elif isinstance(value, staticmethod | classmethod):
+            self._visit(value.__func__, name, depth + 1)
+        elif isinstance(value, property):
+            self._visit(value.fget, name, depth + 1)
+        elif isinstance(value, type | types.ModuleType):
+            self._visit_room(value, name, depth)
+        elif isinstance(value, dict | list | tuple | collections.deque):
+            self._visit_items(value, name, depth)
+            if type(value).__module__ not in ("builtins", "collections"):
+                self._visit_object(value, name, depth)
         elif isinstance(value, set):
             self.facts.append(Fact(value, frozenset, frozenset(value), name, False))
-        elif isinstance(value, list | tuple):
-            if isinstance(value, list):
-                self.facts.append(Fact(value, len, len(value), f"len({name})", False))
-            self._note_all(value, enumerate(value), name, depth)
+        elif isinstance(value, random.Random | np.random.Generator | np.random.RandomState):
+            self.facts.append(State(value, None, _state_of(value), name, False))
+        elif hasattr(type(value), "__next__") and not (isinstance(value, io.IOBase) and not _is_readable(value)):
+            self.unknown = self.unknown or f"it reaches the iterator {name}, and what that gives next is not known"
+        elif isinstance(value, bytearray | memoryview) or type(value).__module__ == "array":
+            self.unknown = self.unknown or f"it reaches {name}, whose bytes may change"
         else:
             self._visit_object(value, name, depth)
 
-    def _note_all(self, container: Any, items: Any, name: str, depth: int) -> None:
-        for key, item in list(items):
-            if isinstance(container, tuple):
-                self._visit(item, f"{name}[{key!r}]", depth + 1)
+    def _visit_items(self, value: Any, name: str, depth: int) -> None:
+        keyed = isinstance(value, dict)
+        if len(value) > _LARGE and all(map(_is_simple, value.values() if keyed else value)):
+            self.facts.append(Contents(None, None, value, name))
+            return
+        if not isinstance(value, tuple):
+            self.facts.append(Fact(value, len, len(value), f"len({name})", False))
+        for key, item in list(value.items() if keyed else enumerate(value)):
+            shown = f"{name}[{key!r}]" if isinstance(key, str | int) else f"{name}[...]"
+            if isinstance(key, TensorBase):
+                self.tensors.add(id(key))
+            if isinstance(value, tuple):
+                self._visit(item, shown, depth + 1)
             else:
-                shown = f"{name}[{key!r}]" if isinstance(key, str | int) else f"{name}[...]"
-                self._note(container, key, item, shown, depth + 1)
+                self._note(value, key, item, shown, depth + 1)
 
     def _visit_function(self, function: types.FunctionType, name: str, depth: int) -> None:
         if function.__code__.co_filename in ours:
@@ -173,25 +283,106 @@ class Surroundings:
                 self._note(cell, None, cell.cell_contents, variable, depth + 1)
             except ValueError:
                 continue
-        for variable in _names(function.__code__):
+        names, attributes = _names(function.__code__)
+        self.named |= attributes
+        for variable in names:
             if variable in function.__globals__:
                 self._note(function.__globals__, variable, function.__globals__[variable], variable, depth + 1)
-        for i, default in enumerate(function.__defaults__ or ()):
+        for i, default in enumerate((*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())):
             self._visit(default, f"default {i} of {name}", depth + 1)
 
     def _visit_object(self, value: Any, name: str, depth: int) -> None:
         attributes = getattr(value, "__dict__", None)
-        if not isinstance(attributes, dict) or _is_foreign(value):
+        if _is_foreign(value):
+            return
+        kind = type(value)
+        self._visit(kind, name, depth + 1)
+        for slot in _slots(kind):
+            self._note(value, slot, getattr(value, slot, _MISSING), f"{name}.{slot}", depth + 1, Slot)
+        if not isinstance(attributes, dict):
+            return
+        if not _is_ours(kind):
+            self.places[id(value)] = (value, attributes, name, depth)
             return
         self.facts.append(Fact(attributes, len, len(attributes), f"the number of attributes of {name}", False))
         if "param_groups" in attributes and "state" in attributes:
             self.optimizers.append(value)
+            self._visit_state(attributes["state"], name, depth)
         for key, item in list(attributes.items()):
             if not _is_bookkeeping(key):
                 self._note(attributes, key, item, f"{name}.{key}", depth + 1)
-        forward = getattr(type(value), "forward", None) or type(value).__dict__.get("__call__")
-        if isinstance(forward, types.FunctionType):
-            self._visit(forward, f"{name}.{forward.__name__}", depth + 1)
+
+    def _visit_state(self, state: Any, name: str, depth: int) -> None:
+        """Note which tensors an optimizer keeps for each parameter: a program writes into these."""
+        for p, kept in state.items() if isinstance(state, dict) else ():
+            if isinstance(p, TensorBase) and isinstance(kept, dict):
+                self._note(state, p, kept, f"{name}.state[...]", depth + 1)
+
+    def _visit_room(self, room: Any, name: str, depth: int) -> None:
+        """Remember a class or a Python module: of its many attributes those are looked at that code names."""
+        for part in room.__mro__ if isinstance(room, type) else (room,):
+            if _room(part) not in _LIBRARIES and id(part) not in self.places:
+                self.places[id(part)] = (part, vars(part), name, depth)
+
+    def _visit_named(self) -> None:
+        """Look at what code names of objects, classes and modules, and at the code found there, until no more is."""
+        done: set[tuple[int, str]] = set()
+        while True:
+            everything = not self.named.isdisjoint(_DYNAMIC)
+            found = [
+                (place, attributes, key, name, depth)
+                for place, attributes, name, depth in self.places.values()
+                for key in (attributes if _is_open(place, everything) else self.named.intersection(attributes))
+                if (id(place), key) not in done and not (key.startswith("__") and type(attributes) is dict)
+            ]
+            implied = [
+                (place, attributes, key, name, depth)
+                for place, attributes, name, depth in self.places.values() if isinstance(place, type)
+                for key in attributes if key.startswith("__") and isinstance(attributes[key], types.FunctionType)
+                and (id(place), key) not in done
+            ]  # fmt: skip
+            if not found and not implied:
+                return
+            for place, attributes, key, name, depth in (*found, *implied):
+                done.add((id(place), key))
+                if key in attributes:
+                    self._note(attributes, key, attributes[key], f"{name}.{key}", depth + 1)
+
+
+def _is_readable(file: Any) -> bool:
+    return not file.closed and bool(file.readable())
+
+
+def _is_simple(value: Any) -> bool:
+    return isinstance(value, _SIMPLE)
+
+
+def _room(value: Any) -> str:
+    """Return the name of the package that a class or module belongs to."""
+    name = getattr(value, "__module__", None) if isinstance(value, type) else value.__name__
+    return str(name).partition(".")[0]
+
+
+def _is_ours(kind: Any) -> bool:
+    """Return whether a class is derived from one of adjoint's, whose code asks it for anything."""
+    return isinstance(kind, type) and any(_room(base) == "adjoint" for base in kind.__mro__)
+
+
+def _is_open(place: Any, dynamic: bool) -> bool:
+    """Return whether code may ask a class or an object for attributes that it does not name."""
+    if isinstance(place, types.ModuleType):
+        return False
+    kind = place if isinstance(place, type) else type(place)
+    if _is_ours(kind):
+        return True
+    return _room(kind) not in _LIBRARIES and (dynamic or hasattr(kind, "__getattr__"))
+
+
+def _slots(kind: type) -> list[str]:
+    if _room(kind) in _LIBRARIES:
+        return []
+    found = [vars(base).get("__slots__", ()) for base in kind.__mro__ if _room(base) not in _LIBRARIES]
+    return [s for slots in found for s in ((slots,) if isinstance(slots, str) else slots) if not s.startswith("__")]
 
 
 class Before:
@@ -218,11 +409,12 @@ def _numpy_state() -> Any:
 
 
 @functools.lru_cache(4096)
-def _names(code: types.CodeType) -> frozenset[str]:
-    """Return the globals that code and the functions inside it look up."""
+def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the globals that code and the functions inside it look up, and all names that it has for anything."""
     found = {str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     inner = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return frozenset(found.union(*inner))
+    names = {*code.co_names, *(n for _, names in inner for n in names)}
+    return frozenset(found.union(*(n for n, _ in inner))), frozenset(names)
 
 
 def _is_foreign(value: Any) -> bool:

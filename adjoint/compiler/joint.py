@@ -30,12 +30,12 @@ from .program import Program, laid_out, note_writes, program_of
 class Recording:
     """One run of a function with its backward pass: what came out, and the graph of both."""
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, surroundings: Any) -> None:
         leaves, spec = tree_flatten((args, kwargs))
         self.leaves = leaves
         self.stand_ins = [_stand_in(leaf) for leaf in leaves]
         args, kwargs = tree_unflatten(self.stand_ins, spec)
-        tracer = Tracer(args, kwargs)
+        tracer = Tracer(args, kwargs, surroundings=surroundings)
         with tracer:
             result = function(*args, **kwargs)
             self.found, self.spec = tree_flatten(result)

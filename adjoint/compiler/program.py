@@ -320,7 +320,8 @@ class Program:
         if _is_plain_ufunc(line):
             name = self._buffer(out)
             call = self._object(line.op.kernel, line.op.name)
-            self.body.append(f"{call}({', '.join((*self._constants(line, operands), name))})")
+            target = f"out={name}" if line.op.kernel in _BY_NAME else name
+            self.body.append(f"{call}({', '.join((*self._constants(line, operands), target))})")
             return
         if line.op.name == "assemble" and out.dtype == line.operands[0].dtype:
             self._emit_assembly(line, operands)
@@ -788,6 +789,9 @@ def _multiplies(line: Line) -> bool:
         isinstance(x, Value) and isinstance(y, Value) and x.dtype == y.dtype == out.dtype and out.dtype.kind == "f"
         and out.dtype.itemsize >= 4
     )  # fmt: skip
+
+
+_BY_NAME = (np.maximum, np.minimum)  # NumPy wants the target of these by its name: it might be meant as an operand
 
 
 def _is_plain_ufunc(line: Line) -> bool:

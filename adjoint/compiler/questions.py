@@ -7,8 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..core import modes
-from ..core.observation import lifting
+from ..core.observation import is_captured
 from .compiled import Compiled
 from .kernels import available
 
@@ -29,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def is_compiling() -> bool:
     """Return whether the calls that are being made are written down for a compiled program."""
-    return bool(modes.unusual) and lifting(False) is not False
+    return is_captured()
 
 
 def is_dynamo_compiling() -> bool:

@@ -23,6 +23,7 @@ class Observer:
     the function given, so that observers stand one inside another.
     """
 
+    captures: bool = False  # whether what is called is written down as a program
     lifts: bool = False  # whether backward passes run their rules on tensors, so that each op is seen
 
     def __enter__(self) -> Any:
@@ -116,6 +117,14 @@ def lifting(create_graph: bool) -> Any:
             return "quiet"
         watching = watching.inner
     return False
+
+
+def is_captured() -> bool:
+    """Return whether what this thread calls is written down as a program."""
+    watching = modes.local.observer if modes.unusual else None
+    while watching is not None and not watching.captures:
+        watching = watching.inner
+    return watching is not None
 
 
 def number(container: Any, key: Any, often: bool = True) -> Any:

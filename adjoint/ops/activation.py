@@ -28,6 +28,7 @@ from .arguments import dim_in, dtype_of
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
 from .piecewise import abs_p, chosen, clamp_max_p, passed, stopped, where_p
+from .precision import autocasting
 from .shape import reshape_p
 
 Number = Any
@@ -176,6 +177,7 @@ prelu_p = binary(
 )
 
 
+@autocasting
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Multiply negative elements by a learned slope: one for all, or one per channel (dimension 1)."""
     rank, count = input.array.ndim, math.prod(weight.array.shape)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core import modes
 from ..core.device import CPU, place_array
 from ..core.device import of as device_of
 from ..core.nodes import wrap
-from ..core.observation import note_read
+from ..core.observation import literal, note_read
 from ..core.tensor import TensorBase
 
 
@@ -124,12 +123,11 @@ def beside(array: Any, like: Any) -> Tensor:
     return wrap(place_array(array, device_of(like.array)))
 
 
+def constant_beside(array: Any, like: Any) -> Tensor:
+    """Return what follows from shapes and numbers alone, as a tensor in the memory of the tensor `like`."""
+    return wrap(literal(place_array(array, device_of(like.array))))
+
+
 def on_host(x: Any) -> Any:
     """Return a tensor's values in the host's memory."""
     return place_array(x.array, CPU)
-
-
-def autocast_to_single(*tensors: Any) -> tuple[Any, ...]:
-    """Return the arguments of a loss, in single precision where autocast is on."""
-    policy = modes.local.autocast
-    return tensors if policy is None else policy("loss", tensors)

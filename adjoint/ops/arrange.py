@@ -362,7 +362,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return wrap(literal(module_of(input.array).empty((0,), input.array.dtype)))
     choose = _with_replacement if with_replacement else _combinations
     rows = np.array(list(choose(range(input.array.size), r)), np.int64).reshape(-1, r)
-    return index_p((input, wrap(rows)), (0,))
+    return index_p((input, wrap(literal(rows))), (0,))
 
 
 # --- Padding ----------------------------------------------------------------------------------------

@@ -30,13 +30,14 @@ from ..kernels.attention import (
     masked_flash,
     masked_flash_back,
 )
-from .arguments import beside
+from .arguments import constant_beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
 from .dropout import dropout
 from .elementwise import add_p, mul_p
 from .join import cat
 from .piecewise import where_p
+from .precision import autocasting
 from .random import stream_of
 from .reduce import all_p, softmax_p
 from .shape import cast_p, reshape_p, transpose_p
@@ -327,7 +328,7 @@ def _weights(query: Tensor, key: Tensor, attn_mask: Any, is_causal: bool, scale:
     left = mul_p(query, -side if scale is not None and scale < 0 else side)
     scores = matmul(left, transpose_p(mul_p(key, side), key.array.ndim - 2, key.array.ndim - 1))
     if is_causal:
-        there = beside(np.tri(length, key.array.shape[-2], dtype=bool), query)
+        there = constant_beside(np.tri(length, key.array.shape[-2], dtype=bool), query)
         scores = where_p(there, scores, -math.inf)
     elif attn_mask is not None and attn_mask.array.dtype == np.bool_:
         scores = where_p(attn_mask, scores, -math.inf)
@@ -341,6 +342,7 @@ def _weights(query: Tensor, key: Tensor, attn_mask: Any, is_causal: bool, scale:
     return where_p(nothing, 0, weights)
 
 
+@autocasting
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -412,7 +414,7 @@ def _canonical_mask(
         )
     if kind.category == 2:
         return mask
-    return where_p(mask, beside(np.array(-math.inf, target), mask), 0)
+    return where_p(mask, constant_beside(np.array(-math.inf, target), mask), 0)
 
 
 def _in_projection(
@@ -508,7 +510,7 @@ def multi_head_attention_forward(
     k = _static_or(static_k, "static_k", k, count, num_heads, head)
     v = _static_or(static_v, "static_v", v, count, num_heads, head)
     if add_zero_attn:
-        zero = beside(np.zeros((count * num_heads, 1, head), kind), k)
+        zero = constant_beside(np.zeros((count * num_heads, 1, head), kind), k)
         k, v = cat([k, zero], 1), cat([v, zero], 1)
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
     source = k.array.shape[1]

@@ -17,6 +17,7 @@ from .embedding import embedding_p, keep_gradient_sparse
 from .gather import gather_p, index_add_p
 from .looping import looped, looped_for
 from .piecewise import where_p
+from .precision import autocasting
 from .reduce import title_of
 from .shape import reshape_p
 
@@ -220,6 +221,7 @@ def bagged(
 # --- Bilinear forms ---------------------------------------------------------------------------------
 
 
+@autocasting
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Take ``x1 @ W[k] @ x2 + bias[k]`` for each pair of vectors along the last dimension, and each k."""
     if input1.array.ndim != input2.array.ndim:

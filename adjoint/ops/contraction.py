@@ -24,6 +24,7 @@ from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_tensor
 from .create import into
 from .elementwise import add_p, mul_p
+from .precision import autocasting
 from .shape import reshape_p, t_p
 
 Number = Any
@@ -239,7 +240,7 @@ def check_dtypes(
     a: Any, b: Any, sentence: str = "expected m1 and m2 to have the same dtype, but got: {} != {}"
 ) -> None:
     """Raise if two operands differ in dtype, unless autocast is about to make them equal."""
-    if a.dtype != b.dtype and not getattr(modes.local, "autocast", None):
+    if a.dtype != b.dtype and (modes.local.autocast is None or 8 in (a.dtype.itemsize, b.dtype.itemsize)):
         raise RuntimeError(
             sentence.format(_c_name(a.dtype), _c_name(b.dtype)) + "; convert one of them with .to(dtype)"
         )
@@ -369,6 +370,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return into(out, matmul_p(input, mat2))
 
 
+@autocasting
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """Multiply a matrix by a vector."""
     if input.array.ndim != 2 or vec.array.ndim != 1:
@@ -378,6 +380,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     return into(out, mv_p(input, vec))
 
 
+@autocasting
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two vectors element by element and add up.
 
@@ -402,6 +405,7 @@ def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
         raise error
 
 
+@autocasting
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Multiply the conjugate of a vector by another one and add up."""
     _check_vectors(input, other, "vdot")
@@ -492,12 +496,14 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
 
 
+@autocasting
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * (mat @ vec)``."""
     term = mv(mat, vec)
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
 
 
+@autocasting
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
 ) -> Tensor:
@@ -514,6 +520,7 @@ def baddbmm(
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
 
 
+@autocasting
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * outer(vec1, vec2)``."""
     term = outer(vec1, vec2)
@@ -832,6 +839,7 @@ cross_p: Primitive = nary(
 )
 
 
+@autocasting
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
     """Take the vector product along a dim of size 3; the first such one unless `dim` is given."""
     dim = dim if axis is None else either(dim, axis)

@@ -50,6 +50,7 @@ from .linalg import (
 from .looping import looped
 from .measure import conjugate, real_part
 from .piecewise import where_p
+from .precision import autocasting
 from .reduce import part, sum_p, widened
 from .shape import cast_p, expand_p, reshape_p, sum_to_p
 
@@ -297,6 +298,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     return outs(return_types.linalg_qr, found, out)
 
 
+@autocasting
 @looped
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """Factor matrices into reflections and an upper triangle, as LAPACK keeps them."""
@@ -312,6 +314,7 @@ def _reflections(a: Any) -> tuple[Any, Any]:
     return np.ascontiguousarray(h.swapaxes(-1, -2)), tau
 
 
+@autocasting
 def householder_product(input: Tensor, tau: Tensor, *, out: Any = None) -> Tensor:
     """Multiply the reflections that the columns of `A` and `tau` describe: the first columns of Q."""
     check_matrices(input, "torch.linalg.householder_product", "input")
@@ -353,6 +356,7 @@ def _reflected(A: Tensor, tau: Tensor, columns: int) -> Tensor:
     return q
 
 
+@autocasting
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Any = None
 ) -> Tensor:

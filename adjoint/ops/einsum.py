@@ -14,6 +14,7 @@ from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
 from .contraction import check_dtypes, multiply, multiply_matrices
 from .create import into
+from .precision import autocasting
 from .reduce import sum_p
 from .shape import cast_p, expand_p, permute_p, reshape_p
 
@@ -345,6 +346,7 @@ def _greedy_path(terms: list[set[int]], result: set[int], sizes: dict[int, int])
     return path
 
 
+@autocasting
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     """Sum products of `a` and `b` over pairs of dims.
 

@@ -33,6 +33,7 @@ from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
 from .piecewise import where_p
+from .precision import autocasting
 from .shape import cast_p, conj_p, reshape_p
 
 Number = Any
@@ -796,6 +797,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
     return into(out, result)
 
 
+@autocasting
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
     """Make complex numbers of absolute values and angles."""
     require_pair(abs, angle, "polar")

@@ -23,6 +23,7 @@ from .elementwise import mul_p
 from .gather import gather_p
 from .loss import MEAN, NONE, SUM, reduction_of
 from .piecewise import where_p
+from .precision import autocasting
 from .reduce import _log_softmax, _sum, both_on_gpu, log_softmax_p, softmax_p, sum_p, title_of
 from .shape import cast_p, expand_p, reshape_p
 
@@ -483,6 +484,7 @@ def _class_weights(weight: Any, rank: int, axis: int) -> Any:
     return reshape_p(weight, tuple(-1 if i == axis else 1 for i in range(rank)))
 
 
+@autocasting
 def _of_probabilities(
     input: Tensor, target: Tensor, weight: Any, ignore_index: int, code: int, smoothing: float, axis: int
 ) -> Tensor:

@@ -12,6 +12,7 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import joined
+from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
@@ -19,6 +20,7 @@ from ..kernels import few, provider, reductions
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
 from .gather import gather_p, ungathered
+from .precision import autocasting
 from .reduce import f32, in_order, is_half, kept, kept_shape, on_gpu, shifted, sum_p, title_of
 from .shape import cast_p, permute_p, reshape_p
 from .sorting import argsort_p
@@ -578,6 +580,7 @@ def mode(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
+@autocasting
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Any = None, axis: int | None = None, keepdims: bool = False,
@@ -594,6 +597,7 @@ def quantile(
     return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
 
+@autocasting
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Any = None, axis: int | None = None, keepdims: bool = False,
@@ -635,7 +639,7 @@ def _checked_q(name: str, q: Any, a: Any) -> Any:
     if not isinstance(q, TensorBase):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
-        return create.finish(module_of(a).asarray(q, dtype=a.dtype))
+        return create.finish(literal(module_of(a).asarray(q, dtype=a.dtype)))
     if q.array.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if q.array.dtype != a.dtype:

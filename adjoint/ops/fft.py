@@ -63,7 +63,7 @@ def _weights(like: Any, axis: int, length: int, inner: float) -> Any:
     weights[0] = 1
     if length % 2 == 0:
         weights[-1] = 1
-    return weights.reshape([-1 if i == axis else 1 for i in range(like.ndim)])
+    return literal(weights.reshape([-1 if i == axis else 1 for i in range(like.ndim)]))
 
 
 r2c_p: Primitive = parametric(

@@ -29,6 +29,7 @@ from .create import apart, copy_for, into
 from .index import add_rows, beside, index_batch, index_p, place_p, slice_p, taken, unindex_p
 from .looping import looped_for
 from .piecewise import where_p
+from .precision import autocasting
 from .shape import broadcast_tensors, cast_p, clone_p, expand_p, reshape, reshape_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -423,7 +424,7 @@ def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, o
             raise missing(op, "src")
         if index.array.size:
             _check_gather(input, index, axis, op)
-        return axis, place_array(np.array(src, input.array.dtype), device_of(input.array))
+        return axis, literal(place_array(np.array(src, input.array.dtype), device_of(input.array)))
     if src.array.dtype != input.array.dtype:
         raise RuntimeError(
             f"{op}(): Expected self.dtype to be equal to src.dtype, got {of(input.array.dtype).name} and "
@@ -495,6 +496,7 @@ def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
     return wrap(literal(module_of(input.array).full(index.array.shape, value, input.array.dtype)))
 
 
+@autocasting
 def scatter_add(
     input: Tensor, dim: int | None = None, index: Any = None, src: Any = None, *, out: Any = None,
     axis: int | None = None,
@@ -623,7 +625,7 @@ def _dtype_of(x: Any) -> Any:
 def _full_like(shaped: Any, typed: Any, value: Any) -> Any:
     """Return an array of one value, with the shape of one value and the dtype of another."""
     inner = shaped.array if isinstance(shaped, TensorBase) else shaped
-    return places.adopt(module_of(inner).full(shaped.shape, value, _dtype_of(typed)))
+    return literal(places.adopt(module_of(inner).full(shaped.shape, value, _dtype_of(typed))))
 
 
 def _scatter_reduce_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -741,7 +743,7 @@ def _zeros(g: Any, shape: Any) -> Any:
     """Return zeros of a shape where `g` is: raw, since they carry no history."""
     raw = g.array if isinstance(g, TensorBase) else g
     xp = np if isinstance(raw, Payload) else module_of(raw)
-    return xp.zeros(shape, raw.dtype)
+    return literal(xp.zeros(shape, raw.dtype))
 
 
 def _add_slices(x: Any, y: Any, i: Any, axis: Any) -> None:
@@ -918,6 +920,7 @@ def index_add_(
     return _index_add_(input, source if alpha == 1 else source * alpha, index, axis)
 
 
+@autocasting
 def index_copy(
     input: Tensor, dim: int | None = None, index: Any = None, source: Any = None, *, out: Any = None,
     axis: int | None = None,
@@ -949,7 +952,7 @@ def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op
     elif value is None:
         raise missing(op, "value")
     else:
-        value = place_array(np.array(value, input.array.dtype), device_of(input.array))
+        value = literal(place_array(np.array(value, input.array.dtype), device_of(input.array)))
     return dim_in(dim, input.array.ndim), reshape(index, -1), value
 
 

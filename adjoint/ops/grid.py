@@ -22,6 +22,7 @@ from .gather import gather_p, ungather_p
 from .join import stack_p
 from .piecewise import floor_p, round_p, where_p
 from .pooling import refuse
+from .precision import autocasting
 from .reduce import is_half
 from .resample import cubic_weights
 from .shape import cast_p, expand_p, reshape_p
@@ -235,6 +236,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     refuse("grid_sampler", x, "biu")
 
 
+@autocasting
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

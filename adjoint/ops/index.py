@@ -29,6 +29,7 @@ from ..kernels import copying, provider
 from ..kernels.gathering import added_rows
 from . import create
 from .convert import copy_, values_of
+from .precision import autocasting
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
 __all__ = ["index_put", "index_put_"]
@@ -880,7 +881,7 @@ def _value_for(x: Tensor, value: Any) -> Any:
     if not isinstance(value, TensorBase):
         value = _number_for(x, value)
         if not isinstance(value, TensorBase):
-            return wrap(place_array(np.array(value, x.array.dtype), device_of(x.array)))
+            return wrap(literal(place_array(np.array(value, x.array.dtype), device_of(x.array))))
     if value.array.dtype != x.array.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {of(x.array.dtype).name} for "
@@ -897,7 +898,7 @@ def _is_all(part: slice, size: int | None) -> bool:
 def _write_view(input: Tensor, items: tuple[Any, ...], value: Any) -> None:
     """Write a value into the view at an index, with history."""
     if not isinstance(value, TensorBase):
-        value = wrap(place_array(np.array(value, input.array.dtype), device_of(input.array)))
+        value = wrap(literal(place_array(np.array(value, input.array.dtype), device_of(input.array))))
     if isinstance(input.array, Payload) or (isinstance(value.array, Payload) and input.lineage is None):
         write(set_slice_p.op, input, (value,), (items,))
         return
@@ -990,6 +991,7 @@ def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tupl
     return (x if basic is None else _view(x, basic)), indexes, spec
 
 
+@autocasting
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with `values` written (or added) at index tensors.
 

@@ -11,6 +11,7 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.recorders import Primitive, parametric
 from .index import select_p
+from .precision import autocasting
 
 __all__ = ["imag", "real", "view_as_complex", "view_as_real"]
 ndarray = np.ndarray
@@ -52,6 +53,7 @@ def view_as_real(input: Tensor) -> Tensor:
     return view_as_real_p(input)
 
 
+@autocasting
 def view_as_complex(input: Tensor) -> Tensor:
     """View pairs of real numbers, the last dimension, as complex ones."""
     array = input.array

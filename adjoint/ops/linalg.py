@@ -28,6 +28,7 @@ from .create import finish, into
 from .looping import looped_for
 from .measure import conjugate, matrix_norm, real_part
 from .parts import diagonal_p, undiagonal_p
+from .precision import autocasting
 from .reduce import part, sum_p, title_of, widened
 from .scan import cumprod
 from .shape import cast_p, expand_p, reshape_p, sum_to_p
@@ -311,6 +312,7 @@ solve_p: Primitive = nary(
 )
 
 
+@autocasting
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Any = None) -> Tensor:
     """Solve ``A @ X = B``, or ``X @ A = B`` where `left` is False.
 
@@ -427,6 +429,7 @@ solve_triangular_p: Primitive = nary(
 )
 
 
+@autocasting
 def solve_triangular(
     input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
 ) -> Tensor:
@@ -683,6 +686,7 @@ class Cutoff:
         return module_of(size).maximum(atol, rtol * largest)
 
 
+@autocasting
 @looped_for("rcond", "atol", "rtol")
 def pinv(
     input: Tensor,
@@ -712,6 +716,7 @@ def _all_equal(ranks: Tensor, n: int) -> bool:
     return bool(((array.memory() if isinstance(array, Payload) else array) == n).all())
 
 
+@autocasting
 def lstsq(input: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
     """Find X so that ``A @ X`` comes as near to `B` as it can."""
     from .decomposition import svdvals
@@ -772,6 +777,7 @@ rank_p = parametric(_rank, name="matrix_rank", batch="same")
 # --- Measures of a matrix -------------------------------------------------------------------------
 
 
+@autocasting
 def matrix_rank(
     input: Tensor,
     tol: Any = None,
@@ -818,6 +824,7 @@ def cond(input: Tensor, p: Any = None, *, out: Any = None) -> Tensor:
 # --- Products and tensors -------------------------------------------------------------------------
 
 
+@autocasting
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None, axis: int | None = None) -> Tensor:
     """Take the dot products of vectors along `dim`; the first is conjugated."""
     dim = dim if axis is None else either(dim, axis, -1)
@@ -830,6 +837,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None, axis: int | 
     return into(out, product.sum(dim_in(dim, product.array.ndim)))
 
 
+@autocasting
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Any = None, axis: int | None = None) -> Tensor:
     """Take the vector product along a dim of size 3."""
     dim = dim if axis is None else either(dim, axis, -1)
@@ -864,6 +872,7 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
     )
 
 
+@autocasting
 def tensorinv(input: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
     """Invert a tensor as a map from its last dims to its first `ind` ones."""
     if ind <= 0:
@@ -879,6 +888,7 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
     return into(out, reshape_p(inv(reshape_p(input, (m, n))), (*last, *first)))
 
 
+@autocasting
 def tensorsolve(input: Tensor, other: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
     """Find X so that the sum of products of `A` and X over the last dims is `B`."""
     if dims is not None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core import modes
 from ..core.dtypes import of
 from ..core.promotion import result_type
 from ..core.recorders import Primitive, nary
@@ -23,9 +22,10 @@ from ..core.tensor import TensorBase
 from ..kernels import fused, pairs, reductions, selection
 from ..kernels.elementwise import MANY, elementwise, sum_of_blocks
 from .activation import log_sigmoid_p
-from .arguments import autocast_to_single, require_tensor
+from .arguments import require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
 from .piecewise import abs_p, where_p
+from .precision import autocasting
 from .reduce import _mean, _sum, mean_all_p, mean_p, sum_all_p, sum_p, title_of
 from .shape import broadcast_tensors, cast_p
 from .special import xlogy
@@ -294,6 +294,7 @@ def _with_weight(values: Tensor, weight: Tensor, code: int) -> Tensor:
     return values.sum() / weight.sum() if code == MEAN else reduced(values, code)
 
 
+@autocasting
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", weight: Tensor | None = None,
@@ -306,8 +307,6 @@ def l1_loss(
     tensor(3.)
     """
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        input, target = autocast_to_single(input, target)
     input, target = _pair(input, target, "l1_loss")
     values = abs_p(sub_p(input, target))
     return reduced(values, code) if weight is None else _with_weight(values, weight, code)
@@ -328,6 +327,7 @@ def smooth_l1_loss(
     return smooth_l1_loss_p(input, target, code, beta)
 
 
+@autocasting
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -354,6 +354,7 @@ soft_margin_loss_p = elementwise_loss(
 )
 
 
+@autocasting
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -399,6 +400,7 @@ def _log_at_least(x: Any) -> Any:
 binary_cross_entropy_p = elementwise_loss("binary_cross_entropy", _binary, _binary_slope, _binary_target_slope)
 
 
+@autocasting
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -453,6 +455,7 @@ logistic_loss_p = elementwise_loss(
 )
 
 
+@autocasting
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
@@ -481,6 +484,7 @@ def binary_cross_entropy_with_logits(
     return reduced(values if weight is None else mul_p(values, weight), code)
 
 
+@autocasting
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", log_target: bool = False,
@@ -491,8 +495,6 @@ def kl_div(
     """
     by_batch = reduction == "batchmean"
     code = SUM if by_batch else reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        input, target = autocast_to_single(input, target)
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
@@ -507,6 +509,7 @@ def kl_div(
     return out / input.array.shape[0] if by_batch and input.array.ndim else out
 
 
+@autocasting
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",
@@ -517,8 +520,6 @@ def poisson_nll_loss(
     term that does not depend on `input` is added.
     """
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        input, target = autocast_to_single(input, target)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()

@@ -7,41 +7,39 @@ from collections.abc import Callable
 import numpy as np
 
 from .._typing import Tensor
-from ..core import modes
 from ..core.dtypes import of
 from .activation import log_sigmoid_p, relu_p
-from .arguments import autocast_to_single, beside
+from .arguments import constant_beside
 from .gather import gather_p
 from .loss import NONE, reduced, reduction_of
 from .measure import vector_norm_p
 from .piecewise import clamp_min, where_p
+from .precision import autocasting
 from .reduce import sum_p, title_of
 from .shape import reshape_p
 
 ndarray = np.ndarray
 
 
+@autocasting
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Average distances where `target` is 1, and how far they are below `margin` where it is -1."""
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        input, target = autocast_to_single(input, target)
     far = where_p(target != 1, clamp_min(margin - input, 0), 0)
     near = where_p(target != -1, input, 0)
     return reduced(far + near, code)
 
 
+@autocasting
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Average ``max(0, margin - target * (input1 - input2))``: the first should be larger where `target` is 1."""
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        input1, input2, target = autocast_to_single(input1, input2, target)
     ranks = {x.array.ndim for x in (input1, input2, target)}
     if len(ranks) > 1:
         raise RuntimeError(
@@ -54,14 +52,13 @@ def margin_ranking_loss(
 _SMALL_SQUARE = 1e-12
 
 
+@autocasting
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Average ``1 - cos`` of pairs whose `target` is 1, and how far the cosine is above `margin` where it is -1."""
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        input1, input2, target = autocast_to_single(input1, input2, target)
     rank = target.array.ndim
     if rank > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -88,14 +85,13 @@ def _check_margin_labels(target: Tensor, name: str) -> None:
         raise RuntimeError(f"{name}: expected scalar type Long but found {title_of(t.dtype)} for the target")
 
 
+@autocasting
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """Average, over classes, how far each is from being `margin` below the labelled one, to the power `p`."""
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        (input,) = autocast_to_single(input)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     a, t = input.array, target.array
@@ -124,13 +120,14 @@ def multi_margin_loss(
         short = short * short
     if weight is not None:
         short = short * reshape_p(gather_p(weight, reshape_p(target, (count,)), 0), (count, 1))
-    own = labels == beside(np.arange(classes), labels)
+    own = labels == constant_beside(np.arange(classes), labels)
     losses = sum_p(where_p(own, 0, short), (1,), False) / classes
     if code == NONE:
         return reshape_p(losses, tuple(t.shape)) if single else losses
     return reduced(losses, code)
 
 
+@autocasting
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
@@ -140,8 +137,6 @@ def multilabel_margin_loss(
     The labels of a sample end at its first -1.
     """
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        (input,) = autocast_to_single(input)
     a, t = input.array, target.array
     if a.ndim > 2 or (a.size == 0 and (a.ndim < 2 or a.shape[1] == 0)):
         raise RuntimeError(
@@ -158,7 +153,8 @@ def multilabel_margin_loss(
     count, classes = rows.array.shape
     there = (labels == -1).cumsum(1) == 0
     places = where_p(there, labels, 0)
-    apart = (reshape_p(places, (count, -1, 1)) == beside(np.arange(classes), rows)) & reshape_p(there, (count, -1, 1))
+    numbers = constant_beside(np.arange(classes), rows)
+    apart = (reshape_p(places, (count, -1, 1)) == numbers) & reshape_p(there, (count, -1, 1))
     others = ~apart.any(1)
     short = relu_p(1 - reshape_p(gather_p(rows, places, 1), (count, -1, 1)) + reshape_p(rows, (count, 1, -1)))
     pairs = reshape_p(there, (count, -1, 1)) & reshape_p(others, (count, 1, -1))
@@ -199,6 +195,7 @@ def pairwise_distance(
     return vector_norm_p(away, float(p), (rank - 1,) if rank else (), keepdim)
 
 
+@autocasting
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -208,8 +205,6 @@ def triplet_margin_loss(
     With `swap`, the negative's distance is the smaller of those to the anchor and to the positive.
     """
     code = reduction_of(reduction, size_average, reduce)
-    if modes.unusual:
-        anchor, positive, negative = autocast_to_single(anchor, positive, negative)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     ranks = [x.array.ndim for x in (anchor, positive, negative)]

@@ -13,6 +13,7 @@ from .contraction import matmul
 from .create import finish, into
 from .linalg import check_matrices, check_square, eye_like, mH, mT, outs, solve_triangular_p
 from .piecewise import where_p
+from .precision import autocasting
 from .shape import expand_p
 
 # --- Functions ------------------------------------------------------------------------------------
@@ -23,6 +24,7 @@ def inverse(input: Tensor, *, out: Any = None) -> Tensor:
     return linalg.inv(input, out=out)
 
 
+@autocasting
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """Compute the pseudoinverse."""
     return linalg.pinv(input, rcond=rcond)
@@ -142,6 +144,7 @@ def triangular_solve(
     return outs(return_types.triangular_solve, (solution, cloned), out)
 
 
+@autocasting
 def orgqr(input: Tensor, input2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply the reflections that ``geqrf`` returns: the first columns of Q."""
     return decomposition.householder_product(input, input2, out=out)
@@ -155,6 +158,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return found if out is None else tuple(map(into, out, found))
 
 
+@autocasting
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor:
     """Solve ``A @ X = b`` from the LU factorization of A."""
     if input.array.ndim < 2:

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
-from .arguments import autocast_to_single, dim_in, dims_in, dtype_of, either, missing, require_tensor
+from .arguments import dim_in, dims_in, dtype_of, either, missing, require_tensor
 from .compare import zeros_p
 from .create import finish, into
 from .elementwise import sub_p
 from .piecewise import abs_p, sgn_p, sign_of, where_p
 from .power import power_p
+from .precision import autocasting
 from .reduce import _sum, as_given, both_on_gpu, f32, is_half, kept, on_gpu, shifted, sum_p, title_of
 from .shape import cast_p, conj_p, expand_p, reshape_p
 
@@ -291,6 +291,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None =
 # --- Distances ----------------------------------------------------------------------------------------------
 
 
+@autocasting
 def dist(input: Tensor, other: Tensor, p: Any = 2) -> Tensor:
     """Measure the difference of two tensors by the `p`-norm."""
     difference = sub_p(input, other)
@@ -328,12 +329,11 @@ euclid_p: Primitive = nary(
 )
 
 
+@autocasting
 def cdist(
     x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
     """Measure the distance of each row of `x1` from each row of `x2`."""
-    if modes.unusual:
-        x1, x2 = autocast_to_single(x1, x2)
     a, b = x1.array, x2.array
     if compute_mode not in (
         None,
@@ -376,6 +376,7 @@ def _distances(difference: Tensor, p: float, axis: int) -> Tensor:
     return vector_norm_p(difference, p, (axis,), False)
 
 
+@autocasting
 def pdist(input: Tensor, p: Any = 2) -> Tensor:
     """Measure the distances of all pairs of rows, the first with the second, the third, and so on."""
     a = input.array
@@ -391,6 +392,7 @@ def pdist(input: Tensor, p: Any = 2) -> Tensor:
     return _distances(sub_p(input[rows], input[others]), float(p), 1)
 
 
+@autocasting
 def renorm(
     input: Tensor, p: Any, dim: int | None = None, maxnorm: Any = None, *, out: Any = None, axis: int | None = None
 ) -> Tensor:

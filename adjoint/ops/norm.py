@@ -29,6 +29,7 @@ from .create import into
 from .elementwise import add_p, div_p, mul_p, sub_p
 from .measure import vector_norm
 from .piecewise import clamp_min
+from .precision import autocasting
 from .reduce import _sum, both_on_gpu, count_of, is_half, mean_p, shifted, title_of
 from .shape import cast_p, expand_as, reshape_p, sum_to_p
 
@@ -767,6 +768,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, o
     return into(out, div_p(input, expand_as(length, input)))
 
 
+@autocasting
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, axis: int | None = None) -> Tensor:
     """Return the cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`.
 

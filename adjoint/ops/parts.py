@@ -13,12 +13,14 @@ from ..core import modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
+from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
 from .arguments import dim_in, either, missing, require_tensor, shape_from
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
+from .precision import autocasting
 from .shape import become, expand_p, reshape, reshape_p, unsqueeze_p
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
@@ -254,6 +256,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(reshape(input, -1), offset)
 
 
+@autocasting
 def trace(input: Tensor) -> Tensor:
     """Add up the diagonal of a matrix."""
     if input.array.ndim != 2:
@@ -368,8 +371,8 @@ def _as_strided_x(g: Any, x_shape: Any, shape: Any, strides: Any, shift: Any, ow
     target = _offsets(x_shape, own)
     low = min(0, source.min(initial=0))
     size = int(max(source.max(initial=0), target.max(initial=0)) - low + 1)
-    memory = unindex_p((g.reshape(source.size), source - low), (size,), (0,))
-    found = index_p((memory, target - low), (0,))
+    memory = unindex_p((g.reshape(source.size), literal(source - low)), (size,), (0,))
+    found = index_p((memory, literal(target - low)), (0,))
     times = np.bincount(target - low, minlength=size)[target - low]
     if times.max(initial=0) > 1:  # an element that the input shows several times is shared among them
         found = found / place_array(times, device_of(found.array if isinstance(found, TensorBase) else found))

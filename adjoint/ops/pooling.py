@@ -19,6 +19,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
 from ..core.nodes import wrap
+from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
 from ..kernels.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
 from . import random
@@ -27,6 +28,7 @@ from .arguments import require_tensor
 from .create import into
 from .gather import gather_p, scatter_p, ungather_p
 from .piecewise import sign
+from .precision import autocasting
 from .shape import reshape_p
 
 __all__ = [
@@ -561,6 +563,7 @@ def _fractional(
     return (out, index) if return_indices else out
 
 
+@autocasting
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -569,6 +572,7 @@ def fractional_max_pool2d(
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
+@autocasting
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -635,7 +639,7 @@ def _unpool(
             f"tensor with shape: {list(indices.array.shape)}"
         )
     flat = module_of(input.array).zeros((math.prod(shape[:-rank]), math.prod(size)), input.array.dtype)
-    out = scatter_p(wrap(flat), _rows(input, rank), _rows(indices, rank), 1)
+    out = scatter_p(wrap(literal(flat)), _rows(input, rank), _rows(indices, rank), 1)
     return reshape_p(out, (*shape[:-rank], *size))
 
 
@@ -646,6 +650,7 @@ def max_unpool1d(
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasting
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:
@@ -653,6 +658,7 @@ def max_unpool2d(
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasting
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Tensor:

@@ -20,6 +20,7 @@ from .gather import index_select_p
 from .index import slice_p
 from .kinds import view_as_real
 from .parts import refold_p, unfold_p
+from .precision import autocasting
 from .reduce import widened
 from .shape import cast_p, expand_p, reshape_p, transpose_p
 
@@ -290,6 +291,7 @@ def _wide_window(x: Tensor, window: Tensor | None, n_fft: int, win_length: int) 
     return widened(window, 0, left, n_fft - win_length - left) if win_length < n_fft else window
 
 
+@autocasting
 def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Tensor | None = None,

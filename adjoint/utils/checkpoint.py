@@ -25,7 +25,7 @@ from ..autograd.graph import saved_tensors_hooks
 from ..core import modes
 from ..core.engine import running
 from ..core.nodes import wrap
-from ..core.observation import Observer
+from ..core.observation import Observer, is_captured
 from ..core.tensor import TensorBase, caller, tick, written_ledger
 from ..core.views import edge_of
 from ..cuda import devices as cuda
@@ -481,7 +481,7 @@ def checkpoint(
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
-    if not modes.is_grad_enabled():
+    if not modes.is_grad_enabled() or is_captured():  # a captured program sees to its memory itself
         return function(*args, **kwargs)
     first, second = context_fn()
     frame = _Frame(

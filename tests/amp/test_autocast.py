@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 from collections.abc import Callable
@@ -205,7 +206,7 @@ def test_switches() -> None:
     assert adjoint.amp.is_autocast_available("cpu") and not adjoint.amp.is_autocast_available("meta")
     adjoint.set_autocast_enabled("cpu", True)
     try:
-        assert adjoint.is_autocast_cpu_enabled() and modes.unusual == 1
+        assert adjoint.is_autocast_enabled("cpu") and modes.unusual == 1
     finally:
         adjoint.set_autocast_enabled("cpu", False)
     assert adjoint.get_autocast_dtype("cuda") is adjoint.float16 and adjoint.is_autocast_cache_enabled()
@@ -263,3 +264,82 @@ def test_half_precision_products_are_summed_in_single() -> None:
     c = adjoint.ones(2, 1, dtype=adjoint.bfloat16, requires_grad=True)
     (adjoint.ones(4096, 2, dtype=adjoint.bfloat16) @ c).sum().backward()
     assert wide.dtype is adjoint.bfloat16 and c.grad.tolist() == [[4096.0], [4096.0]]
+
+
+# Functions that check dtypes themselves, or that torch's lists name although other ops express them.
+MIXED: dict[str, Op] = {
+    "attention": lambda m, F, t: F.scaled_dot_product_attention(t(1, 2, 4, 8), t(1, 2, 4, 8), t(1, 2, 4, 8)),
+    "causal": lambda m, F, t: F.scaled_dot_product_attention(*[t(1, 4, 8) for _ in range(3)], is_causal=True),
+    "mask": lambda m, F, t: F.scaled_dot_product_attention(*[t(1, 4, 8) for _ in range(3)], attn_mask=t(4, 4)),
+    "prelu": lambda m, F, t: F.prelu(t(3, 4), t(1)),
+    "vecdot": lambda m, F, t: m.linalg.vecdot(t(3, 4), t(3, 4)),
+    "vectors": lambda m, F, t: t(4) @ t(4),
+    "addbmm": lambda m, F, t: m.addbmm(t(3, 2), t(2, 3, 4), t(2, 4, 2)),
+    "mv": lambda m, F, t: m.mv(t(3, 4), t(4)),
+    "addr": lambda m, F, t: m.addr(t(3, 4), t(3), t(4)),
+    "bilinear": lambda m, F, t: F.bilinear(t(3, 4), t(3, 2), t(5, 4, 2), t(5)),
+    "bce": lambda m, F, t: F.binary_cross_entropy(t(3, 4), t(3, 4)),
+    "weighted bce": lambda m, F, t: F.binary_cross_entropy(t(3, 4), t(3, 4), weight=t(3, 4)),
+    "weighted logits": lambda m, F, t: F.binary_cross_entropy_with_logits(t(3, 4), t(3, 4), pos_weight=t(4)),
+    "shares of classes": lambda m, F, t: F.cross_entropy(t(3, 4), t(3, 4)),
+    "l1_loss": lambda m, F, t: F.l1_loss(t(3, 4), t(3, 4)),
+    "triplet": lambda m, F, t: F.triplet_margin_loss(t(3, 4), t(3, 4), t(3, 4)),
+    "grid_sample": lambda m, F, t: F.grid_sample(t(1, 1, 4, 4), t(1, 2, 2, 2), align_corners=False),
+    "polar": lambda m, F, t: m.view_as_real(m.polar(t(3), t(3))),
+    "quantile": lambda m, F, t: m.quantile(t(5), t(2)),
+    "trace": lambda m, F, t: m.trace(t(3, 3)),
+    "view_as_complex": lambda m, F, t: m.view_as_real(m.view_as_complex(t(3, 2))),
+    "solve": lambda m, F, t: m.linalg.solve(t(3, 3) + 3 * m.eye(3).to(t(1).dtype), t(3)),
+    "lstsq": lambda m, F, t: m.linalg.lstsq(t(4, 2), t(4, 1))[0],
+    "householder_product": lambda m, F, t: m.linalg.householder_product(t(3, 2), t(2)),
+    "matrix_rank": lambda m, F, t: m.linalg.matrix_rank(m.eye(3).to(t(1).dtype)),
+    "max_unpool2d": lambda m, F, t: F.max_unpool2d(t(1, 1, 2, 2), m.tensor([[[[0, 2], [8, 10]]]]), 2),
+    "index_copy": lambda m, F, t: m.index_copy(t(3, 2), 0, m.tensor([0, 2]), t(2, 2)),
+    "RNN": lambda m, F, t: m.nn.RNN(3, 4)(t(5, 2, 3))[0] * 0,
+    "products of floats and doubles": lambda m, F, t: m.mm(t(3, 4), t(4, 2).double()),
+}  # fmt: skip
+KINDS = {
+    "halves": ("bfloat16",), "single and half": ("float32", "bfloat16"), "half and single": ("bfloat16", "float32"),
+    "rotary": ("float32", "float32", "bfloat16"), "doubles": ("float64",), "single": ("float32",),
+}  # fmt: skip
+
+
+def _outcome(module: Any, op: Op, kinds: tuple[str, ...]) -> Any:
+    """Return the dtype and the values of a result, or what is raised."""
+    rng, dtypes = np.random.default_rng(0), itertools.cycle(kinds)
+
+    def make(*shape: int) -> Any:
+        return module.tensor(rng.uniform(0.1, 0.9, shape), dtype=getattr(module, next(dtypes)))
+
+    try:
+        with module.autocast("cpu", dtype=module.bfloat16):
+            out = op(module, module.nn.functional, make)
+    except RuntimeError:
+        return "raises", None
+    return str(out.dtype).split(".")[1], np.array(out.tolist())
+
+
+@needs_torch
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("name", MIXED)
+def test_arguments_are_converted_before_they_are_checked(name: str, kinds: str) -> None:
+    (ours, mine), (theirs, wanted) = (_outcome(m, MIXED[name], KINDS[kinds]) for m in (adjoint, torch))
+    assert ours == theirs
+    if wanted is not None:
+        np.testing.assert_allclose(mine, wanted, rtol=5e-2, atol=5e-2)
+
+
+def test_attention_of_a_rotary_model() -> None:
+    q, v = adjoint.ones(1, 2, 4, 8, requires_grad=True), adjoint.ones(1, 2, 4, 8).bfloat16().requires_grad_()
+    with adjoint.autocast("cpu", dtype=adjoint.bfloat16):
+        out = adjoint.nn.functional.scaled_dot_product_attention(q, q, v, is_causal=True)
+        assert out.dtype is adjoint.bfloat16 and modes.local.autocast is not None
+    out.float().sum().backward()
+    assert q.grad.dtype is adjoint.float32 and v.grad.dtype is adjoint.bfloat16
+
+
+def test_switches_that_torch_calls_old_warn() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Please use torch.is_autocast_enabled\('cpu'\)"):
+        assert not adjoint.is_autocast_cpu_enabled()
+    with pytest.raises(RuntimeError, match="unknown device type for autocast"):
+        adjoint.is_autocast_enabled("meta")

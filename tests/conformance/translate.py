@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from typing import Any
 
@@ -174,7 +175,8 @@ class _Globals(dict):  # type: ignore[type-arg]
         return value
 
 
-_globals: dict[int, _Globals] = {}
+# Not a dict: a compiled function would look through all of torch's own tables for what it depends on.
+_globals: collections.UserDict[int, _Globals] = collections.UserDict()
 
 
 def rebind(f: types.FunctionType) -> Any:

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from ..._typing import Tensor
+from ...core import modes
 from ...ops import recurrent
 from ...ops.create import empty, zeros
 from .. import init
@@ -126,7 +127,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise if the input's dtype, rank or last size is wrong."""
         weight = self.weight_ih_l0
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and input.device.type not in modes.local.autocast_on:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
                 f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"

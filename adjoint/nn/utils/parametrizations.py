@@ -226,8 +226,8 @@ class _SpectralNorm(Module):
     @no_grad()
     def _power_method(self, matrix: Tensor, n_power_iterations: int) -> None:
         for _ in range(n_power_iterations):
-            self._u = normalize(mv(matrix, self._v), dim=0, eps=self.eps)
-            self._v = normalize(mv(matrix.H, self._u), dim=0, eps=self.eps)
+            self._u.copy_(normalize(mv(matrix, self._v), dim=0, eps=self.eps))
+            self._v.copy_(normalize(mv(matrix.H, self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
