@@ -126,4 +126,4 @@ def _eps(x: Any) -> float:
 
 def _share(x: Any) -> float:
     """Return the relative error that a few operations may leave."""
-    return _eps(x) ** 0.75
+    return float(_eps(x) ** 0.75)
