@@ -454,10 +454,7 @@ class Tensor(TensorBase):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if type(self.node) is nodes.Hidden:  # no gradient ever arrives there
             return RemovableHandle({}, hook)
-        extra = extra_of(edge_of(self))
-        if extra.tensor_hooks is None:
-            extra.tensor_hooks = {}
-        return RemovableHandle(extra.tensor_hooks, hook)
+        return RemovableHandle(nodes.tensor_hooks_of(edge_of(self)), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook(self)`` after a gradient was added to this leaf's ``.grad``."""

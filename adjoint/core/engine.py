@@ -92,7 +92,7 @@ class AccumulateGrad(Node):
 
 
 def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    accumulate(node, g, False)
+    accumulate(node, g, isinstance(g, TensorBase))
     return ()
 
 
@@ -498,8 +498,10 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
             else:
                 captured[node] = g = g if extra is None or g is None else _before(node, extra, g, lift)
                 return g, edges, (None,) * len(edges)
-    if extra is not None:
-        if g is not None:
+    if extra is not None and not (type(node) is nodes.Output and extra.tensor_hooks):  # the whole node runs those
+        if extra.outputs:
+            g = _before_several(node, extra.outputs, g, lift)
+        elif g is not None:
             g = _before(node, extra, g, lift)
         elif extra.tensor_hooks:
             g = _replaced_undefined(extra.tensor_hooks, lift)
@@ -727,6 +729,18 @@ def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
             fresh = g if lift else wrap(np.array(g) if isinstance(g, np.generic) else g.copy())
             tensor._grad = fresh if held is None else held + fresh
     return g
+
+
+def _before_several(node: Any, outputs: list[tuple[int, Extra]], g: Any, lift: bool) -> Any:
+    """Run the hooks of a node's outputs, those that have no gradient too."""
+    parts = {} if g is None else g.parts
+    for index, extra in outputs:
+        if extra.tensor_hooks:
+            had = index in parts
+            new = _before(node, extra, parts[index], lift) if had else _replaced_undefined(extra.tensor_hooks, lift)
+            if new is not None:
+                parts[index] = new
+    return nodes.Cotangents(parts) if parts else g
 
 
 def _replaced_undefined(hooks: dict[int, Callable[..., Any]], lift: bool) -> Any:

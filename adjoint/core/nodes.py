@@ -61,6 +61,17 @@ def note_form(node: Any, x: Any) -> None:
     _forms[node] = Form.of(x)
 
 
+def tensor_hooks_of(node: Any) -> dict[int, Callable[..., Any]]:
+    """Return the hooks of the tensor that `node` is the place of; of one output of several, the whole node runs them."""
+    extra = extra_of(node)
+    if extra.tensor_hooks is None:
+        extra.tensor_hooks = {}
+        if type(node) is Output:
+            whole = extra_of(node.edges[0])
+            whole.outputs = [*(whole.outputs or ()), (node.index, extra)]
+    return extra.tensor_hooks
+
+
 def form_of(node: Any) -> Form | None:
     """Return the form of the output that `node` is the place of, if it is known."""
     return node.form if hasattr(node, "form") else _forms.get(node)
@@ -77,6 +88,7 @@ class Extra:
         "grad_dtype",
         "hooks",
         "metadata",
+        "outputs",
         "prehooks",
         "retain",
         "shadow",
@@ -94,11 +106,12 @@ class Extra:
         self.grad_dtype: tuple[Any] | None = None
         self.detached = False  # whether its tensor has forgotten it, by `detach_`
         self.shadow: Node | None = None  # of an unfolded node, the one it was
+        self.outputs: list[tuple[int, Extra]] | None = None  # of those with hooks, in the order they were given one
 
     @property
     def hooked(self) -> bool:
         """Whether functions of the program's run when the node does."""
-        return bool(self.tensor_hooks or self.prehooks or self.hooks)
+        return bool(self.tensor_hooks or self.prehooks or self.hooks or self.outputs)
 
 
 class Freed:
@@ -310,6 +323,9 @@ class Node:
     def __call__(self, *grads: Any) -> Any:
         """Run the node by hand: gradients of its outputs in, gradients of its inputs out."""
         lift = modes.is_grad_enabled()
+        count = len(self.metas) if isinstance(self, MultipleNode) else 1
+        if len(grads) != count:
+            raise TypeError(f"expected {count} arguments, got {len(grads)} instead")
         values = [g if g is None or lift else g.array for g in grads]
         if isinstance(self, MultipleNode):
             g: Any = Cotangents({i: v for i, v in enumerate(values) if v is not None})
@@ -322,6 +338,11 @@ class Node:
             for r in self.seen(self.op.run(self, g, self.edges, saved))
         )
         return results[0] if len(results) == 1 else results
+
+    @property
+    def requires_grad(self) -> bool:
+        """True: what needs no gradient has no node."""
+        return True
 
     def __repr__(self) -> str:
         return f"<{self.op.title} object at {id(self):#x}>"
@@ -351,10 +372,12 @@ def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     return found
 
 
-def verify_kept(node: Node, saved: Any) -> None:
-    """Raise if one of the node's kept values was written after the node was recorded."""
+def verify_kept(node: Node, saved: Any, only: int = -1) -> None:
+    """Raise if one of the node's kept values, or the one asked for, was written after the node was recorded."""
     node = _as_recorded(node)
     for position, value in kept_arrays(node, saved):
+        if only not in (-1, position):
+            continue
         ledger = written_ledger(value)
         if ledger is not None and ledger.time > node.stamp:
             raise InPlaceError(_overwritten(node, position, ledger))
@@ -467,6 +490,7 @@ def show_saved(op: Any) -> None:
 
 
 def _saved_value(node: Node, index: int) -> Any:
+    verify_kept(node, node.saved, index)
     saved = unpacked(node)
     for kept, indexes in zip(saved, node.op.keeps, strict=True):
         if kept is not None and index in indexes:
@@ -508,8 +532,24 @@ class SavedTensor:
 
     __slots__ = ("index", "node")
 
-    def __init__(self, node: Node, index: int) -> None:
+    def __init__(self, node: Node | None = None, index: int = 0) -> None:
+        if node is None:
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden: nodes have them")
         self.node, self.index = node, index
+
+    @property
+    def data(self) -> Any:
+        """What is stored: what a pack hook has made of the value, or the value itself."""
+        saved = self.node.saved
+        if type(saved) is Packed and self.index in saved.entries:
+            return saved.entries[self.index][0]
+        return _saved_value(self.node, self.index)
+
+    @property
+    def unpack_hook(self) -> Callable[[Any], Any] | None:
+        """The hook that restores the value, if it has one."""
+        saved = self.node.saved
+        return saved.entries[self.index][1] if type(saved) is Packed and self.index in saved.entries else None
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the value, and let `unpack_hook` restore it."""
@@ -544,6 +584,7 @@ class Special:
         "inputs",
         "joint",
         "keeps",
+        "kept_for",
         "name",
         "node",
         "run",
@@ -566,6 +607,7 @@ class Special:
         self.saved_names: dict[str, str] = {}
         self.unfold: Callable[[Node], None] | None = None
         self.finishes: tuple[int, ...] | None = None
+        self.kept_for: dict[int, int] = {}
 
 
 class Output(Node):
@@ -799,7 +841,10 @@ def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
     """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
+    kept_for = node.op.kept_for
     for position, _ in kept_arrays(node, node.saved):
+        if position in kept_for and node.edges[kept_for[position]] is None:
+            continue
         if position < len(inputs) and isinstance(inputs[position], TensorBase):
             if type(inputs[position].memory) is InferenceStorage and not is_captured(inputs[position]):
                 raise RuntimeError(

@@ -710,6 +710,7 @@ for _kind in (linear_p.op.node, _addmm.node):  # under torch's names, of its ope
     _kind._saved_mat1 = property(lambda node: saved_input(node, 0))
     _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
     _kind._saved_alpha = _kind._saved_beta = 1
+linear_p.op.kept_for = {0: 1, 1: 0}
 linear_p.op.finishes = (2, 0, 1)  # the weight's gradient is still to be transposed then
 
 
