@@ -816,7 +816,7 @@ def _call_hooks(node: Any, extra: Extra, results: Any, g: Any, lift: bool) -> An
         if outcome is not None:
             values = _as_values(_replaced(given, outcome, hook), lift)
             results = list(results)
-            for i, value in zip(node.op.shows or range(len(values)), values):
+            for i, value in zip(node.visible() or range(len(values)), values):
                 results[i] = value
     return results
 

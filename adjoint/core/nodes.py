@@ -17,6 +17,7 @@ from . import device, modes
 from .anomaly import Trail, recording
 from .dtypes import of
 from .payload import is_captured
+from .shown import TRIMMED, is_one_of_many, views_of
 from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
@@ -62,7 +63,7 @@ def note_form(node: Any, x: Any) -> None:
 
 
 def tensor_hooks_of(node: Any) -> dict[int, Callable[..., Any]]:
-    """Return the hooks of the tensor that `node` is the place of; of one output of several, the whole node runs them."""
+    """Return the hooks of the tensor that `node` is the place of; those of one of several outputs run at the whole."""
     extra = extra_of(node)
     if extra.tensor_hooks is None:
         extra.tensor_hooks = {}
@@ -266,8 +267,16 @@ class Node:
 
     def seen(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return, of something for each input, what programs see: inputs that can have a gradient."""
-        shows = self.op.shows
+        shows = self.visible()
         return values if shows is None else [values[i] for i in shows]
+
+    def visible(self) -> Sequence[int] | None:
+        """Return which inputs programs see; None: all."""
+        shows = self.op.shows
+        if self.op.name not in TRIMMED and self.op.title not in TRIMMED:
+            return shows  # type: ignore[no-any-return]
+        positions = range(len(self.edges)) if shows is None else shows
+        return [i for i in positions if i == 0 or self.edges[i] is not None]
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -484,9 +493,23 @@ def show_saved(op: Any) -> None:
     names = [*op.inputs, "out", *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
     for index in sorted({i for kept in op.keeps for i in kept}):
         title = op.saved_names.get(names[index], names[index])
+        if is_one_of_many(names[index]):
+            continue
         setattr(op.node, f"_saved_{title}", property(functools.partial(_saved_value, index=index)))
         if index <= len(op.inputs):
             setattr(op.node, f"_raw_saved_{title}", property(functools.partial(_raw_saved, index=index)))
+    for title, view in views_of(op).items():
+        if view is not None:
+            setattr(op.node, f"_saved_{title}", property(functools.partial(_viewed, view=view)))
+        elif f"_saved_{title}" in op.node.__dict__:
+            delattr(op.node, f"_saved_{title}")
+
+
+def _viewed(node: Any, view: Any) -> Any:
+    """Return something that a node shows of what it keeps, or of the form of its output."""
+    op, form = node.op, form_of(node)
+    names = [*op.inputs, "out", *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
+    return view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
 
 
 def _saved_value(node: Node, index: int) -> Any:
@@ -590,6 +613,7 @@ class Special:
         "run",
         "saved_names",
         "shows",
+        "split",
         "title",
         "unfold",
         "wants_undefined",
@@ -605,7 +629,7 @@ class Special:
         self.joint = None
         self.node: Any = None
         self.saved_names: dict[str, str] = {}
-        self.unfold: Callable[[Node], None] | None = None
+        self.unfold = self.split = None
         self.finishes: tuple[int, ...] | None = None
         self.kept_for: dict[int, int] = {}
 
@@ -784,6 +808,40 @@ class Unfolded(Node):
             shadow.saved = None
 
 
+def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    return (g.reshape(node.targets) if tuple(g.shape) != node.targets else g,)
+
+
+@functools.cache
+def _shaping_op(title: str) -> Special:
+    op = Special(title, _run_shaped)
+    sizes = property(lambda node: node.targets)
+    op.node = type(title, (Node,), {"__slots__": (), "__module__": "adjoint", "_saved_self_sym_sizes": sizes})
+    return op
+
+
+def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...], after: float) -> Node:
+    """Return a part of an unfolded node that gives the gradient that it is given another shape; None leads nowhere."""
+    made = part(node, _shaping_op(title), (edge,))
+    made.targets, made.stamp = shape, node.stamp - after  # type: ignore[assignment]
+    return made
+
+
+def split(node: Node, title: str, op: Special, shape: tuple[int, ...], edges: tuple[Any, ...]) -> None:
+    """Let a node be one that shapes, before one of `op`: what torch has for products of more than two dimensions.
+
+    `shape` is that of the gradient there, `edges` are those that it leads to.
+    """
+    inner: Any = op.node()
+    inner.op, inner.edges, inner.saved, inner.targets, inner.extra = op, edges, node.saved, None, None
+    inner.stamp, inner.code, inner.lasti = node.stamp - 0.125, node.code, node.lasti
+    shadow = part(node, node.op, node.edges)
+    shadow.stamp, shadow.targets = node.stamp, node.targets
+    extra_of(inner).shadow = shadow
+    node.op, node.edges, node.saved, node.targets = _shaping_op(title), (inner,), None, shape
+    node.__class__ = node.op.node
+
+
 def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
     """Let a node be one of `op` from now on, with other edges; how it was stays in its shadow."""
     shadow = part(node, node.op, node.edges)
@@ -948,6 +1006,8 @@ def shown(node: Any) -> Any:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
         node.__class__ = node.op.node
+        if node.op.split is not None and not passes:
+            node.op.split(node)
     return node
 
 
