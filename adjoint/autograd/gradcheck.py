@@ -833,7 +833,8 @@ def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, g
         )
     if output.is_complex():
         raise ValueError(
-            "Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return complex outputs."
+            "Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return "
+            "complex outputs."
         )
     checked = [x for x in _tensors(_as_tuple(inputs)) if x.requires_grad]
     found, apart = _analytical(output, checked, "real", False)

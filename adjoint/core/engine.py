@@ -504,7 +504,7 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
         elif g is not None:
             g = _before(node, extra, g, lift)
         elif extra.tensor_hooks:
-            g = _replaced_undefined(extra.tensor_hooks, lift)
+            _tell_undefined(extra.tensor_hooks)
     if extra is not None and extra.prehooks:
         g = _call_prehooks(node, extra, g, lift)
     if node.stamp < clock.latest:
@@ -589,8 +589,7 @@ def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | 
 def _finish_undefined(leaf: AccumulateGrad, captured: dict[Any, Any] | None) -> None:
     """Run the hooks of a leaf whose gradient is undefined: a custom function has returned None."""
     if leaf.extra is not None and leaf.extra.tensor_hooks:
-        for hook in tuple(leaf.extra.tensor_hooks.values()):
-            hook(None)
+        _tell_undefined(leaf.extra.tensor_hooks)
     if captured is None and leaf.post_hooks:
         _call_post_hooks(leaf, leaf.variable)
 
@@ -733,23 +732,24 @@ def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
 
 def _before_several(node: Any, outputs: list[tuple[int, Extra]], g: Any, lift: bool) -> Any:
     """Run the hooks of a node's outputs, those that have no gradient too."""
-    parts = {} if g is None else g.parts
+    parts: dict[int, Any] = {} if g is None else g.parts
     for index, extra in outputs:
         if extra.tensor_hooks:
-            had = index in parts
-            new = _before(node, extra, parts[index], lift) if had else _replaced_undefined(extra.tensor_hooks, lift)
-            if new is not None:
-                parts[index] = new
-    return nodes.Cotangents(parts) if parts else g
+            if index in parts:
+                parts[index] = _before(node, extra, parts[index], lift)
+            else:
+                _tell_undefined(extra.tensor_hooks)
+    return g
 
 
-def _replaced_undefined(hooks: dict[int, Callable[..., Any]], lift: bool) -> Any:
-    """Run the hooks of a tensor whose gradient is undefined, with None, and return what they put in its place."""
-    given: Any = None
+def _tell_undefined(hooks: dict[int, Callable[..., Any]]) -> None:
+    """Run the hooks of a tensor whose gradient is undefined, with None, which they may not replace."""
     for hook in tuple(hooks.values()):
-        result = hook(given)
-        given = given if result is None else result
-    return given if given is None or lift else given.array
+        if hook(None) is not None:
+            raise RuntimeError(
+                "can't replace a None gradient with a non-None value: no gradient arrives at the tensor that "
+                f"'{getattr(hook, '__name__', '<unknown>')}' is a hook of"
+            )
 
 
 def _check_hook_result(result: Any, given: Any, hook: Any) -> None:

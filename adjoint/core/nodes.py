@@ -509,7 +509,10 @@ def _viewed(node: Any, view: Any) -> Any:
     """Return something that a node shows of what it keeps, or of the form of its output."""
     op, form = node.op, form_of(node)
     names = [*op.inputs, "out", *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
-    return view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
+    value = view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
+    if type(value) is tuple:
+        return tuple(wrap(v) if type(v) is ndarray else v for v in value)
+    return wrap(value) if type(value) is ndarray else value
 
 
 def _saved_value(node: Node, index: int) -> Any:

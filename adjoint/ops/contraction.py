@@ -730,13 +730,7 @@ def _kept(node: Any, position: int) -> Any:
 def _run_flat(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     """Run the rule of an input of other than two dimensions between the views of it and of the result."""
     (*b, x, turned), shadow = edges, node.extra.shadow
-    given = next(
-        v
-        for kept, indexes in zip(saved, shadow.op.keeps)
-        if kept is not None
-        for v, i in _pairs(kept, indexes)
-        if i == 0
-    )
+    given = _operand(saved, shadow, 0)
     gx, gw, *gb = shadow.op.run(shadow, g.reshape((*given.shape[:-1], g.shape[-1])), (x, turned, *b), saved)
     if gx is not None:
         gx = gx.reshape((g.shape[0], given.shape[-1]))
@@ -749,6 +743,12 @@ def _pairs(kept: Any, indexes: tuple[int, ...]) -> Any:
 
 _flat_addmm, _flat_mm = _unfolded("AddmmBackward0"), _unfolded("MmBackward0")
 _flat_addmm.run = _flat_mm.run = _run_flat
+
+
+def _operand(saved: Any, node: Any, position: int) -> Any:
+    """Return an operand among what a node keeps."""
+    pairs = (pair for kept, indexes in zip(saved, node.op.keeps) if kept is not None for pair in _pairs(kept, indexes))
+    return next((value for value, i in pairs if i == position), None)
 
 
 def _matrix(x: Any) -> Any:
