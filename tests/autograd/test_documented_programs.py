@@ -159,6 +159,20 @@ def jacobians_under_their_old_names(T):
     )
 
 
+@program
+def gradients_that_cannot_be_assigned(T):
+    x = leaf(T)
+    return [
+        attempt(lambda g=g: setattr(x, "grad", g)) for g in (T.ones(2), T.ones(3), 3, x, T.ones(2, dtype=T.float64))
+    ]
+
+
+@program
+def methods_of_nested_functions(T):
+    function = T.autograd.function.NestedIOFunction()
+    return attempt(lambda: function.forward_extended(1)), attempt(lambda: function.backward_extended(1))
+
+
 @needs_torch
 @pytest.mark.parametrize("function", program, ids=lambda f: f.__name__)
 def test_as_torch_does(function: Program) -> None:
