@@ -91,7 +91,7 @@ def read(path: Path, key: bytes) -> bytes | None:
 def discard(path: Path, why: str) -> None:
     """Remove an entry that cannot be used, and say so."""
     with contextlib.suppress(OSError):
-        path.unlink()
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     _warn(str(path.parent), f"compiled anew: {path}: {why} (said once; there may be others)")
 
 
