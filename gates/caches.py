@@ -2,7 +2,7 @@
 
 ``python -m gates.caches --seed 0`` prints a table: for each attack whether the program that met it was right, how many
 warnings it gave (one at most), and whether the next one found all in order ("unused": the folder was left alone, as
-it must be). `--only WORD` runs the attacks whose names have it. Some need root.
+it must be). All are tried unless `--minutes` are given. `--only WORD` runs the attacks whose names have it. Some need root.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -341,20 +342,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--minutes", type=float, default=0, help="stop then; attacks come in an order of the seed's")
     given = parser.parse_args()
-    rng, bad, chosen = random.Random(given.seed), 0, [a for a in ATTACKS if given.only in a.name]
+    rng, bad, tried, chosen = random.Random(given.seed), 0, 0, [a for a in ATTACKS if given.only in a.name]
+    if given.minutes:
+        rng.shuffle(chosen)
+    end = time.monotonic() + 60 * given.minutes
     with tempfile.TemporaryDirectory() as kept:
         fill(Path(kept) / "adjoint")
         print(f"{'attack':38} {'result':7} {'warnings':8} healed", flush=True)
         for attack in chosen:
+            if given.minutes and time.monotonic() > end:
+                break
             if attack.root and not ROOT:
                 print(f"{attack.name:38} needs root")
                 continue
+            tried += 1
             found = try_attack(attack, Path(kept) / "adjoint", rng)
             bad += not found.good
             shown = "right" if not found.wrong else "WRONG"
             print(f"{attack.name:38} {shown:7} {found.warnings:<8} {found.healed} {found.wrong}", flush=True)
-    print(f"{len(chosen)} attacks, {bad} not as they must be")
+    print(f"{tried} attacks, {bad} not as they must be")
     sys.exit(bad > 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from adjoint.kernels import disk
+from gates import caches
 
 pytest.importorskip("numba", reason="loops are compiled by Numba (adjoint[fast])")
 
@@ -139,3 +141,12 @@ def test_a_disk_that_is_full_is_no_error(tmp_path: Path, monkeypatch: pytest.Mon
         disk.write(tmp_path / "entry", KEY, b"code")
     disk.write(tmp_path / "entry", KEY, b"code")  # said once
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["swapped (Numba's code)", "planted, sum of the content", "raced by 8", "a full disk"])
+def test_a_slice_of_the_attacks(name: str, tmp_path: Path) -> None:
+    caches.fill(tmp_path / "adjoint")
+    (attack,) = [a for a in caches.ATTACKS if a.name == name]
+    found = caches.try_attack(attack, tmp_path / "adjoint", random.Random(0))
+    assert found.good, found
