@@ -2,7 +2,7 @@
 
 ``python -m gates.caches --seed 0`` prints a table: for each attack whether the program that met it was right, how many
 warnings it gave (one at most), and whether the next one found all in order ("unused": the folder was left alone, as
-it must be). All are tried unless `--minutes` are given. `--only WORD` runs the attacks whose names have it. Some need root.
+it must be). All are tried unless `--minutes` are given. `--only WORD` runs those whose names have it. Some need root.
 """
 
 from __future__ import annotations
