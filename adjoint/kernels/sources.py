@@ -74,7 +74,7 @@ def cfunc(signature: Any, **options: Any) -> Callable[[Any], Any]:
         from numba.core.ccallback import CFunc
         from numba.core.sigutils import normalize_signature
 
-        made = CFunc(function, normalize_signature(signature), locals={}, options=options)
+        made: Any = CFunc(function, normalize_signature(signature), locals={}, options=options)
         made._cache = _kept()(function, options, "callback")
         made.compile()
         return made
