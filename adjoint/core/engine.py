@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import place
+from ..kernels import forks
 from ..kernels.copying import copied
 from ..kernels.provider import note_large
 from . import device, modes, nodes, primitive, recorders
@@ -34,7 +35,7 @@ from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, 
 
 ndarray = np.ndarray
 _by_stamp = attrgetter("stamp")
-_accumulate_lock = threading.RLock()
+_accumulate_lock = forks.reentrant_lock()
 _SEQUENCE_OF_LEAVES = 2**64 - 1
 
 
