@@ -20,6 +20,7 @@ from ..core import device as devices
 from .engines.alone import Alone, AloneEngine
 from .engines.mpi import Letters, MpiEngine, mpi, release_shared_memory
 from .engines.sockets import SocketComm, SocketEngine
+from .lifeline import hold, say_goodbye
 from .meeting import meet, meets_by_store
 from .watch import Check, Watch, debugging, differ, mismatch, waited
 from .works import Call, DistBackendError, Work, here
@@ -334,6 +335,7 @@ def init_process_group(
     if isinstance(comm, SocketComm):
         backend = backend.replace("mpi", "gloo")
     _everyone.comm = comm
+    hold(comm.Get_rank())
     if _everyone.watch is None:
         sys.excepthook = print_with_rank if type(comm) in (Alone, SocketComm) else abort_with_traceback
         atexit.register(_leave)
@@ -400,6 +402,7 @@ def destroy_process_group(group: Any = None) -> None:
     if isinstance(_everyone.comm, SocketComm):
         _everyone.comm.mesh.close()
     _release_store()
+    say_goodbye()
     _everyone.world = _everyone.comm = None
     _everyone.made = 0
 
@@ -417,6 +420,7 @@ def _leave() -> None:
         _everyone.watch.stop()
     if isinstance(_everyone.comm, SocketComm):
         _everyone.comm.mesh.close()
+    say_goodbye()  # where the program raised the exit code tells
 
 
 def print_with_rank(kind: type[BaseException], error: BaseException, trace: Any) -> None:
