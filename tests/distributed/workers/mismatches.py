@@ -24,7 +24,6 @@ def many() -> None:
         dist.all_reduce(x(4))
 
 
-
 # What rank 0 calls, and what rank 1 calls.
 CASES = {
     "count": (lambda: dist.all_reduce(x(4)),
