@@ -206,17 +206,20 @@ def main(arguments: list[str] | None = None) -> int:
     """Run every kind of case several times, and print a table; return the number of cases that are not right."""
     parser = argparse.ArgumentParser(prog="gates.distributed", description=__doc__)
     parser.add_argument("--size", type=int, default=1, help="cases of each kind")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after this")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="kinds whose name has this in it")
     said = parser.parse_args(arguments)
-    rng = random.Random(said.seed)
+    rng, stop = random.Random(said.seed), time.monotonic() + 60 * said.minutes
     wrong = 0
     print(f"{'case':32} {'cases':>6} {'silent':>7} {'hung':>5} {'lost':>5}")
     for name, case in CASES.items():
-        if said.only in name:
-            found = Counter(case(rng) for _ in range(said.size))
-            wrong += said.size - found["right"]
-            print(f"{name:32} {said.size:6} {found['silent']:7} {found['hung']:5} {found['lost']:5}", flush=True)
+        found: Counter[str] = Counter()
+        while said.only in name and found.total() < said.size and time.monotonic() < stop:
+            found[case(rng)] += 1
+        wrong += found.total() - found["right"]
+        if found:
+            print(f"{name:32} {found.total():6} {found['silent']:7} {found['hung']:5} {found['lost']:5}", flush=True)
     return wrong
 
 
