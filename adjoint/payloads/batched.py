@@ -142,6 +142,12 @@ class Batched(Speaking):
         """Raise: inside vmap there is one value per element of the batch."""
         if what == "repr()":
             return self.memory()
+        if what != "numpy()" and self._is_shared():
+            from ..ops.index import select_p
+
+            one = select_p(self.value, 0, 0)
+            one = one.array if isinstance(one, TensorBase) else one
+            return one.concrete(what) if isinstance(one, Payload) else one  # type: ignore[attr-defined]
         if what == "bool()":
             raise RuntimeError(
                 "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. Inside "
@@ -172,6 +178,12 @@ class Batched(Speaking):
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
             "Tensor, please try to rewrite what you're doing with other operations: it stands for a whole batch of "
             "values. Keep it a tensor, or take the number outside vmap."
+        )
+
+    def _is_shared(self) -> bool:
+        """Return whether the value is one for the whole batch: a transform inside has lifted what was not batched."""
+        return self.value.shape[0] == 1 and any(
+            level.number == self.level and level.size != 1 for level in inside.levels
         )
 
     def __repr__(self) -> str:
