@@ -12,7 +12,7 @@ import numpy as np
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.nodes import wrap
-from ..core.payload import Payload, inside
+from ..core.payload import Payload, inside, transforms
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p, reshape_p
@@ -148,6 +148,12 @@ class Batched(Speaking):
             one = select_p(self.value, 0, 0)
             one = one.array if isinstance(one, TensorBase) else one
             return one.concrete(what) if isinstance(one, Payload) else one  # type: ignore[attr-defined]
+        if what in ("bool()", "item()") and transforms()[-1:] and transforms()[-1].number != self.level:
+            raise RuntimeError(
+                "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor "
+                "in some data-dependent control flow: inside vmap a tensor stands for a whole batch of values. Keep "
+                "it a tensor, and use adjoint.where(condition, a, b) instead of a branch."
+            )
         if what == "bool()":
             raise RuntimeError(
                 "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. Inside "
