@@ -18,7 +18,7 @@ from ..core.tensor import TensorBase
 from ..core.views import edge_of, replayed
 from ..ops.join import cat
 from ..ops.random import get_rng_state, set_rng_state
-from ..ops.shape import expand_p, movedim, reshape_p
+from ..ops.shape import alias, expand_p, movedim, reshape_p
 from ..payloads.batched import Batched
 from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .values import as_tensor, value_of
@@ -226,8 +226,12 @@ def _vmap_decrement_nesting() -> int:
 
 def _add_batch_dim(self: Any, batch_dim: int, level: int) -> Any:
     """Return a tensor as one element of a batch along a dimension sees it."""
+    given, place = arguments.setdefault(level, {}), batch_dim % self.array.ndim
+    for x, dim, stand_in, _ in given.values():
+        if x is self and dim == place:  # given twice: what is written into one is seen by the other
+            return alias(stand_in)
     inner = wrap(Batched(value_of(_to_front(self, batch_dim)), level))
-    arguments.setdefault(level, {})[id(inner)] = (self, batch_dim % self.array.ndim, inner, inner.array)
+    given[id(inner)] = (self, place, inner, inner.array)
     return inner
 
 
@@ -240,7 +244,11 @@ def _write_back(level: int, size: int) -> None:
     for x, dim, inner, before in arguments.get(level, {}).values():
         edge_of(inner)
         if inner.array is not before:
-            x.copy_(_remove_batch_dim(wrap(inner.array, inner.node), level, size, dim))
+            whole = _remove_batch_dim(wrap(inner.array, inner.node), level, size, min(dim, inner.array.ndim))
+            if whole.shape == x.shape:
+                x.copy_(whole)
+            else:  # only the shape was written (`unsqueeze_`, `t_`), of the caller's memory
+                x.as_strided_(whole.size(), whole.stride(), x.storage_offset())
 
 
 def is_batchedtensor(tensor: Any) -> bool:
