@@ -140,8 +140,9 @@ def embedding_bag(
     settings = (max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset)
     plain = max_norm is None and padding_idx is None and not scale_grad_by_freq and per_sample_weights is None
     if plain and offsets is None and is_batch(input) and input.array.ndim == 2 and mode in ("sum", "mean", "max"):
-        rows = embedding_p(weight, input, -1, False)
-        return rows.max(1)[0] if mode == "max" else getattr(rows, mode)(1)  # bags of one size, whatever is in them
+        rows: Any = embedding_p(weight, input, -1, False)
+        bags: Tensor = rows.max(1)[0] if mode == "max" else getattr(rows, mode)(1)  # of one size, whatever is in them
+        return bags
     return _embedding_bag(input, weight, offsets, *settings, padding_idx)
 
 

@@ -122,7 +122,7 @@ def _embedding_batch(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
     if padding < 0 or not isinstance(flat, TensorBase):
         return out
     # Each element of the batch has a padding row of its own: what is read of those has no gradient.
-    unrecorded = embedding_p(flat.detach(), numbers, -1, False)  # type: ignore[attr-defined]
+    unrecorded = embedding_p(flat.detach(), numbers, -1, False)
     return where_p(reshape_p(i == padding, (*i.shape, *(1,) * (out.ndim - i.ndim))), unrecorded, out)
 
 
