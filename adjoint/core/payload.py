@@ -147,6 +147,11 @@ class Level:
             modes.note_transform(-1)
 
 
+# For each batch's level, by their identity, the tensors that stand for one element of a tensor: that, along which
+# dimension, the stand-in, and what it held at first.
+arguments: dict[int, dict[int, tuple[Any, int, Any, Any]]] = {}
+
+
 class _Inside(threading.local):
     """The levels that this thread is inside of, innermost last."""
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from ..core import modes
 from ..core.nodes import differentiable, wrap
-from ..core.payload import Level, grad_at, inside, payload_of, top_payload
+from ..core.payload import Level, arguments, grad_at, inside, payload_of, top_payload
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops.create import zeros_like
@@ -261,6 +261,8 @@ def _batched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int
     around = next((at for at in inside.levels if at.number == level), None)
     size = (around.size if around is not None else 0) or size_of(tuple(payload_of(a) for a in args), level)
     parts = [_unbatched(a, level, size) for a in args]
+    if cls.vmap is not Function.vmap:  # which sees the caller's dims
+        parts = [_as_given(a, whole, dim, level) for a, (whole, dim) in zip(args, parts, strict=True)]
     values, dims = tuple(v for v, _ in parts), tuple(d for _, d in parts)
     if all(d is None for d in dims):
         return cls.apply(*values, **kwargs)
@@ -322,6 +324,14 @@ def _unbatched(a: Any, level: int, size: int) -> tuple[Any, int | None]:
     if whole.array.shape[0] == 1 != size:
         return reshape_p(whole, tuple(whole.array.shape[1:])), None
     return whole, 0
+
+
+def _as_given(a: Any, whole: Any, dim: int | None, level: int) -> tuple[Any, int | None]:
+    """Return an argument one level down as the caller of `vmap` gave it, if it is one of those."""
+    given = arguments.get(level, {}).get(id(a))
+    if dim is None or given is None or given[1] == 0 or a.array is not given[3]:
+        return whole, dim
+    return movedim(whole, 0, given[1]), given[1]
 
 
 def _rebatched(out: Any, dims: Any, level: int) -> Any:

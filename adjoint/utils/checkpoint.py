@@ -26,6 +26,7 @@ from ..core import modes
 from ..core.engine import running
 from ..core.nodes import wrap
 from ..core.observation import Observer, is_captured
+from ..core.payload import transforming
 from ..core.tensor import TensorBase, caller, tick, written_ledger
 from ..core.views import edge_of
 from ..cuda import devices as cuda
@@ -478,6 +479,12 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if modes.transforms and transforming():
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
+                "must override the setup_context staticmethod, which re-entrant checkpointing cannot: pass "
+                "use_reentrant=False"
+            )
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
