@@ -162,7 +162,9 @@ class no_grad(_NoParamDecoratorContextManager):
         modes.set_grad(False)
 
     def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.prev)
+        modes.off[modes.local.key], modes.local.grad = None, self.prev  # by stores: see modes.py
+        if self.prev:
+            modes.off.pop(modes.local.key, None)
 
 
 class enable_grad(_NoParamDecoratorContextManager):
@@ -173,7 +175,9 @@ class enable_grad(_NoParamDecoratorContextManager):
         modes.set_grad(True)
 
     def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.prev)
+        modes.off[modes.local.key], modes.local.grad = None, self.prev  # by stores: see modes.py
+        if self.prev:
+            modes.off.pop(modes.local.key, None)
 
 
 class set_grad_enabled(_DecoratorContextManager):
@@ -203,7 +207,9 @@ class set_grad_enabled(_DecoratorContextManager):
         modes.set_grad(self.mode)
 
     def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.prev)
+        modes.off[modes.local.key], modes.local.grad = None, self.prev  # by stores: see modes.py
+        if self.prev:
+            modes.off.pop(modes.local.key, None)
 
     def __call__(self, function: F) -> F:
         """Wrap a function."""
@@ -247,14 +253,16 @@ class inference_mode(_DecoratorContextManager):
     def __enter__(self) -> None:
         self.before = (modes.local.grad, modes.local.inference, modes.local.forward_grad)
         set_inference(self.mode, self.before[1])
-        modes.local.inference, modes.local.forward_grad = self.mode, not self.mode
-        modes.set_grad(not self.mode)
+        local, grad = modes.local, not self.mode
+        # By stores, and nothing but those after the first: see modes.py.
+        local.inference, local.forward_grad, modes.off[local.key], local.grad = self.mode, grad, None, grad
 
     def __exit__(self, *error: object) -> None:
-        grad, inference, forward = self.before
-        set_inference(inference, self.mode)
-        modes.local.inference, modes.local.forward_grad = inference, forward
-        modes.set_grad(grad)
+        local, off = modes.local, modes.off
+        local.inference, local.forward_grad, off[local.key], local.grad = self.before[1], self.before[2], None, self.before[0]
+        if local.grad:
+            off.pop(local.key, None)
+        set_inference(self.before[1], self.mode)
 
 
 def set_inference(value: bool, before: bool) -> None:

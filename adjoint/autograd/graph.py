@@ -114,14 +114,14 @@ class saved_tensors_hooks:
         check_hooks(self.pack_hook, self.unpack_hook, "saved_tensors_hooks")
         if modes.local.pack_refusal is not None:
             raise RuntimeError(modes.local.pack_refusal)
-        modes.local.pack_hooks = (*modes.local.pack_hooks, (self.pack_hook, self.unpack_hook))
         modes.note_unusual(1)
+        modes.local.pack_hooks = (*modes.local.pack_hooks, (self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *error: object) -> None:
         if not modes.local.pack_hooks:
             raise RuntimeError("saved_tensors_hooks is left in a thread that has not entered it")
-        modes.note_unusual(-1)
         modes.local.pack_hooks = modes.local.pack_hooks[:-1]
+        modes.note_unusual(-1)
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -3,9 +3,18 @@
 `unusual` counts everything that is on, in any thread, and changes what recording an op means: a
 transform, inference mode, saved-tensor hooks, anomaly detection, autocast, profiling. While it is zero
 every value inside a tensor is a plain array, and the fast recorders apply. `off` has one entry for each
-thread in which gradient recording is switched off (a list, because append and pop are atomic where
+thread in which gradient recording is switched off (a dict, because storing in it is atomic where
 adding to a number is not); while it is empty nobody needs to ask. Both are hints: a non-zero word only
 means "look closer", so a stale one costs time, never correctness.
+
+A signal's exception may come wherever the interpreter looks for one: after a call, where a function starts,
+where a loop jumps back; never between stores. So what must be put back is put back by stores that come first
+in a `finally`, not by a call, and what a context sets it sets by stores that come last in `__enter__`:
+
+    finally:
+        off[local.key], local.grad = None, was
+        if was:
+            off.pop(local.key, None)
 """
 
 from __future__ import annotations
@@ -15,20 +24,21 @@ from collections.abc import Callable
 from typing import Any
 
 unusual: int = 0
-off: list[None] = []
+off: dict[int, None] = {}
 warn_always: bool = False  # whether what is worth one warning in a process is warned of each time
 inferred: bool = False  # whether inference mode was ever on: only then can an inference tensor turn up
 transforms: int = 0  # how many function transforms (grad, jvp, vmap) are on, in any thread
 guarded: bool = False  # whether a write must be looked at: `inferred`, or a transform is on
 
-told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
-
-_lock = threading.RLock()  # the collector may run in between, and what it frees counts itself out
+# The module `recorders`, once it is imported: its `usual` follows `unusual`. Set from here and not by a call, between
+# whose instructions a signal or another thread could come; the interpreter lets neither come between stores.
+follower: Any = None
 
 
 class _Thread(threading.local):
     """What one thread has switched; class attributes are a new thread's defaults."""
 
+    key: int  # the thread's own in `off`
     grad: bool = True
     inference: bool = False
     silenced: int = 0  # passes that have switched recording off for themselves, not for the levels below theirs
@@ -50,6 +60,9 @@ class _Thread(threading.local):
     # Whether ops may run in one piece although something unusual is on: a checkpoint, a memory budget.
     fusing: bool = False
     checked_functions: set[Any] | None = None  # custom functions that debug mode has checked; None: it is off
+
+    def __init__(self) -> None:
+        self.key = threading.get_ident()
 
 
 local = _Thread()
@@ -75,20 +88,16 @@ def fusing() -> bool:
 def set_grad(value: bool) -> None:
     """Switch recording in this thread."""
     if local.grad is not value:
+        off[local.key], local.grad = None, value
         if value:
-            local.grad = True
-            off.pop()
-        else:
-            off.append(None)
-            local.grad = False
+            off.pop(local.key, None)
 
 
 def note_transform(change: int) -> None:
     """Count a function transform in (+1) or out (-1)."""
     global transforms, guarded
-    with _lock:
-        transforms += change
-        guarded = inferred or transforms > 0
+    transforms += change
+    guarded = inferred or transforms > 0
 
 
 def note_inference() -> None:
@@ -100,7 +109,6 @@ def note_inference() -> None:
 def note_unusual(change: int) -> None:
     """Count something unusual in (+1) or out (-1)."""
     global unusual
-    with _lock:
-        unusual += change
-        for tell in told:
-            tell()
+    unusual += change
+    if follower is not None:
+        follower.usual = None if unusual else follower.Tensor

@@ -175,7 +175,7 @@ def checked_unpacked(tensor: Any) -> Any:
     return tensor
 
 
-passes: list[None] = []  # one entry for each backward pass that runs, in any thread
+passes: dict[Any, None] = {}  # one entry for each backward pass that runs, in any thread
 _NAMED_IN_FULL = frozenset(("AccumulateGrad", "CopySlices", "CopyBackwards"))
 
 
@@ -867,13 +867,15 @@ class Hookless:
     __slots__ = ("grad", "hooks")
 
     def __enter__(self) -> None:
-        self.hooks, self.grad = modes.local.pack_hooks, modes.local.grad
-        modes.local.pack_hooks = ()
-        modes.set_grad(False)
+        local = modes.local
+        self.hooks, self.grad = local.pack_hooks, local.grad
+        local.pack_hooks, modes.off[local.key], local.grad = (), None, False  # by stores: see modes.py
 
     def __exit__(self, *error: object) -> None:
-        modes.local.pack_hooks = self.hooks
-        modes.set_grad(self.grad)
+        local = modes.local
+        local.pack_hooks, modes.off[local.key], local.grad = self.hooks, None, self.grad
+        if self.grad:
+            modes.off.pop(local.key, None)
 
 
 def trail_of(node: Node) -> Trail | None:

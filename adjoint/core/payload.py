@@ -132,15 +132,17 @@ class Level:
         around = innermost()
         self.floor = 0 if around is None else around.number
         self.grad = modes.local.grad
-        inside.levels = (*inside.levels, self)
         if not self.recording:
             modes.note_unusual(1)
         if self.transform:
             modes.note_transform(1)
+        inside.levels = (*inside.levels, self)
         return self.number
 
     def __exit__(self, *error: object) -> None:
-        inside.levels = tuple(level for level in inside.levels if level is not self)
+        levels = inside.levels
+        if self in levels:
+            inside.levels = levels[: levels.index(self)]
         if not self.recording:
             modes.note_unusual(-1)
         if self.transform:

@@ -52,8 +52,10 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         modes.set_grad(grad_at(level - 1))
         try:
             return run(cls, args, kwargs, level)
-        finally:
-            modes.set_grad(was)
+        finally:  # by stores: see modes.py
+            modes.off[modes.local.key], modes.local.grad = None, was
+            if was:
+                modes.off.pop(modes.local.key, None)
 
     recorded = [_of_level(a, level) and edge_of(a) is not None for a in args]
     if not (grad and any(recorded)):
