@@ -219,8 +219,7 @@ def reset() -> None:
 
 # --- Interrupts at every point at which the interpreter looks for signals ----------------------------------
 
-_CALLS = frozenset(dis.opmap[name] for name in dis.opmap if name.startswith("CALL") and "INTRINSIC" not in name)
-_BACK = frozenset(dis.opmap[name] for name in dis.opmap if "JUMP_BACKWARD" in name)
+_BACK = frozenset(number for name, number in dis.opmap.items() if "JUMP_BACKWARD" in name)
 
 
 class Injector:
@@ -230,44 +229,54 @@ class Injector:
         self.at, self.count, self.where = at, 0, ""
         self.last: dict[Any, int] = {}
 
-    def __call__(self, frame: Any, event: str, arg: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(OURS):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        self.check(frame)  # a function starts
-        return self.inside
+    def start(self) -> None:
+        """Begin to watch this thread: calls as a profiler sees them, loops as a debugger does."""
+        sys.settrace(self.trace)
+        sys.setprofile(self.profile)
 
-    def inside(self, frame: Any, event: str, arg: Any) -> Any:
+    def stop(self) -> None:
+        """Let the rest of the program run as it does."""
+        sys.setprofile(None)
+        sys.settrace(None)
+        self.last.clear()
+
+    def profile(self, frame: Any, event: str, arg: Any) -> None:
+        """Check where a function of Python's starts, and where one of C's has returned."""
+        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(OURS):
+            self.check(frame)
+
+    def trace(self, frame: Any, event: str, arg: Any) -> Any:
+        """Check where a loop jumps back."""
+        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+            return self.trace
         if event == "opcode":
-            code, at = frame.f_code.co_code, frame.f_lasti
-            previous = self.last.get(frame)
+            previous, at = self.last.get(frame), frame.f_lasti
             self.last[frame] = at
-            if previous is not None and (code[previous] in _CALLS and at > previous or code[previous] in _BACK and at < previous):
+            if previous is not None and at < previous and frame.f_code.co_code[previous] in _BACK:
                 self.check(frame)
-        elif event == "return":
-            self.last.pop(frame, None)
-        return self.inside
+        return self.trace if event == "opcode" else None
 
     def check(self, frame: Any) -> None:
         """Raise, if it is time to."""
         self.count += 1
         if self.count == self.at:
             self.where = f"{frame.f_code.co_filename[len(OURS):]}:{frame.f_lineno} {frame.f_code.co_name}"
-            sys.settrace(None)
+            self.stop()
             raise KeyboardInterrupt
 
 
 def interrupted_at(program: Callable[[State], None], at: int, expected: tuple[Any, ...]) -> tuple[list[str], Injector]:
     """Interrupt a program at its n-th check; return what it left behind."""
     s, injector, error = State(), Injector(at), None
-    sys.settrace(injector)
+    injector.start()
     try:
         program(s)
     except KeyboardInterrupt as e:
+        injector.stop()
         error = e.with_traceback(None)
     finally:
-        sys.settrace(None)
-    injector.last.clear()
+        injector.stop()
     return faults(s, expected, error), injector
 
 

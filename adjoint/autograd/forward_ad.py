@@ -40,8 +40,13 @@ def enter_dual_level() -> int:
             "Nested forward mode AD is not supported at the moment. Use adjoint.func.jvp, whose levels nest."
         )
     level = Level()
-    _levels.append((level, level.__enter__()))
-    holders[_levels[-1][1]] = []
+    try:
+        _levels.append((level, level.__enter__()))
+        holders[level.number] = []
+    except BaseException:  # an interrupt
+        _levels.clear()
+        level.__exit__()
+        raise
     return 0
 
 
@@ -55,12 +60,15 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported: "
             f"exit level {len(_levels) - 1}, not {number}."
         )
-    entered, at = _levels.pop()
-    entered.__exit__(None, None, None)
-    forget_tangents(at)
+    entered, at = _levels[-1]
+    try:
+        entered.__exit__(None, None, None)
+    finally:
+        _levels.clear()  # there is one at most
+        forget_tangents(at)
 
 
-class dual_level:
+class dual_level(modes.Scope):
     """A context in which tensors may have tangents.
 
     Examples
@@ -73,9 +81,15 @@ class dual_level:
     """
 
     def __enter__(self) -> int:
-        return enter_dual_level()
+        owned = self.own()
+        number = enter_dual_level()
+        self.owned = owned
+        return number
 
     def __exit__(self, *error: object) -> None:
+        self.owned = False
+        if error and error[0] is not None and not _levels:  # the interrupt came while it was left
+            return
         exit_dual_level()
 
 

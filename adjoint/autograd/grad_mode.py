@@ -37,7 +37,7 @@ def _has_flag(function: Any, flag: int) -> bool:
     return code is not None and bool(code.co_flags & flag)
 
 
-class _DecoratorContextManager:
+class _DecoratorContextManager(modes.Scope):
     """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
 
     def clone(self) -> Any:
@@ -158,11 +158,12 @@ class no_grad(_NoParamDecoratorContextManager):
     prev: bool = False  # whether recording was on before
 
     def __enter__(self) -> None:
-        self.prev = modes.local.grad
-        modes.set_grad(False)
+        local = modes.local
+        owned = self.own()
+        self.prev, self.owned, modes.off[local.key], local.grad = local.grad, owned, None, False  # stores: see modes.py
 
     def __exit__(self, *error: object) -> None:
-        modes.off[modes.local.key], modes.local.grad = None, self.prev  # by stores: see modes.py
+        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
         if self.prev:
             modes.off.pop(modes.local.key, None)
 
@@ -171,11 +172,12 @@ class enable_grad(_NoParamDecoratorContextManager):
     """Switch recording on, inside `no_grad` say."""
 
     def __enter__(self) -> None:
-        self.prev = modes.local.grad
-        modes.set_grad(True)
+        owned = self.own()
+        self.prev, self.owned = modes.local.grad, owned
+        modes.local.grad = True  # and `off` may say what it says: it is a hint
 
     def __exit__(self, *error: object) -> None:
-        modes.off[modes.local.key], modes.local.grad = None, self.prev  # by stores: see modes.py
+        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
         if self.prev:
             modes.off.pop(modes.local.key, None)
 
@@ -207,7 +209,7 @@ class set_grad_enabled(_DecoratorContextManager):
         modes.set_grad(self.mode)
 
     def __exit__(self, *error: object) -> None:
-        modes.off[modes.local.key], modes.local.grad = None, self.prev  # by stores: see modes.py
+        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
         if self.prev:
             modes.off.pop(modes.local.key, None)
 
@@ -252,17 +254,19 @@ class inference_mode(_DecoratorContextManager):
 
     def __enter__(self) -> None:
         self.before = (modes.local.grad, modes.local.inference, modes.local.forward_grad)
+        local, grad, owned = modes.local, not self.mode, self.own()
         set_inference(self.mode, self.before[1])
-        local, grad = modes.local, not self.mode
+        self.owned = owned
         # By stores, and nothing but those after the first: see modes.py.
         local.inference, local.forward_grad, modes.off[local.key], local.grad = self.mode, grad, None, grad
 
     def __exit__(self, *error: object) -> None:
-        local, off = modes.local, modes.off
-        local.inference, local.forward_grad, off[local.key], local.grad = self.before[1], self.before[2], None, self.before[0]
-        if local.grad:
+        local, off, self.owned = modes.local, modes.off, False
+        grad, inference, forward = self.before
+        local.inference, local.forward_grad, off[local.key], local.grad = inference, forward, None, grad
+        if grad:
             off.pop(local.key, None)
-        set_inference(self.before[1], self.mode)
+        set_inference(inference, self.mode)
 
 
 def set_inference(value: bool, before: bool) -> None:

@@ -269,11 +269,12 @@ def _backward(
         if inside.levels is not levels:  # an interrupted rule
             inside.levels = levels
         local.silenced = silenced
-        if was and off:
-            off.pop(local.key, None)
-        nodes.passes.pop(task, None)
-        if grad:
-            recorders.recorded_passes.pop(task, None)
+        if was and local.key in off:
+            del off[local.key]
+        if task in nodes.passes:
+            del nodes.passes[task]
+        if grad and task in recorders.recorded_passes:
+            del recorders.recorded_passes[task]
     if task.captured is None or inputs is None:
         return []
     return [task.captured.get(node) for node in inputs]

@@ -19,6 +19,8 @@ in a `finally`, not by a call, and what a context sets it sets by stores that co
 
 from __future__ import annotations
 
+import opcode
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -66,6 +68,33 @@ class _Thread(threading.local):
 
 
 local = _Thread()
+
+
+_BEFORE_WITH = opcode.opmap.get("BEFORE_WITH")
+
+
+class Scope:
+    """Base of the contexts that a program enters: one whose `__exit__` was interrupted is left once it is dropped.
+
+    A signal may come where a function starts, so before the first line of `__exit__`. What is left of the context then
+    is in the exception's traceback; when that goes, `__del__` leaves it. One entered by hand, not by a ``with``
+    statement, may be dropped at will and stays on, as in torch. A class calls `own` first in `__enter__`, stores False
+    in `owned` first in `__exit__`.
+    """
+
+    owned: bool = False
+
+    def own(self) -> bool:
+        """Return whether a ``with`` statement called our caller."""
+        frame = sys._getframe(2)
+        return frame.f_code.co_code[frame.f_lasti] == _BEFORE_WITH
+
+    def __exit__(self, *error: object) -> None:
+        raise NotImplementedError
+
+    def __del__(self) -> None:
+        if self.owned:
+            self.__exit__(None, None, None)
 
 
 def is_grad_enabled() -> bool:

@@ -849,8 +849,15 @@ def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
     """Return what a pack hook makes of a tensor, which it must not write to."""
     ledger = None if tensor.memory is None else tensor.memory.ledger
     before = 0 if ledger is None else ledger.version
-    with Hookless():
+    local = modes.local
+    hooks, grad = local.pack_hooks, local.grad
+    local.pack_hooks, modes.off[local.key], local.grad = (), None, False
+    try:
         result = pack_hook(tensor)
+    finally:  # by stores: see modes.py
+        local.pack_hooks, modes.off[local.key], local.grad = hooks, None, grad
+        if grad:
+            del modes.off[local.key]
     ledger = None if tensor.memory is None else tensor.memory.ledger
     if ledger is not None and ledger.version != before:
         raise RuntimeError(
@@ -859,23 +866,6 @@ def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
             "(tensor.clone())."
         )
     return result
-
-
-class Hookless:
-    """A context without saved-tensor hooks and without recording, in which the hooks themselves run."""
-
-    __slots__ = ("grad", "hooks")
-
-    def __enter__(self) -> None:
-        local = modes.local
-        self.hooks, self.grad = local.pack_hooks, local.grad
-        local.pack_hooks, modes.off[local.key], local.grad = (), None, False  # by stores: see modes.py
-
-    def __exit__(self, *error: object) -> None:
-        local = modes.local
-        local.pack_hooks, modes.off[local.key], local.grad = self.hooks, None, self.grad
-        if self.grad:
-            modes.off.pop(local.key, None)
 
 
 def trail_of(node: Node) -> Trail | None:
