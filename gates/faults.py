@@ -92,14 +92,13 @@ def deep(s: State, depth: int = 45) -> None:
     """Nest passes until one runs in a thread of its own."""
 
     def nest(n: int) -> None:
-        y = s.x.detach().requires_grad_() * 1
-        if n:
-            y.register_hook(lambda g: nest(n - 1))
         with adjoint.enable_grad():
+            y = s.x.detach().requires_grad_() * 1
+            if n:
+                y.register_hook(lambda g: nest(n - 1))
             (y * 1).sum().backward()
 
-    with adjoint.enable_grad():
-        nest(depth)
+    nest(depth)
 
 
 def switched(s: State) -> None:
@@ -261,7 +260,7 @@ class Injector:
         """Raise, if it is time to."""
         self.count += 1
         if self.count == self.at:
-            self.where = f"{frame.f_code.co_filename[len(OURS):]}:{frame.f_lineno} {frame.f_code.co_name}"
+            self.where = f"{frame.f_code.co_filename[len(OURS) :]}:{frame.f_lineno} {frame.f_code.co_name}"
             self.stop()
             raise KeyboardInterrupt
 
@@ -280,7 +279,9 @@ def interrupted_at(program: Callable[[State], None], at: int, expected: tuple[An
     return faults(s, expected, error), injector
 
 
-def at_every_check(program: Callable[[State], None], stride: int = 1, start: int = 1) -> tuple[int, dict[str, list[str]]]:
+def at_every_check(
+    program: Callable[[State], None], stride: int = 1, start: int = 1
+) -> tuple[int, dict[str, list[str]]]:
     """Interrupt a program at every check; return the number of cases and the places after which something was left."""
     expected, bad, at, cases = finished(program), {}, start, 0
     while True:
@@ -296,11 +297,17 @@ def at_every_check(program: Callable[[State], None], stride: int = 1, start: int
 # --- Real signals --------------------------------------------------------------------------------------------
 
 
+def _quiet(_: Any) -> None:
+    """Say nothing of an exception that came to a generator while it was dropped, which Python swallows."""
+
+
 def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-def signalled(program: Callable[[State], None], delay: float, expected: tuple[Any, ...]) -> tuple[list[str], bool, float]:
+def signalled(
+    program: Callable[[State], None], delay: float, expected: tuple[Any, ...]
+) -> tuple[list[str], bool, float]:
     """Run a program with a timer set; return what it left behind, whether it was interrupted, how long it took."""
     s, error, start = State(), None, time.perf_counter()
     try:
@@ -385,6 +392,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     rng, end = random.Random(options.seed), time.perf_counter() + 60 * options.minutes
     table: Counter[str] = Counter(cases=0, corrupt=0, hung=0)
+    sys.unraisablehook = _quiet
     gc.disable()  # a collection looks for signals in whatever it calls, and swallows their exceptions
     for program in PROGRAMS:
         if program is deep:  # runs in several threads, of which one is traced

@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from ..core import modes
 from ..core.nodes import wrap
-from ..core.payload import Level
+from ..core.payload import Level, inside
 from ..core.tensor import TensorBase, storage_of
 from ..core.views import edge_of
 from ..ops.shape import copy_strided_p, view
@@ -64,6 +64,8 @@ def exit_dual_level(*, level: int | None = None) -> None:
     try:
         entered.__exit__(None, None, None)
     finally:
+        if entered in inside.levels:  # an interrupt
+            inside.levels = inside.levels[: inside.levels.index(entered)]
         _levels.clear()  # there is one at most
         forget_tangents(at)
 
@@ -87,10 +89,12 @@ class dual_level(modes.Scope):
         return number
 
     def __exit__(self, *error: object) -> None:
-        self.owned = False
-        if error and error[0] is not None and not _levels:  # the interrupt came while it was left
-            return
         exit_dual_level()
+        self.owned = False
+
+    def __del__(self) -> None:
+        if self.owned and _levels:
+            exit_dual_level()
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:

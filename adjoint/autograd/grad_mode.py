@@ -137,10 +137,16 @@ def _wrapped_coroutine(context: Callable[[], Any], function: F) -> F:
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
     """Base of contexts without arguments, whose class itself decorates."""
 
+    prev: bool = False  # whether recording was on before
+
     def __new__(cls, orig_func: Any = None) -> Any:
         """Return the context, or the function given to it as a bare decorator, wrapped."""
         instance = object.__new__(cls)
         return instance if orig_func is None else instance(orig_func)
+
+    def __del__(self) -> None:
+        if self.owned and self.prev:  # else the context around it has put back what was before
+            self.__exit__(None, None, None)
 
 
 class no_grad(_NoParamDecoratorContextManager):
@@ -154,8 +160,6 @@ class no_grad(_NoParamDecoratorContextManager):
     >>> y.requires_grad
     False
     """
-
-    prev: bool = False  # whether recording was on before
 
     def __enter__(self) -> None:
         local = modes.local

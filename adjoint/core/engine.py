@@ -249,6 +249,7 @@ def _backward(
     local, off, levels = modes.local, modes.off, inside.levels
     before, was, grad = running.tasks, local.grad, lift is True
     silenced = local.silenced
+    watching = (local.observer, local.pack_hooks) if modes.unusual else (None, ())
     try:
         running.tasks = (*before, task)
         nodes.passes[task] = None
@@ -262,6 +263,9 @@ def _backward(
         _execute(roots, gradients, task)
         for callback in task.callbacks:
             callback()
+    except BaseException:
+        local.observer, local.pack_hooks = watching  # where contexts inside were interrupted while they ended
+        raise
     finally:  # by stores, before any call: see modes.py
         running.tasks = before
         if local.grad is not was:

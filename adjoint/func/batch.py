@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.inplace import is_leaf_node
 from ..core.nodes import wrap
-from ..core.payload import Level, inside, is_batch, payload_of, entered
+from ..core.payload import Level, entered, inside, is_batch, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of, replayed
 from ..ops.join import cat

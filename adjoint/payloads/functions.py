@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from ..core import modes
 from ..core.nodes import differentiable, wrap
-from ..core.payload import Level, grad_at, inside, payload_of, top_payload, entered
+from ..core.payload import Level, entered, grad_at, inside, payload_of, top_payload
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops.create import zeros_like
