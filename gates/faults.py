@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -32,16 +32,21 @@ OURS = os.path.dirname(adjoint.__file__) + os.sep
 SLOWEST = 5.0  # seconds that an interrupted program may take until it has ended
 
 
+Program: TypeAlias = "Callable[[State], None]"
+
+
 class Square(adjoint.autograd.Function):
     """A function of a program's own."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
+        """Return the square."""
         ctx.save_for_backward(x)
         return x * x
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
+        """Return the gradient."""
         (x,) = ctx.saved_tensors
         return g * 2 * x
 
@@ -56,19 +61,23 @@ class State:
 
 
 def loss_of(s: State) -> Any:
+    """Return a loss of both tensors."""
     return ((s.w @ s.x).tanh() * s.x + Square.apply(s.x)).sum()
 
 
 def backward(s: State) -> None:
+    """Run a backward pass."""
     loss_of(s).backward()
 
 
 def recorded_backward(s: State) -> None:
+    """Differentiate twice."""
     (g,) = adjoint.autograd.grad(loss_of(s), s.x, create_graph=True)
     (g * g).sum().backward()
 
 
 def hooked(s: State) -> None:
+    """Run a pass with hooks of every kind."""
     y = s.x * 2
     y.register_hook(lambda g: g * 1)
     y.retain_grad()
@@ -77,6 +86,7 @@ def hooked(s: State) -> None:
 
 
 def reentrant(s: State) -> None:
+    """Run a pass inside a hook of another."""
     y = s.x * 1
 
     def hook(g: Any) -> None:
@@ -102,6 +112,7 @@ def deep(s: State, depth: int = 45) -> None:
 
 
 def switched(s: State) -> None:
+    """Nest the modes of recording."""
     with adjoint.no_grad():
         a = s.x * 2
         with adjoint.enable_grad():
@@ -113,39 +124,46 @@ def switched(s: State) -> None:
 
 @adjoint.no_grad()
 def decorated(s: State) -> None:
+    """Run unrecorded, but for a pass."""
     s.x * 2
     with adjoint.set_grad_enabled(True):
         loss_of(s).backward()
 
 
 def transformed(s: State) -> None:
+    """Run function transforms."""
     f = adjoint.func.vmap(adjoint.func.grad(lambda x: (x * x.sin()).sum()))
     f(s.w)
     adjoint.func.jvp(lambda x: x * x, (s.x,), (s.x,))
 
 
 def forward_mode(s: State) -> None:
+    """Compute a tangent."""
     with forward_ad.dual_level():
         forward_ad.unpack_dual(forward_ad.make_dual(s.x, s.x) * 2)
 
 
 def autocast(s: State) -> None:
+    """Compute in lower precision."""
     with adjoint.autocast("cpu"):
         loss = (s.w @ s.x).float().sum()
     loss.backward()
 
 
 def saved_hooks(s: State) -> None:
+    """Pack what is saved."""
     with adjoint.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
         loss = loss_of(s)
     loss.backward()
 
 
 def checkpointed(s: State) -> None:
+    """Compute a block again in the pass."""
     adjoint.utils.checkpoint.checkpoint(lambda x: (x * x).sin().sum(), s.x, use_reentrant=False).backward()
 
 
 def step(s: State) -> None:
+    """Take a training step."""
     loss_of(s).backward()
     s.optimizer = adjoint.optim.AdamW([s.x, s.w], lr=0.1)
     s.optimizer.step()
@@ -157,7 +175,7 @@ PROGRAMS: list[Callable[[State], None]] = [
 ]  # fmt: skip
 
 
-def finished(program: Callable[[State], None]) -> tuple[Any, ...]:
+def finished(program: Program) -> tuple[Any, ...]:
     """Return the arrays that an undisturbed run of a program leaves, and those from which it starts."""
     s = State()
     before = s.x.detach().numpy().copy(), s.w.detach().numpy().copy()
@@ -265,7 +283,7 @@ class Injector:
             raise KeyboardInterrupt
 
 
-def interrupted_at(program: Callable[[State], None], at: int, expected: tuple[Any, ...]) -> tuple[list[str], Injector]:
+def interrupted_at(program: Program, at: int, expected: tuple[Any, ...]) -> tuple[list[str], Injector]:
     """Interrupt a program at its n-th check; return what it left behind."""
     s, injector, error = State(), Injector(at), None
     injector.start()
@@ -279,9 +297,7 @@ def interrupted_at(program: Callable[[State], None], at: int, expected: tuple[An
     return faults(s, expected, error), injector
 
 
-def at_every_check(
-    program: Callable[[State], None], stride: int = 1, start: int = 1
-) -> tuple[int, dict[str, list[str]]]:
+def at_every_check(program: Program, stride: int = 1, start: int = 1) -> tuple[int, dict[str, list[str]]]:
     """Interrupt a program at every check; return the number of cases and the places after which something was left."""
     expected, bad, at, cases = finished(program), {}, start, 0
     while True:
@@ -305,9 +321,7 @@ def _interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 
-def signalled(
-    program: Callable[[State], None], delay: float, expected: tuple[Any, ...]
-) -> tuple[list[str], bool, float]:
+def signalled(program: Program, delay: float, expected: tuple[Any, ...]) -> tuple[list[str], bool, float]:
     """Run a program with a timer set; return what it left behind, whether it was interrupted, how long it took."""
     s, error, start = State(), None, time.perf_counter()
     try:

@@ -713,7 +713,8 @@ def _apply(
     ctx.dirty_tensors = ctx.non_differentiable = ()
     if grad:  # modes.set_grad(False), without its call
         switches = local.__dict__
-        off[switches["key"]] = None
+        key = switches["key"]
+        off[key] = None
         switches["grad"] = False
     try:
         if splits:
@@ -728,7 +729,8 @@ def _apply(
     finally:
         if grad:
             switches["grad"] = True
-            off.pop(switches["key"], None)
+            if key in off:
+                del off[key]
     if not (
         ctx.op is op and ctx.targets is ctx.extra is ctx.code is ctx.single is ctx.metas is None
         and ctx.edges is ahead and ctx.function is cls and ctx.forms is forms

@@ -105,9 +105,9 @@ class Elementwise(Optimizer):
         at = next(i for i, g in enumerate(self.param_groups) if g is group)
         names = group.get("param_names")
         error.add_note(
-            f"{type(self).__name__}.step() was interrupted in parameter group {at}: its {len(group['params'])} parameters"
-            f"{f' ({names[0]} to {names[-1]})' if names else ''} and their state may be updated in part; the groups "
-            "before it are updated, those after it are not. Load a checkpoint before training goes on."
+            f"{type(self).__name__}.step() was interrupted in parameter group {at}: its {len(group['params'])} "
+            f"parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may be updated in part; the "
+            "groups before it are updated, those after it are not. Load a checkpoint before training goes on."
         )
 
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
