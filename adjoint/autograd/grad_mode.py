@@ -37,8 +37,13 @@ def _has_flag(function: Any, flag: int) -> bool:
     return code is not None and bool(code.co_flags & flag)
 
 
-class _DecoratorContextManager(modes.Scope):
+class _DecoratorContextManager:
     """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
+
+    # A `modes.Scope`, but not by inheritance: programs see the bases that torch's contexts have.
+    owned: bool = False
+    own = modes.Scope.own
+    __del__ = modes.Scope.__del__
 
     def clone(self) -> Any:
         """Return a fresh context of the same kind."""

@@ -84,7 +84,7 @@ class Scope:
 
     owned: bool = False
 
-    def own(self) -> bool:
+    def own(self: Any) -> bool:
         """Return whether a ``with`` statement called our caller."""
         frame = sys._getframe(2)
         return frame.f_code.co_code[frame.f_lasti] == _BEFORE_WITH
@@ -92,7 +92,7 @@ class Scope:
     def __exit__(self, *error: object) -> None:
         raise NotImplementedError
 
-    def __del__(self) -> None:
+    def __del__(self: Any) -> None:
         if self.owned:
             self.__exit__(None, None, None)
 
