@@ -317,16 +317,23 @@ def _quiet(_: Any) -> None:
     """Say nothing of an exception that came to a generator while it was dropped, which Python swallows."""
 
 
+_armed = [False]  # a signal may come a little after its timer was stopped
+
+
 def _interrupt(number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
+    if _armed[0]:
+        _armed[0] = False
+        raise KeyboardInterrupt
 
 
 def signalled(program: Program, delay: float, expected: tuple[Any, ...]) -> tuple[list[str], bool, float]:
     """Run a program with a timer set; return what it left behind, whether it was interrupted, how long it took."""
     s, error, start = State(), None, time.perf_counter()
     try:
+        _armed[0] = True
         signal.setitimer(signal.ITIMER_REAL, delay)
         program(s)
+        _armed[0] = False
         signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt as e:
         error = e.with_traceback(None)
