@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.inplace import is_leaf_node
 from ..core.nodes import wrap
-from ..core.payload import Level, arguments, inside, is_batch, payload_of
+from ..core.payload import Level, arguments, entered, inside, is_batch, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of, replayed
 from ..ops.join import cat
@@ -203,7 +203,7 @@ _nested: list[Level] = []
 @contextmanager
 def vmap_increment_nesting(batch_size: int, randomness: str) -> Iterator[int]:
     """Go into a batch: inside, its level's number is that of the tensors that stand for one element."""
-    with Level(Batched, batch_size, randomness) as level:
+    with entered(Level(Batched, batch_size, randomness)) as level:
         try:
             yield level
         finally:

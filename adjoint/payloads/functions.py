@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from ..core import modes
 from ..core.nodes import differentiable, wrap
-from ..core.payload import Level, arguments, grad_at, inside, payload_of, top_payload
+from ..core.payload import Level, arguments, entered, grad_at, inside, payload_of, top_payload
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops.create import zeros_like
@@ -52,8 +52,10 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         modes.set_grad(grad_at(level - 1))
         try:
             return run(cls, args, kwargs, level)
-        finally:
-            modes.set_grad(was)
+        finally:  # by stores: see modes.py
+            modes.off[modes.local.key], modes.local.grad = None, was
+            if was:
+                modes.off.pop(modes.local.key, None)
 
     recorded = [_of_level(a, level) and edge_of(a) is not None for a in args]
     if not (grad and any(recorded)):
@@ -413,12 +415,12 @@ def _generated(cls: Any, dims: tuple[Any, ...], size: int) -> Any:
         return [side.enter(v, d) for v, d in zip(inputs, dims, strict=True)]
 
     def forward(*values: Any, **kwargs: Any) -> Any:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             return _each(side.spread, cls.forward(*inward(side, values), **kwargs))
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             inner = ctx.inner = _Context()
             outs = _each(side.enter, output)
@@ -445,7 +447,7 @@ def _generated(cls: Any, dims: tuple[Any, ...], size: int) -> Any:
         return inner
 
     def backward(ctx: Any, *gs: Any) -> Any:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             inner = resumed(ctx, side, ctx.saved_tensors, ctx.kept_dims)
             answers = cls.backward(inner, *(side.enter(g) for g in gs))
@@ -456,7 +458,7 @@ def _generated(cls: Any, dims: tuple[Any, ...], size: int) -> Any:
             )
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             saved = getattr(ctx, "saved_for_forward", None) or ctx.saved_tensors
             inner = resumed(ctx, side, saved, ctx.ahead_dims or ctx.kept_dims)

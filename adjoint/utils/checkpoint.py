@@ -501,10 +501,16 @@ def checkpoint(
         },
         second,
     )  # fmt: skip
-    with frame.first_run(), first:
-        out = function(*args, **kwargs)
-        frame.completed = True
-        return out
+    local = modes.local
+    before = local.observer, local.pack_hooks, local.fusing
+    try:
+        with frame.first_run(), first:
+            out = function(*args, **kwargs)
+            frame.completed = True
+            return out
+    except BaseException:  # by stores: see modes.py
+        local.observer, local.pack_hooks, local.fusing = before
+        raise
     raise RuntimeError(
         "adjoint.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during "
         "the checkpointed forward. This is not supported because checkpoint cannot return a value for a failed forward."
