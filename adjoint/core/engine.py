@@ -224,11 +224,11 @@ def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
             raise
         except BaseException as error:
             interrupts.append(error)
-    result, error = outcome[0]
-    if error is None and interrupts:
-        error = interrupts[0]
-    if error is not None:
-        raise error
+    result, failure = outcome[0]
+    if failure is None and interrupts:
+        failure = interrupts[0]
+    if failure is not None:
+        raise failure
     return result  # type: ignore[no-any-return]
 
 
