@@ -258,7 +258,7 @@ class _Frame:
 
     def first_run(self) -> ExitStack:
         """Return the context of the first run: what ops keep becomes a place."""
-        watch, stack = _Watch(self.log), ExitStack()
+        watch = _Watch(self.log)
 
         def pack(tensor: Any) -> _Place:
             spot = _Place(self, len(self.places))
@@ -266,10 +266,11 @@ class _Frame:
             self.kept.append(_Kept(tensor, watch.op))
             return spot
 
-        stack.enter_context(_fusing(self.fusing))
-        stack.enter_context(watch)
-        stack.enter_context(saved_tensors_hooks(pack, _fetch))
-        return stack
+        with ExitStack() as stack:
+            stack.enter_context(_fusing(self.fusing))
+            stack.enter_context(watch)
+            stack.enter_context(saved_tensors_hooks(pack, _fetch))  # which transforms refuse
+            return stack.pop_all()
 
     def fetch(self, number: int) -> Any:
         """Return the value of a place, running the function again if this pass has not done so."""
