@@ -1,51 +1,23 @@
-"""Elementwise primitives as expressions of numbers: the text that a fused loop computes for one element.
+"""Lines of a graph as expressions of scalars, printed by adjoint/scalar: what a fused loop computes for one element.
 
-``{0}``, ``{1}`` are the operands, already in the dtype in which the line computes; other braces name parameters.
-Functions (`exp`, `tanh`) are those of `kernels/mathematics.py`. NaNs go through as in NumPy: comparisons are false.
+Which lines these are follows from the declarations: a primitive whose kernel can be read as a formula is one.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..core.promotion import result_type
+from ..scalar import loops
+from ..scalar.symbol import Function, Symbol, ordered, shared, variable
 from .graph import Line, Step, Value
 
 # (target, of shape (N, 1)) -> bool of shape (N, C): whether a column is the class of its row. The parameter: C.
 IS_CLASS = Step("is_class", lambda target, classes: target == np.arange(classes))
 
-# Computed in the dtype of the result.
-ARITHMETIC = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "rsub": "{1} - {0}", "neg": "-{0}", "zero": "{0} * 0",
-    "abs": "abs({0})", "maximum": "{0} if ({0} > {1} or {0} != {0}) else {1}",
-    "minimum": "{0} if ({0} < {1} or {0} != {0}) else {1}",
-    "clamp_min": "{1} if {0} < {1} else {0}", "clamp_max": "{1} if {0} > {1} else {0}",
-}  # fmt: skip
-# The same, for floats only.
-FLOATING = {
-    "div": "{0} / {1}", "reciprocal": "{one} / {0}", "sqrt": "sqrt{w}({0})", "rsqrt": "{one} / sqrt{w}({0})",
-    "exp": "exp{w}({0})", "log": "log{w}({0})", "tanh": "tanh{w}({0})", "sigmoid": "sigmoid{w}({0})",
-    "erf": "erf{w}({0})", "sin": "sin{w}({0})", "cos": "cos{w}({0})", "log1p": "log1p{w}({0})",
-    "expm1": "expm1{w}({0})", "log2": "log2{w}({0})", "floor": "floor{w}({0})", "ceil": "ceil{w}({0})",
-    "trunc": "trunc{w}({0})", "atan": "atan{w}({0})", "sinh": "sinh{w}({0})", "cosh": "cosh{w}({0})",
-    "tan": "tan{w}({0})", "asin": "asin{w}({0})", "acos": "acos{w}({0})", "relu": "{zero} if {0} <= {zero} else {0}",
-    "silu": "{0} * sigmoid{w}({0})", "silu_slope": "silu_slope{w}({0})", "lerp": "{0} + {2} * ({1} - {0})",
-    "sign": "({one} if {0} > {zero} else {zero}) - ({one} if {0} < {zero} else {zero})",
-    "leaky_relu": "{0} if {0} > {zero} else {0} * {negative_slope}", "gelu": "gelu_{approximate}{w}({0})",
-    "gelu_slope": "gelu_slope_{approximate}{w}({0})", "softplus": "softplus{w}({0}, {beta}, {threshold})",
-    "power": "power{w}({0}, {exponent})", "pow": "power{w}({0}, {1})", "exponential": "power{w}({base}, {0})",
-}  # fmt: skip
-# Computed in the common dtype of the operands; the result is a truth.
-COMPARISONS = {
-    "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}",
-    "ge": "{0} >= {1}", "isnan": "{0} != {0}", "isfinite": "({0} - {0}) == ({0} - {0})",
-}  # fmt: skip
-LOGIC = {
-    "logical_and": "{0} and {1}", "logical_or": "{0} or {1}", "logical_not": "not {0}", "bitwise_and": "{0} & {1}",
-    "bitwise_or": "{0} | {1}", "bitwise_not": "not {0}",
-}  # fmt: skip
 REDUCTIONS = {"sum": "0", "amax": "-np.inf", "amin": "np.inf"}  # and what each starts from
 _REDUCING = {
     "amax": "{0} if ({0} > {1} or {0} != {0}) else {1}",
@@ -73,8 +45,8 @@ def name_of(line: Line) -> str:
 
 def computing_dtype(line: Line) -> np.dtype[Any]:
     """Return the dtype in which a line computes."""
-    name, out = name_of(line), line.outputs[0]
-    if name in COMPARISONS:
+    out = line.outputs[0]
+    if out.dtype == TRUTH and name_of(line) != "cast":
         return np.dtype(result_type([_sample(o) for o in line.operands]).np)
     return out.dtype
 
@@ -96,15 +68,20 @@ def is_elementwise(line: Line) -> bool:
         return line.op is IS_CLASS
     if not all(_is_readable(v) or (out.device != "cpu" and v.dtype.name in HALVES) for v in values):
         return False
-    if name in ARITHMETIC or name in FLOATING:
-        return is_floating(out) and _params_fit(name, line)
     if name == "cast":
         return is_floating(out) or out.dtype == TRUTH
-    if name in ("where", "masked_fill"):
-        return is_floating(out) and _is_truth(line.operands[0 if name == "where" else 1])
-    if name in COMPARISONS:
-        return out.dtype == TRUTH and (computing_dtype(line).kind in "fi" or any(map(is_half, values)))
-    return name in LOGIC and out.dtype == TRUTH and all(v.dtype == TRUTH for v in values)
+    formula = formula_of(line)
+    if formula is None or any(f.name not in _COMPILED for f in functions_of(line)) or formula.boolean != (
+        out.dtype == TRUTH
+    ):  # fmt: skip
+        return False
+    if not all(_is_truth(o) for o, mask in zip(line.operands, _masks(line), strict=True) if mask):
+        return False
+    if out.dtype != TRUTH:
+        return is_floating(out)
+    if all(v.dtype == TRUTH for v in values):
+        return all(f.name.startswith("logical") for f in functions_of(line))
+    return computing_dtype(line).kind in "fi" or any(map(is_half, values))
 
 
 def _is_readable(v: Value) -> bool:
@@ -115,16 +92,54 @@ def _is_truth(operand: Any) -> bool:
     return isinstance(operand, Value) and operand.dtype == TRUTH
 
 
-def _params_fit(name: str, line: Line) -> bool:
-    if name in ("clamp_min", "clamp_max"):
-        return len(line.operands) == 2
-    if name == "lerp":
-        return len(line.operands) == 3
-    if name in ("softplus", "leaky_relu", "power", "exponential"):
-        return all(isinstance(p, int | float) for p in line.params)
-    if name in ("gelu", "gelu_slope"):
-        return line.params[0] in ("none", "tanh")
-    return not line.params
+def _masks(line: Line) -> list[bool]:
+    """Return of each operand whether it is a mask."""
+    return [name in ("condition", "mask") for name in line.op.inputs]
+
+
+_formulas: dict[Any, Symbol | None] = {}
+
+
+def formula_of(line: Line) -> Symbol | None:
+    """Return the expression of a line's value, its operands called x0, x1, ...; None where there is none."""
+    op = line.op
+    if op.batch not in ("elementwise", "same") or op.outputs or op.view or len(op.inputs) != len(line.operands):
+        return None
+    logic = all(_is_truth(o) for o in line.operands)
+    key = (op.name, op.kernel, logic, repr(line.params))
+    if key not in _formulas:
+        _formulas[key] = _traced(line, logic)
+    return _formulas[key]
+
+
+def _traced(line: Line, logic: bool) -> Symbol | None:
+    given = [variable(f"x{i}", boolean=mask or logic) for i, mask in enumerate(_masks(line))]
+    try:
+        found = line.op.kernel(*given, *line.params)
+    except Exception:  # whatever a kernel does with what is no array
+        return None
+    return shared([found])[0] if isinstance(found, Symbol) and found.function is not None else None
+
+
+@cache
+def _functions(formula: Symbol) -> frozenset[Function]:
+    return frozenset(node.function for node in ordered([formula]) if node.function is not None)
+
+
+def functions_of(line: Line) -> frozenset[Function]:
+    """Return the scalar functions that a line's expression is made of."""
+    formula = None if isinstance(line.op, Step) else formula_of(line)
+    return frozenset() if formula is None else _functions(formula)
+
+
+# The scalar functions that both compilers know; in a loop, the others take as long as NumPy's.
+_COMPILED = frozenset((
+    "add", "subtract", "multiply", "divide", "negative", "square", "reciprocal", "positive", "zeros_like", "ones_like",
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isfinite", "isinf", "logical_and",
+    "logical_or", "logical_not", "choose", "maximum", "minimum", "fmax", "fmin", "absolute", "sign", "floor", "ceil",
+    "trunc", "exp", "log", "log1p", "expm1", "tanh", "sin", "cos", "sqrt", "log2", "tan", "sinh", "cosh", "arctan",
+    "arcsin", "arccos", "power", "erf", "normal_cdf", "log1p_exp",
+))  # fmt: skip
 
 
 def is_reduction(line: Line) -> bool:
@@ -138,28 +153,23 @@ def is_reduction(line: Line) -> bool:
     )  # fmt: skip
 
 
-def expression(line: Line, operands: list[str], dtype: Any = None) -> str:
-    """Return the text that computes a line for one element, in the dtype of its result or another."""
-    name = name_of(line)
-    if name == "where":
-        return f"{operands[1]} if {operands[0]} else {operands[2]}"
-    if name == "masked_fill":
-        return f"{operands[2]} if {operands[1]} else {operands[0]}"
-    if name == "cast":
-        return operands[0] if line.outputs[0].dtype != TRUTH else f"{operands[0]} != 0"
-    for table in (ARITHMETIC, FLOATING, COMPARISONS, LOGIC):
-        if name in table:
-            return table[name].format(*operands, **_named_params(line, dtype or line.outputs[0].dtype))
-    raise KeyError(name)
+def wanted_dtypes(line: Line) -> list[Any]:
+    """Return the dtype in which a line reads each operand."""
+    dtype = computing_dtype(line)
+    if name_of(line) == "cast":
+        return [line.operands[0].dtype if line.outputs[0].dtype == TRUTH else dtype]
+    return [TRUTH if mask else dtype for mask in _masks(line)]
 
 
-def _named_params(line: Line, dtype: Any) -> dict[str, Any]:
-    """Return what the braces of an expression stand for: parameters, constants, the width of functions."""
-    kind = f"np.{dtype.name}"
-    named = {"w": dtype.itemsize * 8, "zero": f"{kind}(0)", "one": f"{kind}(1)"}
-    for name, value in zip(getattr(line.op, "params", ()), line.params):
-        named[name] = f"{kind}({float(value)!r})" if isinstance(value, int | float) else value
-    return named
+def expression(line: Line, operands: list[str], dtype: Any, prefix: str) -> tuple[list[str], str]:
+    """Return assignments that compute a line for one element in a dtype, and the text of the result."""
+    if name_of(line) == "cast":
+        return [], operands[0] if line.outputs[0].dtype != TRUTH else f"{operands[0]} != 0"
+    formula = formula_of(line)
+    assert formula is not None
+    names = {f"x{i}": text for i, text in enumerate(operands)}
+    assignments, (text,) = loops.lines([formula], dtype, names, prefix)
+    return assignments, text
 
 
 def reducing(name: str, total: str, element: str) -> str:

@@ -11,34 +11,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .expressions import IS_CLASS, is_elementwise, is_reduction, name_of
+from .expressions import IS_CLASS, functions_of, is_elementwise, is_reduction
 from .graph import Graph, Line, Step, Value
 
 _MOST_LINES = 160
 _APART = 8  # lines from which on a small region takes only what it has something in common with
 _SMALL = 32_768  # elements
-_SLOW = frozenset(
-    (
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "log1p",
-        "expm1",
-        "log2",
-        "pow",
-        "power",
-        "exponential",
-    )
-)
+# Scalar functions that a loop calls libm for.
+_SLOW = frozenset((
+    "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "log1p", "expm1", "log2", "power",
+))  # fmt: skip
 _SLOW_SIZE = 16_384  # elements up to which a call to libm for each is cheaper than a pass of NumPy's own
-_DEAR = frozenset(
-    ("exp", "log", "tanh", "sigmoid", "erf", "silu", "gelu", "silu_slope", "gelu_slope", "softplus", "div")
-)
+_DEAR = frozenset(("exp", "log", "tanh", "erf", "normal_cdf", "log1p_exp", "divide", "reciprocal"))
+
+
+def uses(line: Line, functions: frozenset[str]) -> bool:
+    """Return whether a line computes one of some scalar functions."""
+    return any(f.name in functions for f in functions_of(line))
 
 
 class Region:
@@ -96,7 +85,7 @@ def fusible(line: Line) -> bool:
         return True
     if not is_elementwise(line) or 0 in line.outputs[0].shape or len(line.outputs[0].shape) > 6:
         return False
-    return name_of(line) not in _SLOW or line.outputs[0].size <= _SLOW_SIZE
+    return not uses(line, _SLOW) or line.outputs[0].size <= _SLOW_SIZE
 
 
 class Fusion:
@@ -227,7 +216,7 @@ class Phases:
             if self.is_row[v] or v in self.region.late:
                 continue
             later = any(self._pass_of(user) > self.of[v] for user in self.region.lines if v in user.inputs)
-            if later and name_of(line) in _DEAR:
+            if later and uses(line, _DEAR):
                 found.append(v)
         return found
 

@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .expressions import IS_CLASS, REDUCTIONS, TRUTH, computing_dtype, expression, is_reduction, name_of, reducing
+from .expressions import (
+    IS_CLASS,
+    REDUCTIONS,
+    TRUTH,
+    computing_dtype,
+    expression,
+    is_reduction,
+    name_of,
+    reducing,
+    wanted_dtypes,
+)
 from .fusion import Phases, Region
 from .graph import Line, Value
 
@@ -200,7 +210,8 @@ class Nest:
             if not self.phases.is_row[v] or self.phases.of[v] != phase:
                 continue
             if not is_reduction(m):
-                lines.append(f"t{self._number(v)} = {self._compute(m)}")
+                text = self._compute(m, body=lines)
+                lines.append(f"t{self._number(v)} = {text}")
                 self.known[v] = f"t{self._number(v)}"
             else:
                 self.known[v] = f"s{self._number(v)}"
@@ -267,7 +278,8 @@ class Nest:
             body.append(f"{name} = {self.access[v].at()}")
         else:
             m = self.region.made[v]
-            body.append(f"{name} = {self._compute(m, phase, body)}")
+            text = self._compute(m, phase, body)
+            body.append(f"{name} = {text}")
         self.known[v] = name
 
     def _compute(self, m: Line, phase: int = 0, body: list[str] | None = None) -> str:
@@ -275,17 +287,11 @@ class Nest:
         if m.op is IS_CLASS:
             column = self.group_of.get(1)
             return f"{self.access[m.operands[0]].at()} == {'0' if column is None else f'i{column}'}"
-        dtype = computing_dtype(m)
-        wanted = [dtype] * len(m.operands)
-        name = name_of(m)
-        if name == "where":
-            wanted[0] = TRUTH
-        if name == "masked_fill":
-            wanted[1] = TRUTH
-        if name == "cast" and out.dtype == TRUTH:
-            wanted = [m.operands[0].dtype]
-        operands = [self._operand(o, w, phase, body) for o, w in zip(m.operands, wanted)]
-        text = expression(m, operands)
+        dtype, wanted = computing_dtype(m), wanted_dtypes(m)
+        operands = [self._operand(o, w, phase, body) for o, w in zip(m.operands, wanted, strict=True)]
+        assignments, text = expression(m, operands, dtype, f"e{self._number(out)}_")
+        assert body is not None
+        body += assignments
         return text if out.dtype == TRUTH else f"np.{out.dtype.name}({text})"
 
     def _operand(self, o: Any, dtype: Any, phase: int, body: list[str] | None) -> str:

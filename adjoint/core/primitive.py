@@ -18,6 +18,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..errors import describe, place
+from ..scalar.symbol import Symbol
 from . import device, modes
 from .anomaly import Trail, has_nan
 from .dtypes import default, floating, of_number
@@ -261,16 +262,15 @@ def prefer(kernels: Any) -> None:
 
     Called once, when the first tensor is put on a GPU: until then nobody asks what kind of array it is.
     """
-    for name in kernels.ROWS:
-        op = registry[name]
-        arguments = (*op.inputs, *op.params)
-        _rebind(op, kernels.kernel(name, arguments, len(op.inputs), op.kernel))
+    for row in kernels.rows(list(registry.values())).values():
+        op = row.op
         if op.into is None and not isinstance(op.kernel, np.ufunc):
-            op.into = kernels.into(name, arguments, op.kernel)
+            op.into = kernels.into(row, op.kernel)
         kept = tuple(tuple(_names_after_g(rule)) if rule else () for rule in op.rules)
-        op.run = kernels.run(name, op.inputs, kept, op.run, fit_all)
+        op.run = kernels.run(row, kept, op.run, fit_all)
         if op.direct is not None:
-            op.direct = kernels.direct(name, kept[0], op.direct)
+            op.direct = kernels.direct(row, kept[0], op.direct)
+        _rebind(op, kernels.kernel(row, op.kernel))
     for name in kernels.LOSSES:
         op = registry[name]
         _rebind(op, kernels.loss(name, op.kernel))
@@ -497,6 +497,9 @@ def _run_several(run: Callable[..., Any]) -> Callable[..., Any]:
 
 def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive with every unusual thing taken into account."""
+    for v in inputs:
+        if type(v) is Symbol:  # a formula is being printed, whatever else is on
+            return op.kernel(*inputs, *params)
     if params and holds_numpy(params):
         params = python_scalars(params)
     if modes.unusual:

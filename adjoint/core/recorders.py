@@ -21,6 +21,7 @@ from ..kernels.constants import (
     float64_integers,
     int64_integers,
 )
+from ..kernels.derived import formula
 from . import modes, primitive
 from .device import held
 from .modes import local, off
@@ -272,6 +273,45 @@ def binary(
         return out
 
     return _publish(op, call)
+
+
+def elementwise(
+    name: str, value: Rule, *, numbers: str = "", static: str = "", check: Any = None, **options: Any
+) -> Primitive:
+    """Declare a primitive by a formula of its elements: kernels for every device are printed from it.
+
+    `value` and the rules (by the inputs' names) are written with operators, NumPy's ufuncs and other primitives. The
+    parameters of `value` are the inputs, then `numbers` (Python's) and `static` parameters, by whose value the formula
+    may branch. `check` is called with an array that is neither of float32 nor of float64 and the op's name, and raises
+    if it is refused.
+    """
+    parameters = parameters_of(value)
+    beside = {*numbers.split(), *static.split()}
+    inputs = [n for n in parameters if n not in beside]
+    kernel = formula(value, name=name, numbers=numbers, static=static, check=check)
+    rules = {
+        i: _formula_of(options.pop(i), f"{name}_backward", numbers, static) for i in inputs if i in options
+    }
+    options = {"jvp": "elementwise", **options}
+    if len(inputs) == 1:
+        if not beside:
+            return unary(kernel, name=name, **rules, **options)
+        return parametric(kernel, name=name, **rules, **{"batch": "same", **options})
+    if len(inputs) == 2 and not beside:
+        return binary(kernel, name=name, **rules, **options)
+    return nary(
+        kernel, name=name, inputs=len(inputs), **rules,
+        **{"batch": "elementwise", "promotes": True, "holomorphic": True, **options},
+    )  # fmt: skip
+
+
+_ONE_OPERATION = 14  # bytes of code of a rule such as ``lambda g, out: g * out``, which is as fast as can be
+
+
+def _formula_of(rule: Rule, name: str, numbers: str, static: str) -> Rule:
+    if len(rule.__code__.co_code) <= _ONE_OPERATION:
+        return rule
+    return formula(rule, name=name, numbers=numbers, static=static)
 
 
 def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any]:

@@ -103,39 +103,6 @@ def log_softmax_back_rows(g: Any, y: Any, out: Any) -> None:
             out[i, j] = g[i, j] - _exp_below(y[i, j]) * total
 
 
-# Coefficients of twice the polynomial whose hyperbolic tangent is the error function of x / sqrt(2).
-_P0, _P1, _P2, _P3 = (np.float32(2 * c) for c in (7.97884941e-01, 3.63330846e-02, -3.25949832e-05, -5.53062053e-05))
-_P4, _P5, _P6 = (np.float32(2 * c) for c in (3.96474902e-06, -1.32263897e-07, 1.75619161e-09))
-_DENSITY = np.float32(0.3989422804)
-
-
-@_compiled(_EXACT)
-def _normal(x: Any, square: Any) -> Any:
-    """Return the probability that a standard normal variable is below x, to a rounding error of 1."""
-    p = _P5 + square * _P6
-    p = _P4 + square * p
-    p = _P3 + square * p
-    p = _P2 + square * p
-    p = _P1 + square * p
-    p = _P0 + square * p
-    return _ONE / (_ONE + _exp(-x * p))
-
-
-@_compiled(_EXACT)
-def gelu(x: Any, out: Any) -> None:
-    """Write x times the probability that a standard normal variable is below it."""
-    for i in range(x.shape[0]):
-        out[i] = x[i] * _normal(x[i], x[i] * x[i])
-
-
-@_compiled(_EXACT)
-def gelu_back(g: Any, x: Any, out: Any) -> None:
-    """Write the gradient of what `gelu` was taken of."""
-    for i in range(x.shape[0]):
-        square = x[i] * x[i]
-        out[i] = g[i] * (_normal(x[i], square) + x[i] * _DENSITY * _exp_below(-_HALF * square))
-
-
 @_compiled(_FREE)
 def cross_entropy_back_rows(x: Any, logs: Any, shares: Any, out: Any) -> None:
     """Write each row's softmax, given its logsumexp, times its share."""

@@ -169,13 +169,13 @@ def _log1p32(x: Any) -> Any:
 
 
 @inline
-def _smooth_relu32(x: Any) -> Any:
+def _log1p_exp32(x: Any) -> Any:
     # The functions without special cases: LLVM gets lost between those of two, and leaves the loop as it is.
     return (x if x > F(0.0) else F(0.0)) + _log1p_normal(bounded_exp(-abs(x)))
 
 
 @inline
-def _smooth_relu64(x: Any) -> Any:
+def _log1p_exp64(x: Any) -> Any:
     return (x if x > 0.0 else 0.0) + np.log1p(math.exp(-abs(x)))
 
 
@@ -216,6 +216,29 @@ def _erf32(x: Any) -> Any:
     b = b * z + F(-7.37332916720468e-03)
     b = b * z + F(-1.42647390514189e-02)
     return y * a / b
+
+
+# Coefficients of twice the polynomial whose hyperbolic tangent is the error function of x / sqrt(2).
+_P0, _P1, _P2, _P3 = (F(2 * c) for c in (7.97884941e-01, 3.63330846e-02, -3.25949832e-05, -5.53062053e-05))
+_P4, _P5, _P6 = (F(2 * c) for c in (3.96474902e-06, -1.32263897e-07, 1.75619161e-09))
+
+
+@inline
+def _normal_cdf32(x: Any) -> Any:
+    """Return the probability that a standard normal variable is below x, to a rounding error of 1."""
+    square = x * x
+    p = _P5 + square * _P6
+    p = _P4 + square * p
+    p = _P3 + square * p
+    p = _P2 + square * p
+    p = _P1 + square * p
+    p = _P0 + square * p
+    return F(1.0) / (F(1.0) + bounded_exp(-x * p))
+
+
+@inline
+def _normal_cdf64(x: Any) -> Any:
+    return 0.5 * math.erfc(x * -0.7071067811865476)
 
 
 @inline
@@ -267,50 +290,18 @@ class Family:
         cos: Any,
         log1p: Any,
         expm1: Any,
-        smooth_relu: Any,
+        log1p_exp: Any,
+        normal_cdf: Any,
         expm1_below: Any,
         bounded_exp: Any,
     ) -> None:
         self.exp, self.log, self.tanh, self.erf, self.sin, self.cos = exp, log, tanh, erf, sin, cos
-        self.log1p, self.expm1, self.smooth_relu = log1p, expm1, smooth_relu
+        self.log1p, self.expm1, self.log1p_exp, self.normal_cdf = log1p, expm1, log1p_exp, normal_cdf
         self.expm1_below, self.bounded_exp = expm1_below, bounded_exp
         self.remainder: Any = None
         self.add_logs: Any = None
         self.exp_below: Any = exp
-        one, half = kind(1), kind(0.5)
-        root_half, density = kind(0.7071067811865476), kind(0.3989422804014327)
-        root_two_by_pi, cube, slope_of_cube = kind(0.7978845608028654), kind(0.044715), kind(0.134145)
-
-        @inline
-        def sigmoid(x: Any) -> Any:
-            return one / (one + bounded_exp(-x))
-
-        @inline
-        def silu_slope(x: Any) -> Any:
-            s = one / (one + bounded_exp(-x))
-            return s * (one + x * (one - s))
-
-        @inline
-        def gelu_none(x: Any) -> Any:
-            return half * x * (one + erf(x * root_half))
-
-        @inline
-        def gelu_slope_none(x: Any) -> Any:
-            return half * (one + erf(x * root_half)) + x * density * exp(-half * x * x)
-
-        @inline
-        def gelu_tanh(x: Any) -> Any:
-            return half * x * (one + tanh(root_two_by_pi * (x + cube * x * x * x)))
-
-        @inline
-        def gelu_slope_tanh(x: Any) -> Any:
-            t = tanh(root_two_by_pi * (x + cube * x * x * x))
-            return half * (one + t) + half * x * (one - t * t) * root_two_by_pi * (one + slope_of_cube * x * x)
-
-        @inline
-        def softplus(x: Any, beta: Any, threshold: Any) -> Any:
-            scaled = x * beta
-            return x if scaled > threshold else smooth_relu(scaled) / beta
+        half = kind(0.5)
 
         @inline
         def bent(away: Any, bend: Any) -> Any:
@@ -321,21 +312,18 @@ class Family:
         def power(x: Any, y: Any) -> Any:
             return kind(x**y)
 
-        self.sigmoid, self.silu_slope, self.softplus, self.power = sigmoid, silu_slope, softplus, power
-        self.bent = bent
-        self.gelu_none, self.gelu_slope_none = gelu_none, gelu_slope_none
-        self.gelu_tanh, self.gelu_slope_tanh = gelu_tanh, gelu_slope_tanh
+        self.power, self.bent = power, bent
         self.sqrt, self.floor, self.ceil, self.trunc = np.sqrt, np.floor, np.ceil, np.trunc
         self.log2, self.tan = np.log2, np.tan
         self.atan, self.asin, self.acos, self.sinh, self.cosh = np.arctan, np.arcsin, np.arccos, np.sinh, np.cosh
 
 
 single = Family(
-    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _smooth_relu32, _expm1_below32,
+    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _log1p_exp32, _normal_cdf32, _expm1_below32,
     bounded_exp,
 )  # fmt: skip
 double = Family(
-    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _smooth_relu64, np.expm1,
+    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _log1p_exp64, _normal_cdf64, np.expm1,
     math.exp,
 )  # fmt: skip
 single.remainder, single.exp_below, single.add_logs = _remainder32, exp_below, _add_logs32

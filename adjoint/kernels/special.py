@@ -11,8 +11,10 @@ from functools import cache, wraps
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
-from . import approximations, fused, passes, provider
+from ..scalar.symbol import Function
+from . import approximations, provider
 from .constants import constants_of
 from .elementwise import elementwise
 from .gpu.host import through_host
@@ -106,18 +108,15 @@ _ERF_SINGLE = (
     1.1283792, 0.1027699, -0.00019543349, -0.00061462744, 8.446419e-05, -4.7554176e-06, 2.2264105e-08,
     5.684385e-09,
 )  # fmt: skip
-_FEW = 1000
+_FEW, LARGE = 1000, 1 << 15  # elements
 
 
 @in_single
-def erf(x: Any) -> Any:
+def _erf_of(x: Any) -> Any:
     """Return the error function; of many single-precision numbers, by a polynomial and NumPy's fast tanh."""
     if x.dtype != np.float32 or (x.size < _FEW and not provider.plainly.inside):  # SciPy would be imported
         return _erf(x)
-    found = fused.apply("erf", x) if x.size >= fused.LARGE else None
-    if found is not None:
-        return found
-    return elementwise(_erf_single, x, writes=x.dtype) if x.size >= fused.LARGE else _erf_single(x, None)
+    return elementwise(_erf_single, x, writes=x.dtype) if x.size >= LARGE else _erf_single(x, None)
 
 
 def _erf_single(x: Any, out: Any) -> Any:
@@ -149,23 +148,7 @@ def few_trigamma(x: Any) -> Any:
     return c.reshape(x.shape)
 
 
-def sigmoid(x: Any) -> Any:
-    """Return ``1 / (1 + exp(-x))``, with as few passes over memory as NumPy allows."""
-    if x.dtype.itemsize == 2:
-        return sigmoid(x.astype(np.float32)).astype(x.dtype)
-    if x.ndim == 0:
-        return 1 / (1 + np.exp(-x))
-    found = fused.apply("sigmoid", x) if x.size >= fused.LARGE else None
-    if found is not None:
-        return found
-    c = np.negative(x)
-    np.exp(c, out=c)
-    c += constants_of(x)[1]
-    # NumPy divides large arrays twice as fast as it takes reciprocals, and small ones slower.
-    return np.reciprocal(c, out=c) if c.size < _FEW else np.divide(c.dtype.type(1), c, out=c)
-
-
-def softplus(x: Any) -> Any:
+def _log1p_exp(x: Any) -> Any:
     """Return ``log(1 + exp(x))`` without overflow: in one call for few numbers, in fast ones for many."""
     if x.size < 128:
         return np.logaddexp(x, constants_of(x)[0])
@@ -177,90 +160,41 @@ def softplus(x: Any) -> Any:
     return c
 
 
-_SQRT_HALF = math.sqrt(0.5)
-_LOG_DENSITY = -0.5 * math.log(2 * math.pi)  # of a standard normal variable, at 0
 # The probability that a standard normal variable is below x is 1 / (1 + exp(x * p(x * x))), to single precision.
 _NORMAL_SINGLE = (
     -1.595769882, -0.0726661692, 6.51899664e-05, 1.106124106e-04, -7.92949804e-06, 2.64527794e-07, -3.51238322e-09,
 )  # fmt: skip
+_ndtr = special("ndtr")
 
 
-def _inverse_normal(x: Any, square: Any) -> Any:
-    """Return the inverse of the probability that a standard normal variable is below x, in single precision."""
+@in_single
+def _normal(x: Any) -> Any:
+    """Return the probability that a standard normal variable is below x."""
+    if x.dtype != np.float32 or not x.ndim:
+        return _ndtr(x)
+    square = x * x
     c = square * np.float32(_NORMAL_SINGLE[-1])
     for coefficient in _NORMAL_SINGLE[-2:0:-1]:
         c += np.float32(coefficient)
         c *= square
     c += np.float32(_NORMAL_SINGLE[0])
     c *= x
-    return passes.one_and_exp(c)
+    np.exp(c, out=c)
+    c += np.float32(1)
+    return np.divide(np.float32(1), c, out=c)
 
 
-def gelu(x: Any, out: Any = None) -> Any:
-    """Return x times the probability that a standard normal variable is below it."""
-    if x.dtype == np.float32 and x.size >= _FEW:
-        c = _inverse_normal(x, x * x)
-        return np.divide(x, c, out=c if out is None else out)
-    c = erf(x * _SQRT_HALF)
-    c += 1
-    c *= x
-    if out is not None:
-        return np.multiply(c, 0.5, out=out)
-    c *= 0.5
-    return c
+def _largest_finite(x: Any) -> Any:
+    """Return the largest number of an array's dtype."""
+    return x.dtype.type(finfo(x.dtype).max)
 
 
-def gelu_slope(x: Any) -> Any:
-    """Return the derivative of `gelu`: the probability plus x times the density."""
-    density = x * x
-    if x.dtype == np.float32 and x.size >= _FEW:
-        c = _inverse_normal(x, density)
-        np.divide(np.float32(1), c, out=c)
-    else:
-        c = erf(x * _SQRT_HALF)
-        c += 1
-        c *= 0.5
-    density *= -0.5
-    density += _LOG_DENSITY
-    density = np.exp(density, out=density if density.ndim else None)
-    density *= x
-    c += density
-    return c
-
-
-_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-_GELU_CUBIC = 0.044715
-
-
-def _gelu_tanh(x: Any) -> Any:
-    """Return the hyperbolic tangent in the approximation of `gelu`."""
-    c = x * x
-    c *= _GELU_CUBIC * _SQRT_2_OVER_PI
-    c += _SQRT_2_OVER_PI
-    c *= x
-    return np.tanh(c, out=c if c.ndim else None)
-
-
-def gelu_tanh(x: Any, out: Any = None) -> Any:
-    """Return `gelu` by the usual approximation."""
-    c = _gelu_tanh(x)
-    c += 1
-    c *= x
-    if out is not None:
-        return np.multiply(c, 0.5, out=out)
-    c *= 0.5
-    return c
-
-
-def gelu_tanh_slope(x: Any) -> Any:
-    """Return the derivative of `gelu_tanh`."""
-    t = _gelu_tanh(x)
-    c = x * x
-    c *= 3 * _GELU_CUBIC * _SQRT_2_OVER_PI
-    c += _SQRT_2_OVER_PI
-    c *= x
-    c *= 1 - t * t
-    c += t
-    c += 1
-    c *= 0.5
-    return c
+erf = Function("erf", _erf_of, "erf{w}({0})", "erf({0})")
+# As accurate as its largest values, not as each: what gelu needs.
+normal_cdf = Function(
+    "normal_cdf", _normal, "normal_cdf{w}({0})", "W(0.5) * (W(1) + erf({0} * W(0.7071067811865476)))"
+)
+log1p_exp = Function("log1p_exp", _log1p_exp, "log1p_exp{w}({0})", "log1p_exp({0})")
+erfc = Function("erfc", special("erfc"), "math.erfc({0})", "erfc({0})")
+ndtr = Function("ndtr", _ndtr, "0.5 * math.erfc({0} * -0.7071067811865476)", "W(0.5) * erfc({0} * W(-0.7071067811865476))")
+largest_finite = Function("largest_finite", _largest_finite, "{largest}", "LARGEST")

@@ -5,9 +5,7 @@ Only the names in `__all__` are also ``adjoint.NAME``, as they are in torch.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,39 +16,23 @@ from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.payload import Payload, inside
-from ..core.promotion import number_like
-from ..core.recorders import binary, parametric, unary
-from ..kernels import activations, few, fused, selection, special
-from ..kernels.constants import constants_of
-from ..kernels.elementwise import elementwise
-from ..kernels.fused import LARGE
-from .arguments import dim_in, dtype_of
+from ..core.recorders import elementwise
+from ..kernels.special import log1p_exp, normal_cdf
+from .arguments import dim_in
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
-from .piecewise import abs_p, chosen, clamp_max_p, passed, stopped, where_p
+from .piecewise import abs_p, where_p
 from .precision import autocasting
 from .shape import reshape_p
 
-Number = Any
-
-ndarray = np.ndarray
-_FEW = 3000  # elements below which calls cost more than passes
 
 
-def of_floats(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel for floats only, which computes half precision in single."""
-    single = special.in_single(kernel)
-
-    @functools.wraps(kernel)
-    def checked(x: Any, *params: Any) -> Any:
-        if x.dtype.kind in "biu":
-            raise not_implemented(kernel.__name__.strip("_"), x)
-        return single(x, *params) if x.dtype.itemsize == 2 else kernel(x, *params)
-
-    return checked
+def _floats_only(x: Any, name: str) -> None:
+    if x.dtype.kind in "biu":
+        raise not_implemented(name, x)
 
 
-def _refuse_bool(x: Any, name: str) -> None:
+def _no_booleans(x: Any, name: str) -> None:
     if x.dtype.kind == "b":
         raise RuntimeError(f"Boolean inputs not supported for {name}")
 
@@ -58,20 +40,14 @@ def _refuse_bool(x: Any, name: str) -> None:
 # --- Made of straight pieces --------------------------------------------------------------------------
 
 
-def _relu(x: Any) -> Any:
-    _refuse_bool(x, "relu")
-    found = fused.apply("relu", x) if x.size >= LARGE else None
-    if found is not None:
-        return found
-    return np.maximum(x, constants_of(x)[0]) if x.size < _FEW else selection.clip(x, x.dtype.type(0), None)
-
-
-def _relu_x(g: Any, out: Any) -> Any:
-    found = fused.apply("relu_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
-    return stopped(out <= constants_of(out)[0], g) if found is None else found
-
-
-relu_p = unary(_relu, x=_relu_x, name="relu", holomorphic=False, flat=True)
+relu_p = elementwise(
+    "relu",
+    lambda x: np.maximum(x, 0),
+    x=lambda g, out: where_p(out <= 0, 0, g),
+    check=_no_booleans,
+    holomorphic=False,
+    flat=True,
+)
 relu_ = inplace(relu_p)
 
 
@@ -86,21 +62,12 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return relu_(input) if inplace else relu_p(input)
 
 
-def _hardtanh(x: Any, min_val: Any, max_val: Any) -> Any:
-    _refuse_bool(x, "hardtanh")
-    return selection.clip(x, x.dtype.type(min_val), x.dtype.type(max_val))
-
-
-def _hardtanh_x(g: Any, x: Any, min_val: Any, max_val: Any) -> Any:
-    number = constants_of(x)
-    return passed((x > number[min_val]) & (x < number[max_val]), g)
-
-
-hardtanh_p = parametric(
-    _hardtanh,
-    x=_hardtanh_x,
-    jvp="elementwise",
-    batch="same",
+hardtanh_p = elementwise(
+    "hardtanh",
+    lambda x, min_val, max_val: np.minimum(np.maximum(x, min_val), max_val),
+    x=lambda g, x, min_val, max_val: where_p((x > min_val) & (x < max_val), g, 0),
+    numbers="min_val max_val",
+    check=_no_booleans,
     flat=True,
 )
 _hardtanh_ = inplace(hardtanh_p)
@@ -123,30 +90,14 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-@of_floats
-def _leaky_relu(x: Any, negative_slope: Any) -> Any:
-    found = fused.apply("leaky_relu", x, negative_slope) if x.size >= LARGE else None
-    if found is not None:
-        return found
-    if 0 <= negative_slope <= 1:
-        return np.maximum(x, x * constants_of(x)[negative_slope])
-    return selection.where(x > 0, x, x * negative_slope)
-
-
-def _leaky_relu_x(g: Any, x: Any, negative_slope: Any) -> Any:
-    if type(g) is ndarray and g.size >= LARGE and g.dtype is x.dtype:
-        found = fused.apply("leaky_relu_back", g, x, negative_slope)
-        if found is not None:
-            return found
-    number = constants_of(x)
-    return chosen(x > number[0], g, g * number[negative_slope])
-
-
-leaky_relu_p = parametric(
-    _leaky_relu,
-    x=_leaky_relu_x,
-    jvp="elementwise",
-    batch="same",
+leaky_relu_p = elementwise(
+    "leaky_relu",
+    lambda x, negative_slope: (
+        np.maximum(x, x * negative_slope) if 0 <= negative_slope <= 1 else where_p(x > 0, x, x * negative_slope)
+    ),
+    x=lambda g, x, negative_slope: where_p(x > 0, g, g * negative_slope),
+    static="negative_slope",
+    check=_floats_only,
     flat=True,
 )
 _leaky_relu_ = inplace(leaky_relu_p)
@@ -162,15 +113,11 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return _leaky_relu_(input, negative_slope)
 
 
-def _prelu(x: Any, y: Any) -> Any:
-    return np.where(x > 0, x, y * x)
-
-
-prelu_p = binary(
-    _prelu,
+prelu_p = elementwise(
+    "prelu",
+    lambda x, y: where_p(x > 0, x, y * x),
     x=lambda g, x, y: where_p(x > 0, g, g * y),
     y=lambda g, x: where_p(x > 0, 0, g * x),
-    name="prelu",
     node_name="PreluKernelBackward0",
     saved={"y": "weight"},
     flat=True,
@@ -243,14 +190,18 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     return rrelu(input, lower, upper, training, inplace=True)
 
 
-def _threshold(x: Any, threshold: Any, value: Any) -> Any:
+def _no_threshold_of_booleans(x: Any, name: str) -> None:
     if x.dtype.kind == "b":
-        raise not_implemented("threshold", x)
-    return selection.where(x <= threshold, number_like(value, x), x)
+        raise not_implemented(name, x)
 
 
-threshold_p = parametric(
-    _threshold, x=lambda g, x, threshold: where_p(x <= threshold, 0, g), jvp="elementwise", batch="same", flat=True
+threshold_p = elementwise(
+    "threshold",
+    lambda x, threshold, value: where_p(x <= threshold, value, x),
+    x=lambda g, x, threshold: where_p(x <= threshold, 0, g),
+    numbers="threshold value",
+    check=_no_threshold_of_booleans,
+    flat=True,
 )
 _threshold_ = inplace(threshold_p)
 
@@ -265,28 +216,20 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     return _threshold_(input, threshold, value)
 
 
-@of_floats
-def _hardshrink(x: Any, lambd: Any) -> Any:
-    return selection.where((x >= -lambd) & (x <= lambd), 0, x)
-
-
-@of_floats
-def _softshrink(x: Any, lambd: Any) -> Any:
-    return x - selection.clip(x, -lambd, lambd)
-
-
-hardshrink_p = parametric(
-    _hardshrink,
+hardshrink_p = elementwise(
+    "hardshrink",
+    lambda x, lambd: where_p((x >= -lambd) & (x <= lambd), 0, x),
     x=lambda g, x, lambd: where_p((x > lambd) | (x < -lambd), g, 0),
-    jvp="elementwise",
-    batch="same",
+    numbers="lambd",
+    check=_floats_only,
     flat=True,
 )
-softshrink_p = parametric(
-    _softshrink,
+softshrink_p = elementwise(
+    "softshrink",
+    lambda x, lambd: x - np.minimum(np.maximum(x, -lambd), lambd),
     x=lambda g, x, lambd: where_p((x > lambd) | (x < -lambd), g, 0),
-    jvp="elementwise",
-    batch="same",
+    numbers="lambd",
+    check=_floats_only,
     flat=True,
 )
 
@@ -304,51 +247,25 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     return into(out, softshrink_p(input, lambd))
 
 
-_INSIDE = 2.999  # a bound between the two kinks
+def _between_0_and_6(x: Any) -> Any:
+    return np.minimum(np.maximum(x + 3, 0), 6)
 
 
-def _three_lines(x: Any, number: Any) -> Any:
-    """Return six times the sigmoid made of three straight lines."""
-    if type(x) is ndarray and x.size < _FEW:
-        return np.minimum(np.maximum(x + number[3], number[0]), number[6])
-    return selection.clip(x + number[3], number[0], number[6])
-
-
-@of_floats
-def _hardsigmoid(x: Any) -> Any:
-    number = constants_of(x)
-    return _three_lines(x, number) / number[6]
-
-
-@of_floats
-def _hardswish(x: Any) -> Any:
-    number = constants_of(x)
-    return x * _three_lines(x, number) / number[6]
-
-
-def _hardsigmoid_x(g: Any, x: Any) -> Any:
-    number = constants_of(x)
-    if few.within(x, _INSIDE):
-        return g / number[6]
-    return passed((x > number[-3]) & (x < number[3]), g / number[6])
-
-
-def _hardswish_x(g: Any, x: Any) -> Any:
-    number = constants_of(x)
-    middle = g * (x / number[3] + number[0.5])
-    if few.within(x, _INSIDE):
-        return middle
-    return stopped(x <= number[-3], chosen(x < number[3], middle, g))
-
-
-hardsigmoid_p = unary(
-    _hardsigmoid,
-    x=_hardsigmoid_x,
-    name="hardsigmoid",
+hardsigmoid_p = elementwise(
+    "hardsigmoid",
+    lambda x: _between_0_and_6(x) / 6,
+    x=lambda g, x: where_p((x > -3) & (x < 3), g / 6, 0),
+    check=_floats_only,
     holomorphic=False,
     flat=True,
 )
-hardswish_p = unary(_hardswish, x=_hardswish_x, name="hardswish", holomorphic=False)
+hardswish_p = elementwise(
+    "hardswish",
+    lambda x: x * _between_0_and_6(x) / 6,
+    x=lambda g, x: where_p(x <= -3, 0, where_p(x < 3, g * (x / 3 + 0.5), g)),
+    check=_floats_only,
+    holomorphic=False,
+)
 _hardsigmoid_, _hardswish_ = inplace(hardsigmoid_p), inplace(hardswish_p)
 
 
@@ -367,35 +284,19 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-@of_floats
 def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-    found = fused.apply("elu", x, alpha, scale, input_scale) if x.size >= LARGE else None
-    if found is not None:
-        return found
-    number = constants_of(x)
-    negative = np.minimum(x, number[0])
-    bent = np.expm1(negative if input_scale == 1 else negative * number[input_scale])
-    c = np.maximum(x, number[0]) + (bent if alpha == 1 else bent * number[alpha])
-    return c if scale == 1 else c * number[scale]
+    return (np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) * input_scale)) * scale
 
 
 def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-    if type(g) is ndarray and g.size >= LARGE:
-        found = fused.apply("elu_back", g, x, alpha, scale, input_scale)
-        if found is not None:
-            return found
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
-    number = constants_of(x)
-    negative = (np.minimum if type(x) is ndarray else clamp_max_p)(x, number[0])
-    slope = np.exp(negative if input_scale == 1 else negative * number[input_scale])
+    slope = scale * alpha * input_scale * np.exp(where_p(x > 0, 0, x) * input_scale)
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
-        return g * slope if scale == 1 else g * (slope * number[scale])
-    if alpha * scale * input_scale != 1:
-        slope = slope * number[alpha * scale * input_scale]
-    return chosen(x > number[0], g if scale == 1 else g * number[scale], g * slope)
+        return g * slope
+    return where_p(x > 0, g * scale, g * slope)
 
 
-elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")
+elu_p = elementwise("elu", _elu, x=_elu_x, static="alpha scale input_scale", check=_floats_only)
 _elu_ = inplace(elu_p)
 
 
@@ -431,35 +332,17 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, inplace=True)
 
 
-@of_floats
 def _softplus(x: Any, beta: Any, threshold: Any) -> Any:
-    found = fused.apply("softplus", x, beta, threshold) if x.size >= LARGE else None
-    if found is not None:
-        return found
-    scaled = x if beta == 1 else x * beta
-    smooth = special.softplus(scaled)
-    if _never_linear(x, threshold):
-        return smooth if beta == 1 else smooth / beta
-    return selection.where(scaled > threshold, x, smooth if beta == 1 else smooth / beta)
+    return where_p(x * beta > threshold, x, log1p_exp(x * beta) / beta)
 
 
-def _never_linear(x: Any, threshold: float) -> bool:
-    """Return whether single precision cannot tell softplus from x where x is over the threshold."""
-    return threshold >= 17 and dtype_of(x).itemsize <= 4
-
-
-def _softplus_x(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
-    if type(g) is ndarray and g.size >= LARGE:
-        found = fused.apply("softplus_back", g, x, beta, threshold)
-        if found is not None:
-            return found
-    scaled = x if beta == 1 else x * beta
-    if _never_linear(x, threshold):
-        return g * sigmoid_p(scaled)
-    return where_p(scaled > threshold, g, g * sigmoid_p(scaled))
-
-
-softplus_p = parametric(_softplus, x=_softplus_x, jvp="elementwise", batch="same")
+softplus_p = elementwise(
+    "softplus",
+    _softplus,
+    x=lambda g, x, beta, threshold: where_p(x * beta > threshold, g, g * sigmoid_p(x * beta)),
+    static="beta threshold",
+    check=_floats_only,
+)
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Any = None) -> Tensor:
@@ -473,12 +356,13 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Any 
     return into(out, softplus_p(input, beta, threshold))
 
 
-@of_floats
-def _log_sigmoid(x: Any) -> Any:
-    return -special.softplus(-x)
-
-
-log_sigmoid_p = unary(_log_sigmoid, x=lambda g, x: g * sigmoid_p(-x), name="log_sigmoid", holomorphic=False)
+log_sigmoid_p = elementwise(
+    "log_sigmoid",
+    lambda x: -log1p_exp(-x),
+    x=lambda g, x: g * sigmoid_p(-x),
+    check=_floats_only,
+    holomorphic=False,
+)
 
 
 def logsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
@@ -488,59 +372,41 @@ def logsigmoid(input: Tensor, *, out: Any = None) -> Tensor:
 
 # --- Smooth gates -------------------------------------------------------------------------------------
 
-_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-_GELU_CUBIC = 0.044715
+_DENSITY = 1 / math.sqrt(2 * math.pi)  # of a standard normal variable, at 0
+_TANH_RATE = 2 * math.sqrt(2 / math.pi)
+_TANH_CUBIC = 0.044715 * _TANH_RATE
 
 
-def _activated(kind: str, kernel: Any, x: Any) -> Any:
-    """Return an activation function of each element, by whoever is fastest."""
-    if x.size < LARGE or type(x) is not ndarray:
-        return kernel(x)
-    out = activations.forward(kind, x)
-    return elementwise(kernel, x, writes=x.dtype) if out is None else out
-
-
-def _activated_back(kind: str, slope: Any, g: Any, x: Any) -> Any:
-    """Return the gradient of an activation function's input, of arrays."""
-    if x.size < LARGE or g.dtype != x.dtype:
-        return g * slope(x)
-    out = activations.backward(kind, g, x)
-    if out is not None:
-        return out
-    return elementwise(lambda g, x, out: np.multiply(g, slope(x), out=out), g, x, writes=x.dtype)
-
-
-_GELU = {"none": ("gelu", special.gelu), "tanh": ("gelu tanh", special.gelu_tanh)}
-
-
-@of_floats
-def _gelu(x: Any, approximate: Any) -> Any:
-    return _activated(*_GELU[approximate], x)
-
-
-@of_floats
-def _gelu_slope(x: Any, approximate: Any) -> Any:
-    return special.gelu_slope(x) if approximate == "none" else special.gelu_tanh_slope(x)
-
-
-def _gelu_x(g: Any, x: Any, approximate: Any) -> Any:
-    if type(x) is ndarray and type(g) is ndarray:
-        return _activated_back(_GELU[approximate][0], lambda x: _gelu_slope(x, approximate), g, x)
-    return g * gelu_slope_p(x, approximate)
-
-
-def _gelu_slope_x(g: Any, x: Any, approximate: Any) -> Any:
-    square = x * x
+def _gelu(x: Any, approximate: str) -> Any:
     if approximate == "none":
-        return g * (np.exp(-0.5 * square) * (2 - square) * (1 / math.sqrt(2 * math.pi)))
-    t = np.tanh(_SQRT_2_OVER_PI * x * (1 + _GELU_CUBIC * square))
-    rate = _SQRT_2_OVER_PI * (1 + 3 * _GELU_CUBIC * square)
-    bend = 6 * _GELU_CUBIC * _SQRT_2_OVER_PI * x
-    return g * ((1 - t * t) * (rate + 0.5 * x * (bend - 2 * t * rate * rate)))
+        return x * normal_cdf(x)
+    # (1 + tanh(u / 2)) / 2 is the sigmoid of u, which has one exponential.
+    return x / (1 + np.exp(-x * (_TANH_RATE + _TANH_CUBIC * x * x)))
 
 
-gelu_slope_p = parametric(_gelu_slope, x=_gelu_slope_x, jvp="elementwise", batch="same")
-gelu_p = parametric(_gelu, x=_gelu_x, jvp="elementwise", batch="same")
+def _gelu_slope(x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        return normal_cdf(x) + x * np.exp(-0.5 * x * x) * _DENSITY
+    s = sigmoid_p(x * (_TANH_RATE + _TANH_CUBIC * x * x))
+    return s + x * s * (1 - s) * (_TANH_RATE + 3 * _TANH_CUBIC * x * x)
+
+
+def _gelu_slope_x(g: Any, x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        return g * (np.exp(-0.5 * x * x) * (2 - x * x) * _DENSITY)
+    s = sigmoid_p(x * (_TANH_RATE + _TANH_CUBIC * x * x))
+    rate = _TANH_RATE + 3 * _TANH_CUBIC * x * x
+    return g * (s * (1 - s) * (2 * rate + x * ((1 - 2 * s) * rate * rate + 6 * _TANH_CUBIC * x)))
+
+
+gelu_slope_p = elementwise("gelu_slope", _gelu_slope, x=_gelu_slope_x, static="approximate", check=_floats_only)
+gelu_p = elementwise(
+    "gelu",
+    _gelu,
+    x=lambda g, x, approximate: g * gelu_slope_p(x, approximate),
+    static="approximate",
+    check=_floats_only,
+)
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
@@ -553,34 +419,24 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor
     return into(out, gelu_p(input, approximate))
 
 
-@of_floats
-def _silu(x: Any) -> Any:
-    return _activated("silu", lambda x, out=None: np.multiply(x, special.sigmoid(x), out=out), x)
+silu_slope_p = elementwise(
+    "silu_slope",
+    lambda x: sigmoid_p(x) * (1 + x * (1 - sigmoid_p(x))),
+    x=lambda g, x: _silu_curvature(g, x, sigmoid_p(x)),
+    check=_floats_only,
+)
 
 
-@of_floats
-def _silu_slope(x: Any) -> Any:
-    s, one = special.sigmoid(x), constants_of(x)[1]
-    c = one - s
-    c *= x
-    c += one
-    c *= s
-    return c
-
-
-def _silu_slope_x(g: Any, x: Any) -> Any:
-    s = sigmoid_p(x)
+def _silu_curvature(g: Any, x: Any, s: Any) -> Any:
     return g * (s * (1 - s) * (2 + x * (1 - 2 * s)))
 
 
-def _silu_rule(g: Any, x: Any) -> Any:
-    if type(x) is ndarray and type(g) is ndarray:
-        return _activated_back("silu", _silu_slope, g, x)
-    return g * silu_slope_p(x)
-
-
-silu_slope_p = unary(_silu_slope, x=_silu_slope_x, name="silu_slope")
-silu_p = unary(_silu, x=_silu_rule, name="silu")
+silu_p = elementwise(
+    "silu",
+    lambda x: x / (1 + np.exp(-x)),
+    x=lambda g, x: g * silu_slope_p(x),
+    check=_floats_only,
+)
 _silu_ = inplace(silu_p)
 
 
@@ -589,33 +445,14 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return (_silu_ if inplace else silu_p)(input)
 
 
-@of_floats
-def _mish(x: Any) -> Any:
-    return x * np.tanh(special.softplus(x))
-
-
-def _mish_slope(x: Any) -> Any:
-    """Return the derivative of `mish` by one exponential: tanh(softplus(x)) is n / (n + 2) with n = e^x (e^x + 2)."""
-    number = constants_of(x)
-    e = np.exp(np.minimum(x, number[20]))  # from there on the hyperbolic tangent is 1
-    t = e + number[2]
-    t *= e
-    t /= t + number[2]
-    c = number[1] - t * t
-    c *= x
-    c *= e / (e + number[1])
-    c += t
-    return c
-
-
 def _mish_x(g: Any, x: Any) -> Any:
-    if type(x) is ndarray and type(g) is ndarray and x.dtype.itemsize > 2:
-        return g * _mish_slope(x)
-    t = np.tanh(softplus_p(x, 1, 1e9))
-    return g * (t + x * (constants_of(x)[1] - t * t) * sigmoid_p(x))
+    # One exponential: tanh(softplus(x)) is n / (n + 2) with n = e^x (e^x + 2); from 20 on it is 1.
+    e = np.exp(np.minimum(x, 20))
+    t = e * (e + 2) / (e * (e + 2) + 2)
+    return g * (t + x * (1 - t * t) * (e / (e + 1)))
 
 
-mish_p = unary(_mish, x=_mish_x, name="mish", holomorphic=False)
+mish_p = elementwise("mish", lambda x: x * np.tanh(log1p_exp(x)), x=_mish_x, check=_floats_only, holomorphic=False)
 _mish_ = inplace(mish_p)
 
 

@@ -24,11 +24,9 @@ from ..core.nodes import registry
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like
-from ..core.recorders import Primitive, binary, nary, public, unary
+from ..core.recorders import Primitive, binary, elementwise, formula, nary, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import fused, pairs, selection, special
-from ..kernels.elementwise import elementwise
-from ..kernels.fused import LARGE
+from ..kernels import pairs
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
@@ -37,20 +35,12 @@ from .precision import autocasting
 from .shape import cast_p, conj_p, reshape_p
 
 Number = Any
-ndarray, f32 = np.ndarray, np.dtype("float32")
 
 # --- Arithmetic -------------------------------------------------------------------------------------
 
 
-def _negated(g: Any) -> Any:
-    """Return a gradient's negative; of a number repeated to a large shape, as those of sums are, the same again."""
-    if type(g) is ndarray and g.size >= LARGE and not any(g.strides):
-        return np.broadcast_to(-g[(0,) * g.ndim], g.shape)
-    return -g
-
-
 add_p = binary(np.add, x=lambda g: g, y=lambda g: g, holomorphic=False)
-sub_p = binary(np.subtract, x=lambda g: g, y=_negated, holomorphic=False, name="sub")
+sub_p = binary(np.subtract, x=lambda g: g, y=lambda g: -g, holomorphic=False, name="sub")
 add_p.op.node._saved_alpha = sub_p.op.node._saved_alpha = 1  # another factor is a node of its own here
 mul_p = binary(
     np.multiply,
@@ -60,22 +50,17 @@ mul_p = binary(
 )
 
 
-def _div_y(g: Any, x: Any, y: Any) -> Any:  # not `out`, which programs like to write to
-    found = fused.apply("div_back", g, x, y) if type(g) is ndarray and g.size >= LARGE else None
-    return g * -((x / y) / y) if found is None else found
-
-
 div_p = binary(
     np.divide,
     x=lambda g, y: g / y,
-    y=_div_y,
+    y=formula(lambda g, x, y: g * -((x / y) / y)),  # not `out`, which programs like to write to
     floating=True,
     name="div",
 )
-neg_p = unary(np.negative, x=_negated, holomorphic=False, name="neg")
+neg_p = unary(np.negative, x=lambda g: -g, holomorphic=False, name="neg")
 
 rsub_p = binary(
-    lambda x, y: np.subtract(y, x), x=_negated, y=lambda g: g, holomorphic=False, name="rsub",
+    lambda x, y: np.subtract(y, x), x=lambda g: -g, y=lambda g: g, holomorphic=False, name="rsub",
     node_name="RsubBackward1",
 )  # fmt: skip
 
@@ -283,9 +268,6 @@ def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
 
 
 def _addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
-    found = fused.apply("addcmul", x, tensor1, tensor2, value) if x.size >= LARGE and x.dtype.kind == "f" else None
-    if found is not None:
-        return found
     product = tensor1 * tensor2
     return x + (product if value == 1 else product * _as(value, product))
 
@@ -294,16 +276,13 @@ def _as(value: Any, like: Any) -> Any:
     return value if like.dtype.kind in "fc" else number_like(value, like)
 
 
-addcmul_p = nary(
+addcmul_p = elementwise(
+    "addcmul",
     _addcmul,
-    inputs=3,
     x=lambda g: g,
-    tensor1=lambda g, tensor2, value: g * (tensor2 if value == 1 else tensor2 * value),
-    tensor2=lambda g, tensor1, value: g * (tensor1 if value == 1 else tensor1 * value),
-    promotes=True,
-    holomorphic=True,
-    jvp="elementwise",
-    batch="elementwise",
+    tensor1=lambda g, tensor2, value: g * (tensor2 * value),
+    tensor2=lambda g, tensor1, value: g * (tensor1 * value),
+    static="value",
 )
 
 
@@ -312,16 +291,13 @@ def _addcdiv(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
     return x + (quotient if value == 1 else quotient * _as(value, quotient))
 
 
-addcdiv_p = nary(
+addcdiv_p = elementwise(
+    "addcdiv",
     _addcdiv,
-    inputs=3,
     x=lambda g: g,
     tensor1=lambda g, tensor2, value: g * (value / tensor2),
     tensor2=lambda g, tensor1, tensor2, value: g * -(value * tensor1 / (tensor2 * tensor2)),
-    promotes=True,
-    holomorphic=True,
-    jvp="elementwise",
-    batch="elementwise",
+    static="value",
 )
 _addcmul_, _addcdiv_ = inplace(addcmul_p), inplace(addcdiv_p)
 
@@ -369,67 +345,31 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
 
 
 def _lerp(x: Any, end: Any, weight: Any) -> Any:
-    if type(x) is ndarray and x.size >= LARGE and x.dtype.kind == "f":
-        found = fused.apply("lerp", x, end, weight)
-        return found if found is not None else elementwise(_lerped, x, end, weight)
-    return _lerped(x, end, weight)
-
-
-def _lerped(x: Any, end: Any, weight: Any) -> Any:
     # From the nearer end, so that both ends are exact.
     near = np.abs(weight) < 0.5
-    if type(near) is not np.ndarray or near.ndim == 0:
-        return np.where(near, x + weight * (end - x), end - (end - x) * (1 - weight))
-    return selection.where(near, x, end) + selection.where(near, weight, weight - 1) * (end - x)
+    return where_p(near, x, end) + where_p(near, weight, weight - 1) * (end - x)
 
 
 def _lerp_by(x: Any, end: Any, weight: Any) -> Any:
-    found = fused.apply("lerp_by", x, end, weight) if x.size >= LARGE and x.dtype.kind == "f" and weight < 0.5 else None
-    if found is not None:
-        return found
     step = end - x
     near = (weight if not isinstance(weight, Complex) else np.abs(weight)) < 0.5
     return x + _as(weight, step) * step if near else end - step * _as(1 - weight, step)
 
 
-def _scaled_by(g: Any, number: Any) -> Any:
-    """Return a gradient times a number; of one number repeated to a large shape, the same again."""
-    if type(g) is ndarray and g.size >= LARGE and not any(g.strides):
-        return np.broadcast_to(g[(0,) * g.ndim] * number, g.shape)
-    return g * number
-
-
-def _times_rest(g: Any, weight: Any) -> Any:
-    found = fused.apply("times_rest", g, weight) if type(g) is ndarray and g.size >= LARGE else None
-    return g * (1 - weight) if found is None else found
-
-
-def _times_difference(g: Any, x: Any, end: Any) -> Any:
-    found = fused.apply("times_difference", g, end, x) if type(g) is ndarray and g.size >= LARGE else None
-    return g * (end - x) if found is None else found
-
-
-lerp_p = nary(
+lerp_p = elementwise(
+    "lerp",
     _lerp,
-    inputs=3,
-    x=_times_rest,
+    x=lambda g, weight: g * (1 - weight),
     end=lambda g, weight: g * weight,
-    weight=_times_difference,
-    promotes=True,
-    holomorphic=True,
-    jvp="elementwise",
-    batch="elementwise",
+    weight=lambda g, x, end: g * (end - x),
     node_name="LerpBackward1",
 )
-lerp_by_p = nary(
+lerp_by_p = elementwise(
+    "lerp_by",
     _lerp_by,
-    inputs=2,
-    x=lambda g, weight: _scaled_by(g, 1 - weight),
-    end=lambda g, weight: _scaled_by(g, weight),
-    promotes=True,
-    holomorphic=True,
-    jvp="elementwise",
-    batch="elementwise",
+    x=lambda g, weight: g * (1 - weight),
+    end=lambda g, weight: g * weight,
+    static="weight",
     node_name="LerpBackward0",
 )
 _lerp_, _lerp_by_ = inplace(lerp_p), inplace(lerp_by_p)
@@ -473,15 +413,8 @@ log10_p = unary(np.log10, x=lambda g, x: g / (x * _LN_10), floating=True)
 log1p_p = unary(np.log1p, x=lambda g, x: g / (x + 1), floating=True, node_name="Log1PBackward0")
 
 
-def _sigmoid_x(g: Any, out: Any) -> Any:
-    found = fused.apply("sigmoid_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
-    return g * (out * (1 - out)) if found is None else found
-
-
-sigmoid_p = unary(
-    special.sigmoid,
-    x=_sigmoid_x,
-    floating=True,
+sigmoid_p = elementwise(
+    "sigmoid", lambda x: 1 / (1 + np.exp(-x)), x=lambda g, out: g * (out * (1 - out)), floating=True
 )
 exp_, log_, exp2_, expm1_ = inplace(exp_p), inplace(log_p), inplace(exp2_p), inplace(expm1_p)
 log2_, log10_, log1p_, sigmoid_ = inplace(log2_p), inplace(log10_p), inplace(log1p_p), inplace(sigmoid_p)
@@ -535,31 +468,10 @@ def _acosh_root(x: Any) -> Any:
 
 
 def _tanh_x(g: Any, out: Any) -> Any:
-    if type(g) is not ndarray:
-        if not modes.unusual and isinstance(g, TensorBase):
-            return tanh_back_p(g, out)  # recorded as one op: networks of tanh are differentiated twice a lot
-        return g - g * out * out
-    return _tanh_back(g, out)
+    if isinstance(g, TensorBase) and not modes.unusual:
+        return tanh_back_p(g, out)  # recorded as one op: networks of tanh are differentiated twice a lot
+    return tanh_back_p.op.kernel(g, out)
 
-
-def _tanh_back(x: Any, out: Any) -> Any:
-    r = x * out
-    if type(r) is not ndarray:
-        return x - r * out
-    r *= out  # in the memory of the first product, which stays in the cache
-    return np.subtract(x, r, r)
-
-
-def _tanh_back_y(g: Any, x: Any, y: Any) -> Any:
-    r = g * x
-    if type(r) is not ndarray or r.dtype is not f32:
-        return r * (y * -2)
-    r *= y
-    r *= _MINUS_TWO
-    return r
-
-
-_MINUS_TWO = np.array(-2, np.float32)
 
 sin_p = unary(np.sin, x=lambda g, x: g * np.cos(x), floating=True)
 cos_p = unary(np.cos, x=lambda g, x: g * -np.sin(x), floating=True)
@@ -570,11 +482,11 @@ atan_p = unary(np.arctan, x=lambda g, x: g / (x * x + 1), floating=True, name="a
 sinh_p = unary(np.sinh, x=lambda g, x: g * np.cosh(x), floating=True)
 cosh_p = unary(np.cosh, x=lambda g, x: g * np.sinh(x), floating=True)
 tanh_p = unary(np.tanh, x=_tanh_x, floating=True)
-tanh_back_p: Primitive = binary(
-    _tanh_back,
-    x=lambda g, y: _tanh_x(g, y),
-    y=_tanh_back_y,
-    name="tanh_back",
+tanh_back_p: Primitive = elementwise(
+    "tanh_back",
+    lambda x, y: x - x * y * y,
+    x=lambda g, y: g - g * y * y,
+    y=lambda g, x, y: g * x * (y * -2),
     node_name="TanhBackwardBackward0",
     saved={"x": "grad_output", "y": "result"},
 )
@@ -669,12 +581,9 @@ atan2_p = binary(
 )
 
 
-def _hypot_back(g: Any, leg: Any, out: Any) -> Any:
-    found = fused.apply("hypot_back", g, leg, out) if type(g) is ndarray and g.size >= LARGE else None
-    return g * (leg / out) if found is None else found
-
-
-hypot_p = binary(pairs.hypot, x=lambda g, x, out: _hypot_back(g, x, out), y=lambda g, y, out: _hypot_back(g, y, out))
+hypot_p = binary(
+    pairs.hypot, x=formula(lambda g, x, out: g * (x / out)), y=formula(lambda g, y, out: g * (y / out))
+)
 deg2rad_p = unary(np.deg2rad, x=lambda g: g * (math.pi / 180), floating=True, node_name="Deg2RadBackward0")
 rad2deg_p = unary(np.rad2deg, x=lambda g: g * (180 / math.pi), floating=True, node_name="Rad2DegBackward0")
 by_ufunc.update({np.radians: deg2rad_p, np.degrees: rad2deg_p})

@@ -17,7 +17,7 @@ from .arguments import dim_in, dims_in, dtype_of, either, missing, require_tenso
 from .compare import zeros_p
 from .create import finish, into
 from .elementwise import sub_p
-from .piecewise import abs_p, sgn_p, sign_of, where_p
+from .piecewise import abs_p, sgn_p, where_p
 from .power import power_p
 from .precision import autocasting
 from .reduce import _sum, as_given, both_on_gpu, f32, is_half, kept, on_gpu, shifted, sum_p, title_of
@@ -73,7 +73,7 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
     if p == 0:
         return zeros_p(x)
     if p == 1:
-        return g * sign_of(x)
+        return g * sgn_p(x)
     if p == 2:
         if type(out) is ndarray and out.all():
             return x * (g / out)

@@ -16,9 +16,10 @@ from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
-from ..core.recorders import Primitive, binary, nary, parametric, public, unary
+from ..core.recorders import Primitive, binary, elementwise, formula, nary, parametric, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import fused, selection
+from ..kernels import selection
+from ..kernels.special import largest_finite
 from ..kernels.constants import constant
 from .arguments import dtype_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
@@ -27,7 +28,6 @@ from .shape import cast_p, sum_to_p
 
 Number = Any
 _BOOL = np.dtype(np.bool_)
-ndarray = np.ndarray
 
 # --- Selection --------------------------------------------------------------------------------------
 
@@ -37,26 +37,11 @@ def _where_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return where_p(inputs[0], 0 if dx is None else dx, 0 if dy is None else dy)
 
 
-def passed(condition: Any, g: Any) -> Any:
-    """Return a gradient where a condition holds, and 0 elsewhere."""
-    return selection.where(condition, g, 0) if type(g) is ndarray else where_p(condition, g, 0)
-
-
-def stopped(condition: Any, g: Any) -> Any:
-    """Return a gradient where a condition does not hold, and 0 elsewhere."""
-    return selection.where(condition, 0, g) if type(g) is ndarray else where_p(condition, 0, g)
-
-
-def chosen(condition: Any, x: Any, y: Any) -> Any:
-    """Return one of two gradients where a condition holds, and the other elsewhere."""
-    return (selection.where if type(x) is ndarray is type(y) else where_p)(condition, x, y)
-
-
 where_p: Primitive = nary(
     selection.where,
     inputs=3,
-    x=lambda g, condition: passed(condition, g),
-    y=lambda g, condition: stopped(condition, g),
+    x=lambda g, condition: where_p(condition, g, 0),
+    y=lambda g, condition: where_p(condition, 0, g),
     promotes=(1, 2),
     jvp=_where_jvp,
     batch="elementwise",
@@ -100,7 +85,7 @@ def _masked_fill(x: Any, mask: Any, value: Any) -> Any:
 
 
 def _unfilled(g: Any, mask: Any, x_shape: Any) -> Any:
-    rest = stopped(mask, g)
+    rest = where_p(mask, 0, g)
     return rest if rest.shape == x_shape else sum_to_p(rest, x_shape)
 
 
@@ -108,7 +93,7 @@ masked_fill_p = nary(
     _masked_fill,
     inputs=3,
     x=_unfilled,
-    value=lambda g, mask: passed(mask, g).sum(),
+    value=lambda g, mask: where_p(mask, g, 0).sum(),
     jvp=lambda tangents, inputs, out, params: where_p(inputs[1], *_filled_tangents(tangents, out)),
     batch="elementwise",
 )
@@ -182,40 +167,37 @@ def _of_reals(ufunc: Any) -> Callable[[Any, Any], Any]:
     return kernel
 
 
-def _share(g: Any, winner: Any, loser: Any) -> Any:
-    c = selection.where(winner < loser, 0, g)
-    tied = winner == loser
-    return selection.where(tied, c * g.dtype.type(0.5), c) if tied.any() else c
-
-
 def _share_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    return zeros_p(out) if tangents[0] is None else share_p(tangents[0], *inputs[1:])
+    return zeros_p(out) if tangents[0] is None else halved_p(tangents[0], *inputs[1:])
 
 
-share_p: Primitive = nary(
-    _share,
-    inputs=3,
-    g=lambda g, winner, loser: share_p(g, winner, loser),
+halved_p: Primitive = elementwise(
+    "share",
+    lambda g, winner, loser: where_p(winner < loser, 0, where_p(winner == loser, g * 0.5, g)),
+    g=lambda g, winner, loser: halved_p(g, winner, loser),
+    promotes=False,
+    holomorphic=False,
     jvp=_share_jvp,
-    batch="elementwise",
 )
-
-
-def _shared(g: Any, winner: Any, loser: Any) -> Any:
-    return (_share if type(g) is ndarray else share_p)(g, winner, loser)
-
-
-maximum_p = binary(_of_reals(np.maximum), x=lambda g, x, y: _shared(g, x, y), y=lambda g, x, y: _shared(g, y, x))
-minimum_p = binary(_of_reals(np.minimum), x=lambda g, x, y: _shared(g, y, x), y=lambda g, x, y: _shared(g, x, y))
+maximum_p = binary(
+    _of_reals(np.maximum),
+    x=formula(lambda g, x, y: halved_p(g, x, y)),
+    y=formula(lambda g, x, y: halved_p(g, y, x)),
+)
+minimum_p = binary(
+    _of_reals(np.minimum),
+    x=formula(lambda g, x, y: halved_p(g, y, x)),
+    y=formula(lambda g, x, y: halved_p(g, x, y)),
+)
 fmax_p = binary(
     _of_reals(np.fmax),
-    x=lambda g, x, y: passed((x >= y) | np.isnan(y), g),
-    y=lambda g, x, y: stopped((x >= y) | np.isnan(y), g),
+    x=formula(lambda g, x, y: where_p((x >= y) | np.isnan(y), g, 0)),
+    y=formula(lambda g, x, y: where_p((x >= y) | np.isnan(y), 0, g)),
 )
 fmin_p = binary(
     _of_reals(np.fmin),
-    x=lambda g, x, y: passed((x <= y) | np.isnan(y), g),
-    y=lambda g, x, y: stopped((x <= y) | np.isnan(y), g),
+    x=formula(lambda g, x, y: where_p((x <= y) | np.isnan(y), g, 0)),
+    y=formula(lambda g, x, y: where_p((x <= y) | np.isnan(y), 0, g)),
 )
 
 
@@ -265,42 +247,36 @@ def _bound(value: Any, x: Any) -> Any:
 
 def _clamp_x(g: Any, x: Any, min: Any, max: Any) -> Any:
     if min is None:
-        return passed(x <= max, g)
+        return where_p(x <= max, g, 0)
     if max is None:
-        return passed(x >= min, g)
-    return passed((x >= min) & (x <= max), g)
+        return where_p(x >= min, g, 0)
+    return where_p((x >= min) & (x <= max), g, 0)
 
 
-clamp_p = parametric(_clamp, x=_clamp_x, jvp="elementwise", batch="same", node_name="ClampBackward1")
+clamp_p = parametric(_clamp, x=formula(_clamp_x, static="min max"), jvp="elementwise", batch="same", node_name="ClampBackward1")
 
 
-def _clamp_tensors(x: Any, min: Any, max: Any) -> Any:
-    return np.minimum(np.maximum(x, min), max)
-
-
-clamp_tensors_p = nary(
-    _clamp_tensors,
-    inputs=3,
-    x=lambda g, x, min, max: passed((x >= min) & (x <= max), g),
-    min=lambda g, x, min, max: passed((min < max) & (x < min), g),
-    max=lambda g, x, min, max: passed((x > max) | (max < min), g),
-    promotes=True,
-    jvp="elementwise",
-    batch="elementwise",
+clamp_tensors_p = elementwise(
+    "clamp_tensors",
+    lambda x, min, max: np.minimum(np.maximum(x, min), max),
+    x=lambda g, x, min, max: where_p((x >= min) & (x <= max), g, 0),
+    min=lambda g, x, min, max: where_p((min < max) & (x < min), g, 0),
+    max=lambda g, x, min, max: where_p((x > max) | (max < min), g, 0),
+    holomorphic=False,
     node_name="ClampBackward0",
 )
 clamp_min_p = binary(
     np.maximum,
-    x=lambda g, x, y: passed(x >= y, g),
-    y=lambda g, x, y: passed(x < y, g),
+    x=formula(lambda g, x, y: where_p(x >= y, g, 0)),
+    y=formula(lambda g, x, y: where_p(x < y, g, 0)),
     name="clamp_min",
     node_name="ClampMinBackward1",
     saved={"y": "min"},
 )
 clamp_max_p = binary(
     np.minimum,
-    x=lambda g, x, y: passed(x <= y, g),
-    y=lambda g, x, y: passed(x > y, g),
+    x=formula(lambda g, x, y: where_p(x <= y, g, 0)),
+    y=formula(lambda g, x, y: where_p(x > y, g, 0)),
     name="clamp_max",
     node_name="ClampMaxBackward1",
     saved={"y": "max"},
@@ -390,10 +366,10 @@ def _sign(x: Any) -> Any:
         return np.sign(x)
     if kind == "b":
         return x.copy()
-    if x.size < 3000:
-        out = np.sign(x)
-        return out if (x == x).all() else np.where(x == x, out, x.dtype.type(0))
-    return np.subtract((x > 0).view(np.int8), (x < 0).view(np.int8)).astype(x.dtype)
+    return _sign_of_reals(x)
+
+
+_sign_of_reals = formula(lambda x: where_p(np.isnan(x), 0, np.sign(x)), name="sign")
 
 
 def _sgn_x(g: Any, x: Any, out: Any, x_dtype: Any) -> Any:
@@ -417,18 +393,11 @@ def _abs_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     return cast_p(t * np.conjugate(sgn_p(x)), dtypes.of(dtype).to_real().np)
 
 
-def sign_of(x: Any) -> Any:
-    """Return the sign of a value that a rule kept."""
-    return (_sign if type(x) is ndarray else sgn_p)(x)
-
-
 def _abs_x(g: Any, x: Any) -> Any:
-    large = type(g) is ndarray and type(x) is ndarray and g.size >= fused.LARGE
-    found = fused.apply("abs_back", g, x) if large else None
-    return g * sign_of(x) if found is None else found
+    return where_p(x > 0, g, where_p(x < 0, -g, 0 * g)) if dtype_of(x).kind != "c" else g * sgn_p(x)
 
 
-abs_p = unary(_abs, x=_abs_x, name="abs", holomorphic=False, jvp=_abs_jvp)
+abs_p = unary(_abs, x=formula(_abs_x), name="abs", holomorphic=False, jvp=_abs_jvp)
 sign_p = unary(_sign, x=no_gradient, name="sign", holomorphic=False)
 sgn_p: Primitive = unary(_sign, x=_sgn_x, name="sgn", holomorphic=False)
 by_ufunc.update({np.absolute: abs_p, np.sign: sgn_p})
@@ -564,16 +533,22 @@ def _nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
         out.real = _nan_to_num(x.real, nan, posinf, neginf)
         out.imag = _nan_to_num(x.imag, nan, posinf, neginf)
         return out
-    info = dtypes.finfo(dtypes.of(x.dtype))
-    high = x.dtype.type(info.max if posinf is None else posinf)
-    low = x.dtype.type(info.min if neginf is None else neginf)
-    c = np.where(np.isnan(x), x.dtype.type(0.0 if nan is None else nan), x)
-    return np.where(np.isinf(x), np.where(x > 0, high, low), c)
+    return _finite(x, nan, posinf, neginf)
+
+
+def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    high = largest_finite(x) if posinf is None else posinf
+    low = -largest_finite(x) if neginf is None else neginf
+    c = where_p(np.isnan(x), 0.0 if nan is None else nan, x)
+    return where_p(np.isinf(x), where_p(x > 0, high, low), c)
+
+
+_finite = formula(_finite, name="nan_to_num", static="nan posinf neginf")
 
 
 nan_to_num_p = parametric(
     _nan_to_num,
-    x=lambda g, x: passed(np.isfinite(x), g),
+    x=formula(lambda g, x: where_p(np.isfinite(x), g, 0)),
     jvp="elementwise",
     batch="same",
 )

@@ -15,10 +15,8 @@ from ..core.inplace import inplace
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
-from ..core.recorders import Primitive, binary, parametric, public, unary
+from ..core.recorders import Primitive, binary, elementwise, formula, parametric, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import fused
-from ..kernels.fused import LARGE
 from .arguments import dtype_of, require_any
 from .compare import zeros_p
 from .create import into
@@ -27,7 +25,6 @@ from .piecewise import where_p
 from .shape import cast_p
 
 Number = Any
-ndarray = np.ndarray
 
 
 def _power(x: Any, y: Any) -> Any:
@@ -72,8 +69,7 @@ def _power_of(x: Any, exponent: Any) -> Any:
     if exponent == 0.5:
         return np.sqrt(x)
     if exponent == 3:
-        found = fused.apply("cube", x) if x.size >= LARGE and type(x) is ndarray else None
-        return x * x * x if found is None else found
+        return x * x * x
     if exponent == -1:
         return np.reciprocal(x)
     if exponent == -0.5:
@@ -84,10 +80,6 @@ def _power_of(x: Any, exponent: Any) -> Any:
 
 
 def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
-    if type(g) is ndarray and g.size >= LARGE and (exponent == 2 or exponent == 3):
-        found = fused.apply("square_back" if exponent == 2 else "cube_back", g, x)
-        if found is not None:
-            return found
     if exponent == 2:
         # As a power, so that its own derivative is one of `x` as well.
         return g * (2 * (power_p(x, 1) if isinstance(x, TensorBase) else x))
@@ -97,7 +89,7 @@ def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
 
 
 power_p: Primitive = parametric(
-    _power_of, x=_power_of_x, holomorphic=True, jvp="elementwise", batch="same", name="power",
+    formula(_power_of, name="pow", static="exponent"), x=formula(_power_of_x, static="exponent"), holomorphic=True, jvp="elementwise", batch="same", name="power",
     node_name="PowBackward0",
 )  # fmt: skip
 
@@ -227,29 +219,11 @@ def _square_of_value(x: Any) -> Any:
 by_ufunc.update({np.power: _of_values, np.float_power: float_power, np.square: _square_of_value})
 
 
-def _sqrt_x(g: Any, out: Any) -> Any:
-    found = fused.apply("sqrt_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
-    return g / (2 * out) if found is None else found
-
-
-def _rsqrt(x: Any) -> Any:
-    found = fused.apply("rsqrt", x) if x.size >= LARGE and type(x) is ndarray else None
-    return np.reciprocal(np.sqrt(x)) if found is None else found
-
-
-def _rsqrt_x(g: Any, out: Any) -> Any:
-    found = fused.apply("rsqrt_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
-    return g * (-0.5 * (out * out * out)) if found is None else found
-
-
-def _reciprocal_x(g: Any, out: Any) -> Any:
-    found = fused.apply("reciprocal_back", g, out) if type(g) is ndarray and g.size >= LARGE else None
-    return g * -(out * out) if found is None else found
-
-
-sqrt_p = unary(np.sqrt, x=_sqrt_x, floating=True)
-rsqrt_p = unary(_rsqrt, x=_rsqrt_x, floating=True, name="rsqrt")
-reciprocal_p = unary(np.reciprocal, x=_reciprocal_x, floating=True)
+sqrt_p = unary(np.sqrt, x=formula(lambda g, out: g / (2 * out)), floating=True)
+rsqrt_p = elementwise(
+    "rsqrt", lambda x: np.reciprocal(np.sqrt(x)), x=lambda g, out: g * (-0.5 * (out * out * out)), floating=True
+)
+reciprocal_p = unary(np.reciprocal, x=formula(lambda g, out: g * -(out * out)), floating=True)
 sqrt_, rsqrt_, reciprocal_ = inplace(sqrt_p), inplace(rsqrt_p), inplace(reciprocal_p)
 
 

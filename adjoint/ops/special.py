@@ -16,8 +16,8 @@ from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
-from ..core.recorders import Primitive, binary, nary, parametric, public, unary
-from ..kernels import fused, pairs
+from ..core.recorders import Primitive, binary, formula, nary, parametric, public, unary
+from ..kernels import pairs
 from ..kernels import special as special_kernels
 from ..kernels.constants import constants_of
 from ..kernels.special import few_trigamma, in_single, special
@@ -45,18 +45,13 @@ def _no_gradient(name: str) -> Any:
 # --- The error function and the normal distribution -----------------------------------------------------
 
 
-def _erf_x(g: Any, x: Any) -> Any:
-    found = fused.apply("erf_back", g, x) if type(g) is np.ndarray and g.size >= fused.LARGE else None
-    return g * (2 / _SQRT_PI * np.exp(-(x * x))) if found is None else found
-
-
 erf_p = unary(
     special_kernels.erf,
-    x=_erf_x,
+    x=formula(lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x)))),
     floating=True,
     holomorphic=False,
 )
-erfc_p = unary(special("erfc"), x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False)
+erfc_p = unary(special_kernels.erfc, x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False)
 erfinv_p = unary(
     special("erfinv"),
     x=lambda g, out: g * (_SQRT_PI / 2 * np.exp(out * out)),
@@ -71,7 +66,7 @@ erfcx_p: Any = unary(
     node_name="SpecialErfcxBackward0",
 )
 ndtr_p = unary(
-    special("ndtr"),
+    special_kernels.ndtr,
     x=lambda g, x: g * (np.exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)),
     floating=True,
     holomorphic=False,
@@ -577,13 +572,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
         first = x.real >= y.real
         high, low = np.where(first, x, y), np.where(first, y, x)
         return high + np.log1p(np.exp(low - high))
-    found = fused.apply("add_logs", x, y) if x.size >= fused.LARGE else None
-    return pairs.logaddexp(x, y) if found is None else found
-
-
-def _logaddexp_x(g: Any, x: Any, y: Any) -> Any:
-    found = fused.apply("add_logs_back", g, x, y) if type(g) is np.ndarray and g.size >= fused.LARGE else None
-    return g / (1 + np.exp(y - x)) if found is None else found
+    return pairs.logaddexp(x, y)
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:
@@ -596,7 +585,11 @@ def _require_floats(x: Any, name: str) -> None:
         raise not_implemented(name, x)
 
 
-logaddexp_p = binary(_logaddexp, x=_logaddexp_x, y=lambda g, x, y: _logaddexp_x(g, y, x))
+logaddexp_p = binary(
+    _logaddexp,
+    x=formula(lambda g, x, y: g / (1 + np.exp(y - x))),
+    y=formula(lambda g, x, y: g / (1 + np.exp(x - y))),
+)
 logaddexp2_p = binary(
     _logaddexp2, x=lambda g, x, y: g / (1 + np.exp2(y - x)), y=lambda g, x, y: g / (1 + np.exp2(x - y))
 )
@@ -624,7 +617,7 @@ def _copysign_x(g: Any, x: Any, out: Any) -> Any:
 
 copysign_p = binary(np.copysign, x=_copysign_x, y=lambda g: zeros_p(g), floating=True, holomorphic=False)
 nextafter_p = binary(np.nextafter, x=lambda g, x, y: where_p(x == y, 0, g), y=lambda g: zeros_p(g))
-heaviside_p = binary(lambda x, y: np.where(x == 0, y, (x > 0).astype(x.dtype)), name="heaviside")
+heaviside_p = binary(lambda x, y: np.where(x == 0, y, np.where(x > 0, x.dtype.type(1), x.dtype.type(0))), name="heaviside")
 gcd_p = binary(np.gcd)
 lcm_p = binary(lambda x, y: np.abs(np.lcm(x, y)), name="lcm")
 copysign_, nextafter_, heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)

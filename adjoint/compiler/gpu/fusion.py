@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..expressions import IS_CLASS, is_elementwise, is_reduction, name_of
-from ..fusion import Fusion, Region, is_view, trailing
+from ..expressions import IS_CLASS, is_elementwise, is_reduction
+from ..fusion import Fusion, Region, is_view, trailing, uses
 from ..graph import WRITE, Form, Graph, Line, Value
 from .kernels import DRAW
 
 _COUNTED = 1 << 20  # elements up to which a number that they reduce to is found first
 _RECENT = 6  # units among which a number per row looks for the rows
 _LONGEST = 4096  # columns of rows that are reduced both along and down
-_DEAR = frozenset(
-    (
-        "exp", "log", "tanh", "sigmoid", "erf", "silu", "gelu", "silu_slope", "gelu_slope", "softplus", "sin", "cos",
-        "tan", "pow", "power", "exponential", "log1p", "expm1", "asin", "acos", "atan", "sinh", "cosh", "log2",
-    )
-)  # fmt: skip
+_DEAR = frozenset((
+    "exp", "log", "tanh", "erf", "normal_cdf", "log1p_exp", "sin", "cos", "tan", "power", "log1p", "expm1", "arcsin",
+    "arccos", "arctan", "sinh", "cosh", "log2",
+))  # fmt: skip
 _MOST = 160  # lines of a region
 _WAITING = 120  # lines that wait for one
 _SMALL = 1 << 18  # bytes
@@ -270,7 +268,7 @@ class DeviceFusion(Fusion):
     def _collect(self, v: Value, region: Region, chain: Any, leaves: Any, moves: bool = False) -> bool:
         """Gather the lines that make a value from what is in memory; return whether they are few and cheap."""
         line = region.made[v]
-        if (name_of(line) in _DEAR and not moves) or is_reduction(line) or len(chain) >= _CHAIN:
+        if (uses(line, _DEAR) and not moves) or is_reduction(line) or len(chain) >= _CHAIN:
             return False
         for x in line.inputs:
             stored = x not in region.made or x in region.outputs or x.size * 8 < v.size

@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from ...kernels.gpu.source import TYPES
-from ..expressions import HALVES, IS_CLASS, REDUCTIONS, TRUTH, computing_dtype, expression, is_reduction, name_of
+from ...scalar import cuda
+from ..expressions import (
+    HALVES,
+    IS_CLASS,
+    REDUCTIONS,
+    TRUTH,
+    computing_dtype,
+    formula_of,
+    is_reduction,
+    name_of,
+    wanted_dtypes,
+)
 from ..fusion import Phases, Region
 from ..graph import Line, Step, Value
 from .text import computed_as, expressed, wide
@@ -578,19 +589,18 @@ class _Scope:
         if m.op is DRAW:
             seed = k.access[m.operands[0]].name
             return f"draw32({seed}, {m.params[2]}, {self._element()})"
-        dtype = computing_dtype(m)
-        wanted = [dtype] * len(m.operands)
-        name = name_of(m)
+        dtype, name = computing_dtype(m), name_of(m)
         if name == "div" and m.operands[1] in k.inverses and not k.phases.is_row[out]:
             return f"{expressed(self.operand(m.operands[0], dtype))} * {k.inverses[m.operands[1]]}"
-        if name == "where":
-            wanted[0] = TRUTH
-        if name == "masked_fill":
-            wanted[1] = TRUTH
-        if name == "cast" and out.dtype == TRUTH:
-            wanted = [m.operands[0].dtype]
-        operands = [self.operand(o, w) for o, w in zip(m.operands, wanted, strict=True)]
-        return expressed(expression(m, operands, np.dtype(wide(dtype.name))))
+        operands = [expressed(self.operand(o, w)) for o, w in zip(m.operands, wanted_dtypes(m), strict=True)]
+        if name == "cast":
+            return operands[0] if out.dtype != TRUTH else f"({operands[0]} != 0)"
+        formula = formula_of(m)
+        assert formula is not None
+        names = {f"x{i}": text for i, text in enumerate(operands)}
+        steps, text = cuda.lines(formula, computed_as(np.dtype(wide(dtype.name))), names, f"e{k.numbers[out]}_")
+        k._say(*[f"{step};" for step in steps])
+        return text
 
     def _offset(self, group: int) -> str:
         """Return the place in a pack, which goes along the last group."""

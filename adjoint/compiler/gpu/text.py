@@ -11,55 +11,12 @@ from ...kernels.gpu.source import HEAD as TYPES_AND_SUMS
 __all__ = ["HEAD", "computed_as", "expressed", "wide"]
 
 _MATHEMATICS = r"""
-// What gelu's formula by tanh comes to, x times the logistic function of twice the inner polynomial, in few steps.
-__device__ __forceinline__ float logistic_of_gelu(float x) {
-#if defined(__CUDA_ARCH__)
-    return __fdividef(1.0f, 1.0f + exp2f(x * (-2.3022081981f - 0.1029432396f * x * x)));
-#else
-    return 1.0f / (1.0f + expf(x * (-1.5957691216f - 0.0713548163f * x * x)));
-#endif
-}
-__device__ __forceinline__ double logistic_of_gelu(double x) {
-    return 1.0 / (1.0 + exp(x * (-1.5957691216057308 - 0.07135481627260025 * x * x))); }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 template <> __device__ __forceinline__ float join_amax<float>(float a, float b) {
     float x; asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b)); return x; }
 template <> __device__ __forceinline__ float join_amin<float>(float a, float b) {
     float x; asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(a), "f"(b)); return x; }
 #endif
-#define MATHEMATICS(T, W, ONE) \
-__device__ __forceinline__ T exp##W(T x) { return exp(x); } \
-__device__ __forceinline__ T log##W(T x) { return log(x); } \
-__device__ __forceinline__ T tanh##W(T x) { return tanh(x); } \
-__device__ __forceinline__ T erf##W(T x) { return erf(x); } \
-__device__ __forceinline__ T sin##W(T x) { return sin(x); } \
-__device__ __forceinline__ T cos##W(T x) { return cos(x); } \
-__device__ __forceinline__ T tan##W(T x) { return tan(x); } \
-__device__ __forceinline__ T asin##W(T x) { return asin(x); } \
-__device__ __forceinline__ T acos##W(T x) { return acos(x); } \
-__device__ __forceinline__ T atan##W(T x) { return atan(x); } \
-__device__ __forceinline__ T sinh##W(T x) { return sinh(x); } \
-__device__ __forceinline__ T cosh##W(T x) { return cosh(x); } \
-__device__ __forceinline__ T sqrt##W(T x) { return sqrt(x); } \
-__device__ __forceinline__ T floor##W(T x) { return floor(x); } \
-__device__ __forceinline__ T ceil##W(T x) { return ceil(x); } \
-__device__ __forceinline__ T trunc##W(T x) { return trunc(x); } \
-__device__ __forceinline__ T log1p##W(T x) { return log1p(x); } \
-__device__ __forceinline__ T expm1##W(T x) { return expm1(x); } \
-__device__ __forceinline__ T log2##W(T x) { return log2(x); } \
-__device__ __forceinline__ T power##W(T x, T y) { return pow(x, y); } \
-__device__ __forceinline__ T sigmoid##W(T x) { return ONE / (ONE + exp##W(-x)); } \
-__device__ __forceinline__ T silu_slope##W(T x) { T s = sigmoid##W(x); return s * (ONE + x * (ONE - s)); } \
-__device__ __forceinline__ T gelu_none##W(T x) { return (T)0.5 * x * (ONE + erf(x * (T)0.7071067811865476)); } \
-__device__ __forceinline__ T gelu_slope_none##W(T x) { \
-    return (T)0.5 * (ONE + erf(x * (T)0.7071067811865476)) + x * (T)0.3989422804014327 * exp((T)-0.5 * x * x); } \
-__device__ __forceinline__ T gelu_tanh##W(T x) { return x * logistic_of_gelu(x); } \
-__device__ __forceinline__ T gelu_slope_tanh##W(T x) { \
-    T s = logistic_of_gelu(x); \
-    return s + x * s * (ONE - s) * ((T)1.5957691216057308 + (T)0.21406444881780073 * x * x); } \
-__device__ __forceinline__ T softplus##W(T x, T b, T t) { return x * b > t ? x : log1p(exp(x * b)) / b; }
-MATHEMATICS(float, 32, 1.0f)
-MATHEMATICS(double, 64, 1.0)
 """
 # Philox 4x32-10 (Salmon et al. 2011): the number of element `e` of the draw that has one of the seeds, as it is drawn
 # outside of programs too (`kernels/gpu/draws.py`): four elements have a counter.

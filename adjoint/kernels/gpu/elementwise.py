@@ -1,226 +1,106 @@
-"""Elementwise primitives in C: the value of each, and the gradients of its inputs.
+"""Elementwise primitives on a GPU: kernels printed from their declarations, for the value and all gradients of a node.
 
-`ROWS` has a row for each primitive, by its name. A rule in `ops` stays what defines a gradient (of tensors it is the
-only one); the formula here says the same of arrays, so that a node takes one launch. `kernel`, `run` and `direct` wrap
-what a primitive computes with: arrays of a GPU go to the formulas where these can, all others to what was there before.
+A `Row` reads a primitive's formula and rules as expressions (adjoint/scalar). `kernel`, `run` and `direct` wrap what a
+primitive computes with: arrays of a GPU go to the printed kernels where these can, all others to what was there before.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import cupy
 import numpy as np
 
+from ...scalar import cuda
+from ...scalar.functions import by_ufunc
+from ...scalar.symbol import Symbol, Untraceable, shared, variable
 from .arrays import Array, adopt, new, operators, several, writers
 from .copies import turn_into
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
-__all__ = ["LOSSES", "ROWS", "direct", "into", "kernel", "loss", "loss_run", "ones_like", "run"]
+__all__ = ["LOSSES", "direct", "into", "kernel", "loss", "loss_run", "ones_like", "rows", "run"]
 
 
-@dataclass
 class Row:
-    """A primitive's value and gradients in C; of a gradient, `g` is the gradient of the result."""
+    """An elementwise primitive in C, printed from its declaration: its value, and the gradients of its inputs.
 
-    value: str
-    gradients: dict[str, str] = field(default_factory=dict)
-    result: str = ""  # the dtype of the result where it is not the operands'
-    masks: str = ""
-    absent: dict[str, float] = field(default_factory=dict)  # what None means where a parameter may be None
-    chosen: str = ""  # a parameter by whose value another row is chosen, if there is one of that name
-    others: dict[Any, Row] = field(default_factory=dict)
+    Parameters that formulas may branch on are `static`: there is a kernel for each of their values, `fixed`.
+    """
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+        forms = getattr(op.kernel, "forms", None)
+        numbers = () if forms is None else forms.numbers
+        self.arguments = (*op.inputs, *op.params)
+        self.names = tuple(n for n in self.arguments if n in op.inputs or n in numbers)
+        self.static = tuple(n for n in self.arguments if n not in self.names)
+        self.masks = tuple(n for n in op.inputs if n in _MASKS)
+        self._values: dict[Any, Symbol] = {}
+
+    def symbols(self, fixed: tuple[Any, ...]) -> dict[str, Any]:
+        """Return what stands for each argument in a formula."""
+        found: dict[str, Any] = {n: variable(n, boolean=n in self.masks) for n in self.names}
+        return found | dict(zip(self.static, fixed, strict=True))
+
+    def value(self, fixed: tuple[Any, ...] = ()) -> Symbol:
+        """Return the expression of the primitive's value."""
+        found = self._values.get(fixed)
+        if found is None:
+            given = self.symbols(fixed)
+            found = shared([self.op.kernel(*[given[n] for n in self.arguments])])[0]
+            if found.function is None:  # a copy, or a move: nothing is computed
+                raise Untraceable(f"{self.op.name} is no formula")
+            self._values[fixed] = found
+        return found
+
+    def gradient(self, name: str, fixed: tuple[Any, ...] = ()) -> Symbol | None:
+        """Return the expression of an input's gradient, None where its rule is no formula of elements."""
+        rule = self.op.rules[self.op.inputs.index(name)]
+        if rule is None or self.op.joint:
+            return None
+        given = self.symbols(fixed) | {"g": variable("g"), "out": variable("out")}
+        try:
+            found = rule(*[given[n] for n in parameters_of(rule)])
+        except (KeyError, *_UNTRACEABLE):
+            return None
+        return found if isinstance(found, Symbol) else None
+
+    def formula(self, fixed: tuple[Any, ...] = ()) -> Formula:
+        """Return the kernels of the primitive's value."""
+        value = self.value(fixed)
+        return Formula(
+            " ".join(self.names), cuda.text(value), masks=" ".join(self.masks), result="bool" if value.boolean else ""
+        )
 
 
-def _row(value: str, *, result: str = "", masks: str = "", absent: Any = None, **gradients: str) -> Row:
-    return Row(value, gradients, result, masks, absent or {})
+_MASKS = ("condition", "mask")
+_UNTRACEABLE = (TypeError, AttributeError, ValueError, RuntimeError, NotImplementedError, IndexError)
+_MOST_VARIANTS = 16  # values of static parameters for which there are kernels
 
 
-_SIGMOID = "s = 1 / (1 + exp(-x)); "
-_SLOPE = "s * (1 + x * (1 - s))"
-_NORMAL = "0.5 * (1 + erf(x * 0.7071067811865476))"
-_NORMAL_SLOPE = f"{_NORMAL} + x * exp(-0.5 * x * x) * 0.3989422804014327"
-_TANH = "t = tanh(0.7978845608028654 * x * (1 + 0.044715 * x * x)); "
-_TANH_SLOPE = "0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (0.7978845608028654 * (1 + 0.134145 * x * x))"
-_ROOT = "sqrt(1 - x * x)"
-_SQUARES = "d = x * x + y * y; "
-_INSIDE = "x >= min && x <= max ? g : 0"
-_HALVED = "{0} < {1} ? 0 : {0} == {1} ? 0.5 * g : g"
+def parameters_of(rule: Any) -> tuple[str, ...]:
+    """Return the names of a rule's parameters."""
+    while hasattr(rule, "__wrapped__"):
+        rule = rule.__wrapped__
+    return tuple(rule.__code__.co_varnames[: rule.__code__.co_argcount])
 
-ROWS: dict[str, Row] = {
-    # Arithmetic
-    "add": _row("x + y", x="g", y="g"),
-    "sub": _row("x - y", x="g", y="-g"),
-    "rsub": _row("y - x", x="-g", y="g"),
-    "mul": _row("x * y", x="g * y", y="g * x"),
-    "div": _row("x / y", x="g / y", y="-g * ((x / y) / y)"),
-    "neg": _row("-x", x="-g"),
-    "div_floor": _row("floor_of(x, y)", x="0", y="0"),
-    "div_trunc": _row("trunc(x / y)", x="0", y="0"),
-    "remainder": _row("remainder_of(x, y)", x="g", y="-g * floor_of(x, y)"),
-    "fmod": _row("fmod(x, y)", x="g", y="-g * trunc(x / y)"),
-    "addcmul": _row(
-        "x + value * (tensor1 * tensor2)", x="g", tensor1="g * (tensor2 * value)", tensor2="g * (tensor1 * value)"
-    ),
-    "addcdiv": _row(
-        "x + value * (tensor1 / tensor2)", x="g", tensor1="g * (value / tensor2)",
-        tensor2="-g * (value * tensor1 / (tensor2 * tensor2))",
-    ),
-    "lerp": _row(
-        "fabs(weight) < 0.5 ? x + weight * (end - x) : end - (end - x) * (1 - weight)", x="g * (1 - weight)",
-        end="g * weight", weight="g * (end - x)",
-    ),
-    "lerp_by": _row(
-        "fabs(weight) < 0.5 ? x + weight * (end - x) : end - (end - x) * (1 - weight)", x="g * (1 - weight)",
-        end="g * weight",
-    ),
-    # Powers, exponentials, logarithms
-    "sqrt": _row("sqrt(x)", x="g / (2 * out)"),
-    "rsqrt": _row("1 / sqrt(x)", x="g * (-0.5 * (out * out * out))"),
-    "reciprocal": _row("1 / x", x="-g * (out * out)"),
-    "pow": _row(
-        "pow(x, y)", x="y == 0 ? 0 : g * (y * pow(x, y - 1))", y="x == 0 && y >= 0 ? 0 : g * out * log(x)"
-    ),
-    "power": Row(
-        "pow(x, exponent)", {"x": "g * (exponent * pow(x, exponent - 1))"}, chosen="exponent",
-        others={
-            0: _row("1", x="0"), 1: _row("x", x="g"), 2: _row("x * x", x="g * (2 * x)"),
-            3: _row("x * x * x", x="g * (3 * (x * x))"), 0.5: _row("sqrt(x)", x="g * (0.5 * (1 / sqrt(x)))"),
-            -1: _row("1 / x", x="g * (-1 * (1 / (x * x)))"), -0.5: _row("1 / sqrt(x)", x="g * (-0.5 * pow(x, -1.5))"),
-            -2: _row("1 / (x * x)", x="g * (-2 * pow(x, W(-3)))"),
-        },
-    ),
-    "exponential": _row("pow(base, x)", x="base == 0 && x >= 0 ? 0 : g * (out * log(base))"),
-    "exp": _row("exp(x)", x="g * out"),
-    "exp2": _row("exp2(x)", x="g * (out * 0.6931471805599453)"),
-    "expm1": _row("expm1(x)", x="g * (out + 1)"),
-    "log": _row("log(x)", x="g / x"),
-    "log2": _row("log2(x)", x="g / (x * 0.6931471805599453)"),
-    "log10": _row("log10(x)", x="g / (x * 2.302585092994046)"),
-    "log1p": _row("log1p(x)", x="g / (x + 1)"),
-    "xlogy": _row(
-        "y != y ? y : x == 0 ? 0 : x * log(y)", x="x == 0 && y <= 0 ? 0 : g * log(y)", y="g * (x / y)"
-    ),
-    "xlog1py": _row(
-        "y != y ? y : x == 0 ? 0 : x * log1p(y)", x="x == 0 && y <= -1 ? 0 : g * log1p(y)", y="g * (x / (y + 1))"
-    ),
-    "logaddexp": _row(
-        "x == y ? x + 0.6931471805599453 : (x > y ? x : y) + log1p(exp(-fabs(x - y)))", x="g / (1 + exp(y - x))",
-        y="g / (1 + exp(x - y))",
-    ),
-    "logaddexp2": _row(
-        "x == y ? x + 1 : (x > y ? x : y) + log1p(exp2(-fabs(x - y))) * 1.4426950408889634",
-        x="g / (1 + exp2(y - x))", y="g / (1 + exp2(x - y))",
-    ),
-    # Trigonometry
-    "sin": _row("sin(x)", x="g * cos(x)"),
-    "cos": _row("cos(x)", x="-g * sin(x)"),
-    "tan": _row("tan(x)", x="g * (out * out + 1)"),
-    "asin": _row("asin(x)", x=f"g / {_ROOT}"),
-    "acos": _row("acos(x)", x=f"-g / {_ROOT}"),
-    "atan": _row("atan(x)", x="g / (x * x + 1)"),
-    "sinh": _row("sinh(x)", x="g * cosh(x)"),
-    "cosh": _row("cosh(x)", x="g * sinh(x)"),
-    "tanh": _row("tanh(x)", x="g - g * out * out"),
-    "tanh_back": _row("x - x * y * y", x="g - g * y * y", y="g * x * (y * -2)"),
-    "asinh": _row("asinh(x)", x="g / sqrt(x * x + 1)"),
-    "acosh": _row("acosh(x)", x="g / sqrt(x * x - 1)"),
-    "atanh": _row("atanh(x)", x="g / (1 - x * x)"),
-    "atan2": _row(
-        "atan2(x, y)", x=f"{_SQUARES}g * (y / (d + (d == 0)))", y=f"{_SQUARES}-g * (x / (d + (d == 0)))"
-    ),
-    "hypot": _row("hypot(x, y)", x="g * (x / out)", y="g * (y / out)"),
-    "deg2rad": _row("x * 0.017453292519943295", x="g * 0.017453292519943295"),
-    "rad2deg": _row("x * 57.29577951308232", x="g * 57.29577951308232"),
-    # Special functions
-    "erf": _row("erf(x)", x="g * (1.1283791670955126 * exp(-(x * x)))"),
-    "erfc": _row("erfc(x)", x="g * (-1.1283791670955126 * exp(-(x * x)))"),
-    "ndtr": _row("0.5 * erfc(x * -0.7071067811865476)", x="g * (exp(-0.5 * (x * x)) * 0.3989422804014327)"),
-    "copysign": _row("copysign(x, y)", x="x == 0 ? 0 : g * (out / x)", y="0"),
-    "heaviside": _row("x == 0 ? y : (W)(x > 0)"),
-    # Choices
-    "where": _row("condition ? x : y", masks="condition", x="condition ? g : 0", y="condition ? 0 : g"),
-    "masked_fill": _row("mask ? value : x", masks="mask"),
-    "share": _row(_HALVED.format("winner", "loser")),
-    "maximum": _row("largest(x, y)", x=_HALVED.format("x", "y"), y=_HALVED.format("y", "x")),
-    "minimum": _row("smallest(x, y)", x=_HALVED.format("y", "x"), y=_HALVED.format("x", "y")),
-    "fmax": _row("fmax(x, y)", x="x >= y || y != y ? g : 0", y="x >= y || y != y ? 0 : g"),
-    "fmin": _row("fmin(x, y)", x="x <= y || y != y ? g : 0", y="x <= y || y != y ? 0 : g"),
-    "clamp": _row(
-        "smallest(largest(x, min), max)", x=_INSIDE, absent={"min": -math.inf, "max": math.inf}
-    ),
-    "clamp_tensors": _row(
-        "smallest(largest(x, min), max)", x=_INSIDE, min="min < max && x < min ? g : 0",
-        max="x > max || max < min ? g : 0",
-    ),
-    "clamp_min": _row("largest(x, y)", x="x >= y ? g : 0", y="x < y ? g : 0"),
-    "clamp_max": _row("smallest(x, y)", x="x <= y ? g : 0", y="x > y ? g : 0"),
-    "abs": _row("fabs(x)", x="g * (x > 0 ? 1 : x < 0 ? -1 : x)"),
-    "sign": _row("(x > 0) - (x < 0)", x="0"),
-    "sgn": _row("(x > 0) - (x < 0)"),
-    "floor": _row("floor(x)", x="0"),
-    "ceil": _row("ceil(x)", x="0"),
-    "trunc": _row("trunc(x)", x="0"),
-    "round": _row("rint(x)", x="0"),
-    "frac": _row("x - trunc(x)", x="g"),
-    "nan_to_num": _row(
-        "x != x ? nan : x - x == 0 ? x : x > 0 ? (posinf != posinf ? LARGEST : posinf) : "
-        "(neginf != neginf ? -LARGEST : neginf)",
-        x="x - x == 0 ? g : 0", absent={"nan": 0.0, "posinf": math.nan, "neginf": math.nan},
-    ),
-    # Comparisons
-    "eq": _row("x == y", result="bool"),
-    "ne": _row("x != y", result="bool"),
-    "lt": _row("x < y", result="bool"),
-    "le": _row("x <= y", result="bool"),
-    "gt": _row("x > y", result="bool"),
-    "ge": _row("x >= y", result="bool"),
-    "isnan": _row("x != x", result="bool"),
-    "isinf": _row("x == x && x - x != 0", result="bool"),
-    "isfinite": _row("x - x == 0", result="bool"),
-    "logical_not": _row("x == 0", result="bool"),
-    # Activations
-    "relu": _row("x < 0 ? 0 : x", x="out <= 0 ? 0 : g"),
-    "hardtanh": _row(
-        "x < min_val ? min_val : x > max_val ? max_val : x", x="x > min_val && x < max_val ? g : 0"
-    ),
-    "leaky_relu": _row("x > 0 ? x : x * negative_slope", x="x > 0 ? g : g * negative_slope"),
-    "prelu": _row("x > 0 ? x : y * x", x="x > 0 ? g : g * y", y="x > 0 ? 0 : g * x"),
-    "threshold": _row("x <= threshold ? value : x", x="x <= threshold ? 0 : g"),
-    "hardshrink": _row("x >= -lambd && x <= lambd ? 0 : x", x="x > lambd || x < -lambd ? g : 0"),
-    "softshrink": _row("x - (x < -lambd ? -lambd : x > lambd ? lambd : x)", x="x > lambd || x < -lambd ? g : 0"),
-    "hardsigmoid": _row("smallest(largest(x + 3, 0), 6) / 6", x="x > -3 && x < 3 ? g / 6 : 0"),
-    "hardswish": _row(
-        "x * smallest(largest(x + 3, 0), 6) / 6", x="x <= -3 ? 0 : x < 3 ? g * (x / 3 + 0.5) : g"
-    ),
-    "elu": _row(
-        "x > 0 ? x * scale : scale * alpha * expm1(x * input_scale)",
-        x="x > 0 ? g * scale : g * (scale * alpha * input_scale * exp(x * input_scale))",
-    ),
-    "softplus": _row(
-        "x * beta > threshold ? x : smooth_relu(x * beta) / beta",
-        x="x * beta > threshold ? g : g / (1 + exp(-x * beta))",
-    ),
-    "log_sigmoid": _row("-smooth_relu(-x)", x="g / (1 + exp(x))"),
-    "sigmoid": _row("1 / (1 + exp(-x))", x="g * (out * (1 - out))"),
-    "silu": _row("x / (1 + exp(-x))", x=f"{_SIGMOID}g * ({_SLOPE})"),
-    "silu_slope": _row(f"{_SIGMOID}{_SLOPE}"),
-    "mish": _row(
-        "x * tanh(smooth_relu(x))",
-        x=f"{_SIGMOID}t = tanh(smooth_relu(x)); g * (t + x * (1 - t * t) * s)",
-    ),
-    "gelu": Row("", chosen="approximate", others={
-        "none": _row(f"x * ({_NORMAL})", x=f"g * ({_NORMAL_SLOPE})"),
-        "tanh": _row(f"{_TANH}0.5 * x * (1 + t)", x=f"{_TANH}g * ({_TANH_SLOPE})"),
-    }),
-    "gelu_slope": Row("", chosen="approximate", others={
-        "none": _row(_NORMAL_SLOPE), "tanh": _row(f"{_TANH}{_TANH_SLOPE}"),
-    }),
-}  # fmt: skip
+
+def rows(ops: Iterable[Any]) -> dict[str, Row]:
+    """Return the rows of those primitives that are formulas of elements."""
+    found = {}
+    for op in ops:
+        if op.batch in ("elementwise", "same") and not (op.outputs or op.view or op.joint):
+            row = Row(op)
+            if row.static and op.jvp != "elementwise":
+                continue
+            try:
+                if row.static or isinstance(row.value(), Symbol):
+                    found[op.name] = row
+            except _UNTRACEABLE:
+                continue
+    return found
+
 
 # Losses of each element, with their slopes along input and target; None: the negative of the other.
 LOSSES: dict[str, tuple[str, str, str | None]] = {
@@ -233,21 +113,19 @@ LOSSES: dict[str, tuple[str, str, str | None]] = {
         "d = fabs(x - y); m = d < option ? d : option; m * (d - 0.5 * m)",
         "d = x - y; d < -option ? -option : d > option ? option : d", None,
     ),
-    "soft_margin_loss": ("smooth_relu(-(x * y))", "-y / (1 + exp(x * y))", "-x / (1 + exp(x * y))"),
-    "binary_cross_entropy_with_logits": ("smooth_relu(x) - x * y", "1 / (1 + exp(-x)) - y", "-x"),
+    "soft_margin_loss": ("log1p_exp(-(x * y))", "-y / (1 + exp(x * y))", "-x / (1 + exp(x * y))"),
+    "binary_cross_entropy_with_logits": ("log1p_exp(x) - x * y", "1 / (1 + exp(-x)) - y", "-x"),
 }  # fmt: skip
 
 
 # --- Values -----------------------------------------------------------------------------------------
 
 
-def kernel(name: str, arguments: tuple[str, ...], arity: int, before: Any) -> Any:
-    """Return a primitive's kernel: the formula's where its `arity` first arguments allow, else the one there was."""
-    row = ROWS[name]
-    if len(arguments) == arity <= 2 and not row.absent and not row.masks:
-        formula = Formula(" ".join(arguments), row.value, result=row.result)
-        return (_of_one if arity == 1 else _of_two)(formula, before)
-    return _of_several(row, arguments, arity, before)
+def kernel(row: Row, before: Any) -> Any:
+    """Return a primitive's kernel: the formula's where its arguments allow, else the one there was."""
+    if len(row.arguments) == len(row.names) <= 2 and not row.masks:
+        return (_of_one if len(row.names) == 1 else _of_two)(row.formula(), before)
+    return _of_several(row, before)
 
 
 def _of_one(formula: Formula, before: Any) -> Any:
@@ -340,9 +218,10 @@ def _of_two(formula: Formula, before: Any) -> Any:
     return kernel
 
 
-def _of_several(row: Row, arguments: tuple[str, ...], arity: int, before: Any) -> Any:
-    """Return a kernel of any number of arrays and parameters, by which another row may be chosen."""
-    choose = _chooser(row, arguments, lambda row: row.value)
+def _of_several(row: Row, before: Any) -> Any:
+    """Return a kernel of any number of arrays and parameters."""
+    choose = _chooser(row)
+    arity = len(row.op.inputs)
 
     def kernel(*given: Any) -> Any:
         for v in given[:arity]:
@@ -350,72 +229,79 @@ def _of_several(row: Row, arguments: tuple[str, ...], arity: int, before: Any) -
                 break
         else:
             return before(*given)
-        formula = choose(given)
-        found = formula(*_named(formula, arguments, row, given))
+        formula, operands = choose(given)
+        found = None if formula is None else formula(*operands)
         return before(*given) if found is None else found[0]
 
     return kernel
 
 
-def _named(formula: Formula, arguments: tuple[str, ...], row: Row, given: Any) -> list[Any]:
-    """Return what a formula asks for of a call's arguments, with a number where None means one."""
-    wanted = [(n, v) for n, v in zip(arguments, given, strict=True) if n in formula.names]
-    return [row.absent.get(n) if v is None else v for n, v in wanted]
+def _chooser(row: Row) -> Callable[[Any], tuple[Formula | None, Sequence[Any]]]:
+    """Return what gives the formula for a call's arguments, and its operands among them."""
+    if not row.static:
+        formula = row.formula()
+        return lambda given: (formula, given)
+    known: dict[Any, Formula | None] = {}
+    fixed_at = [i for i, n in enumerate(row.arguments) if n in row.static]
+    rest_at = [i for i, n in enumerate(row.arguments) if n not in row.static]
+
+    def choose(given: Any) -> tuple[Formula | None, Sequence[Any]]:
+        fixed = tuple([given[i] for i in fixed_at])
+        try:
+            found = known[fixed]
+        except KeyError:
+            found = known[fixed] = _formula_or_none(row, fixed) if len(known) < _MOST_VARIANTS else None
+        except TypeError:  # what is not hashable, a tensor's array for instance
+            return None, ()
+        return found, [given[i] for i in rest_at]
+
+    return choose
 
 
-def into(name: str, arguments: tuple[str, ...], kernel: Any) -> Any:
+def _formula_or_none(row: Row, fixed: tuple[Any, ...]) -> Formula | None:
+    try:
+        return row.formula(fixed)
+    except _UNTRACEABLE:
+        return None
+
+
+def into(row: Row, kernel: Any) -> Any:
     """Return what writes a primitive's value into its first argument, by the formula where that can be."""
-    row = ROWS[name]
-    choose = _chooser(row, arguments, lambda row: row.value)
+    choose = _chooser(row)
 
     def into(x: Any, *rest: Any) -> None:
         if type(x) is Array:
-            formula = choose((x, *rest))
-            if formula.into(x, *_named(formula, arguments, row, (x, *rest))):
+            formula, operands = choose((x, *rest))
+            if formula is not None and formula.into(x, *operands):
                 return
         x[...] = kernel(x, *rest)
 
     return into
 
 
-def _chooser(row: Row, names: tuple[str, ...], *texts: Callable[[Row], str]) -> Callable[[Any], Formula]:
-    """Return what gives the formula for arguments of these names: the row's own, or that of the row they choose."""
-
-    def made(row: Row, names: tuple[str, ...]) -> Formula:
-        return Formula(" ".join(names), *[text(row) for text in texts], masks=row.masks, result=row.result)
-
-    if not row.chosen:
-        formula = made(row, names)
-        return lambda given: formula
-    at = names.index(row.chosen)
-    rest = tuple(n for n in names if n != row.chosen)
-    usual = made(row, names) if row.value else None
-    others = {value: made(other, rest) for value, other in row.others.items()}
-    return lambda given: others.get(given[at], usual)  # type: ignore[return-value]
-
-
 # --- Gradients --------------------------------------------------------------------------------------
 
 
-def direct(name: str, kept: tuple[str, ...], before: Any) -> Any:
-    """Return the rule of a primitive of one input that keeps one value or none, as one launch where arrays allow."""
-    gradient = ROWS[name].gradients.get("x", "g")
-    if gradient == "g" or ROWS[name].chosen:
+def direct(row: Row, kept: tuple[str, ...], before: Any) -> Any:
+    """Return the rule of a primitive of one input that saves one value or none, as one launch where arrays allow."""
+    if row.static or row.masks:
         return before
-    formula = Formula(" ".join(("g", *kept)), gradient)
-    return (_of_two if kept else _of_one)(formula, before)
+    gradient = row.gradient("x")
+    if gradient is None or gradient.function is None:
+        return before
+    return (_of_two if kept else _of_one)(Formula(" ".join(("g", *kept)), cuda.text(gradient)), before)
 
 
-def run(name: str, inputs: tuple[str, ...], kept: tuple[tuple[str, ...], ...], before: Any, fit_all: Any) -> Any:
+def run(row: Row, kept: tuple[tuple[str, ...], ...], before: Any, fit_all: Any) -> Any:
     """Return a node's `run` that computes all gradients that are wanted in one launch where arrays allow.
 
-    `kept` names what the rule of each input keeps, `before` is the `run` that follows the rules, and `fit_all` brings
+    `kept` names what the rule of each input saves, `before` is the `run` that follows the rules, and `fit_all` brings
     gradients to their inputs' shapes and dtypes.
     """
-    row = ROWS[name]
-    if not any(r.gradients for r in (row, *row.others.values())):
+    if not any(row.op.rules):
         return before
-    choice: Any = next(((i, _at(k, row.chosen)) for i, k in enumerate(kept) if row.chosen in k), None)
+    places = {n: (i, _at(names, n)) for i, names in reversed(list(enumerate(kept))) for n in names}
+    chosen = [places.get(n) for n in row.static]
     plans: dict[Any, Any] = {}
 
     def run(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
@@ -428,17 +314,20 @@ def run(name: str, inputs: tuple[str, ...], kept: tuple[tuple[str, ...], ...], b
         wanted = tuple([e is not None for e in edges])
         # Where both inputs are one tensor, its gradients are added in the same launch, unless a hook is to see them.
         twice = len(edges) == 2 and edges[0] is edges[1] and node.extra is None
-        chosen = None if choice is None else _kept(saved, choice[0], choice[1])
+        fixed = tuple([None if place is None else _kept(saved, *place) for place in chosen]) if chosen else ()
         try:
-            plan = plans[wanted, twice, chosen]
+            plan = plans[wanted, twice, fixed]
         except KeyError:
-            plan = plans[wanted, twice, chosen] = _plan(row.others.get(chosen, row), inputs, kept, wanted, twice)
+            few = len(plans) < 4 * _MOST_VARIANTS
+            plan = plans[wanted, twice, fixed] = _plan(row, kept, wanted, twice, fixed) if few else None
+        except TypeError:  # a static parameter that is not hashable
+            plan = None
         if plan is None:
             return before(node, g, edges, saved)
-        formula, places, given = plan
+        formula, at, given = plan
         results: Any = None
         if formula is not None:
-            results = formula(g, *[_kept(saved, *place) for place in places])
+            results = formula(g, *[_kept(saved, *place) for place in at])
             if results is None:
                 return before(node, g, edges, saved)
         results = [g if k == -1 else None if k is None else results[k] for k in given]
@@ -448,36 +337,39 @@ def run(name: str, inputs: tuple[str, ...], kept: tuple[tuple[str, ...], ...], b
 
 
 def _at(kept: tuple[str, ...], name: str) -> int | None:
-    """Return where a rule finds a kept value: one that is kept alone stands by itself."""
+    """Return where a rule finds a saved value: one that is saved alone stands by itself."""
     return kept.index(name) if len(kept) > 1 else None
 
 
-def _kept(saved: Any, i: int, j: int | None, absent: float | None = None) -> Any:
-    value = saved[i] if j is None else saved[i][j]
-    return absent if value is None else value
+def _kept(saved: Any, i: int, j: int | None) -> Any:
+    if saved is None or saved[i] is None:
+        return None
+    return saved[i] if j is None else saved[i][j]
 
 
-def _plan(row: Row, inputs: Any, kept: Any, wanted: tuple[bool, ...], twice: bool) -> Any:
-    """Return the formula of the wanted gradients, where its operands are kept, and which result each input gets.
+def _plan(row: Row, kept: Any, wanted: tuple[bool, ...], twice: bool, fixed: tuple[Any, ...]) -> Any:
+    """Return the formula of the wanted gradients, where its operands are saved, and which result each input gets.
 
-    The latter is -1 for `g` itself and None for no gradient. No plan is found where an input has no formula.
+    The latter is -1 for `g` itself and None for no gradient. No plan is found where an input's rule is no formula.
     """
-    texts: list[str] = []
+    found: list[Symbol] = []
     given: list[int | None] = []
     places: dict[str, Any] = {}
-    for i, (name, wants) in enumerate(zip(inputs, wanted, strict=True)):
-        text = row.gradients.get(name) if wants else ""
-        if text is None:
+    for i, (name, wants) in enumerate(zip(row.op.inputs, wanted, strict=True)):
+        gradient = row.gradient(name, fixed) if wants else None
+        if wants and gradient is None:
             return None
-        given.append(None if not wants else -1 if text == "g" else len(texts))
-        if text and text != "g":
-            texts.append(text)
-            for n in kept[i]:
-                if re.search(rf"\b{n}\b", text):
-                    places.setdefault(n, (i, _at(kept[i], n), row.absent.get(n)))
-    if twice and len(texts) == 2 and not any(";" in t for t in texts):
-        texts, given = [f"({texts[0]}) + ({texts[1]})"], [0, None]
-    formula = Formula(" ".join(("g", *places)), *texts, masks=row.masks) if texts else None
+        itself = gradient is not None and gradient.function is None and gradient.name == "g"
+        given.append(None if gradient is None else -1 if itself else len(found))
+        if gradient is not None and not itself:
+            found.append(gradient)
+            for n in cuda.names([gradient]):
+                if n != "g":
+                    places.setdefault(n, (i, _at(kept[i], n)))
+    if twice and len(found) == 2:
+        found, given = [found[0] + found[1]], [0, None]
+    texts = [cuda.text(gradient) for gradient in shared(found)]
+    formula = Formula(" ".join(("g", *places)), *texts, masks=" ".join(row.masks)) if texts else None
     return formula, tuple(places.values()), tuple(given)
 
 
@@ -590,27 +482,24 @@ def ones_like(array: Any) -> Any:
     return found[0]
 
 
-def _inplace(name: str, usual: Any) -> Any:
-    into = Formula("x y", ROWS[name].value).into
-    return lambda x, y: x if into(x, x, y) else usual(x, y)
+def _inplace(formula: Formula, usual: Any) -> Any:
+    return lambda x, y: x if formula.into(x, x, y) else usual(x, y)
 
 
-_UFUNCS = {
-    np.add: "add", np.subtract: "sub", np.multiply: "mul", np.divide: "div", np.negative: "neg", np.exp: "exp",
-    np.exp2: "exp2", np.expm1: "expm1", np.log: "log", np.log2: "log2", np.log10: "log10", np.log1p: "log1p",
-    np.sqrt: "sqrt", np.reciprocal: "reciprocal", np.sin: "sin", np.cos: "cos", np.tan: "tan", np.arcsin: "asin",
-    np.arccos: "acos", np.arctan: "atan", np.sinh: "sinh", np.cosh: "cosh", np.tanh: "tanh", np.arcsinh: "asinh",
-    np.arccosh: "acosh", np.arctanh: "atanh", np.arctan2: "atan2", np.hypot: "hypot", np.absolute: "abs",
-    np.maximum: "maximum", np.minimum: "minimum", np.fmax: "fmax", np.fmin: "fmin", np.floor: "floor",
-    np.ceil: "ceil", np.trunc: "trunc", np.rint: "round", np.logaddexp: "logaddexp", np.copysign: "copysign",
-    np.equal: "eq", np.not_equal: "ne", np.less: "lt", np.less_equal: "le", np.greater: "gt",
-    np.greater_equal: "ge", np.isnan: "isnan", np.isinf: "isinf", np.isfinite: "isfinite",
-    np.logical_not: "logical_not", np.fmod: "fmod", np.remainder: "remainder",
-}  # fmt: skip
+def _of_ufunc(ufunc: np.ufunc) -> Formula:
+    function, names = by_ufunc[ufunc], ("x", "y")[: ufunc.nin]
+    return Formula(" ".join(names), function.cuda.format(*names), result="bool" if function.boolean else "")
+
+
 _OPERATORS = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
-    "eq": "eq", "ne": "ne", "neg": "neg", "abs": "abs",
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "neg": np.negative,
+    "abs": np.absolute,
 }  # fmt: skip
+
+
+# CuPy's own take booleans, which formulas do not.
+_OF_BOOLEANS = (np.logical_and, np.logical_or, np.bitwise_and, np.bitwise_or, np.invert)
 
 
 def _deferring(usual: Any) -> Any:
@@ -626,23 +515,20 @@ def _deferring(usual: Any) -> Any:
 
 def _install() -> None:
     """Put formulas behind the operators and ufuncs of arrays."""
-    for ufunc, name in _UFUNCS.items():
-        names = ("x", "y")[: ufunc.nin]
-        operators[ufunc] = kernel(name, names, ufunc.nin, _declined)
-        writers[ufunc] = Formula(" ".join(names), ROWS[name].value, result=ROWS[name].result).into
-    operators[np.square], writers[np.square] = _of_one(Formula("x", "x * x"), _declined), Formula("x", "x * x").into
+    for ufunc in [f for f in by_ufunc if isinstance(f, np.ufunc) and f not in _OF_BOOLEANS]:
+        formula = _of_ufunc(ufunc)
+        operators[ufunc] = (_of_one if ufunc.nin == 1 else _of_two)(formula, _declined)
+        writers[ufunc] = formula.into
     for method in ("floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift"):
         setattr(Array, f"__{method}__", _deferring(getattr(cupy.ndarray, f"__{method}__")))
-    for method, name in _OPERATORS.items():
-        arity = 1 if method in ("neg", "abs") else 2
-        usual = getattr(cupy.ndarray, f"__{method}__")
-        usual = usual if arity == 1 else _deferring(usual)
-        setattr(Array, f"__{method}__", kernel(name, ("x", "y")[:arity], arity, usual))
+    for method, ufunc in _OPERATORS.items():
+        formula, usual = _of_ufunc(ufunc), getattr(cupy.ndarray, f"__{method}__")
+        own = _of_one(formula, usual) if ufunc.nin == 1 else _of_two(formula, _deferring(usual))
+        setattr(Array, f"__{method}__", own)
         reflected = getattr(cupy.ndarray, f"__r{method}__", None)
         if reflected is not None:
-            swapped = kernel(name, ("x", "y"), 2, _swapped(reflected))
-            setattr(Array, f"__r{method}__", _swapped(swapped))
-            setattr(Array, f"__i{method}__", _inplace(name, getattr(cupy.ndarray, f"__i{method}__")))
+            setattr(Array, f"__r{method}__", _swapped(_of_two(formula, _swapped(reflected))))
+            setattr(Array, f"__i{method}__", _inplace(formula, getattr(cupy.ndarray, f"__i{method}__")))
     Array.astype, Array.copy = _astype, _copy  # type: ignore[method-assign]
 
 

@@ -35,23 +35,6 @@ _BOOL = np.dtype(np.bool_)
 _LARGEST = {"float32": "3.4028234663852886e38", "float64": "1.7976931348623157e308", "float16": "65504.0",
             "bfloat16": "3.3895313892515355e38"}  # fmt: skip
 _LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[-+]?\d+)?)")
-_MATHEMATICS = r"""
-__device__ __forceinline__ W smooth_relu(W x) { return (x > 0 ? x : W(0)) + log1p(exp(-fabs(x))); }
-__device__ __forceinline__ W largest(W x, W y) { return x != x ? x : y != y ? y : x > y ? x : y; }
-__device__ __forceinline__ W smallest(W x, W y) { return x != x ? x : y != y ? y : x < y ? x : y; }
-__device__ __forceinline__ W remainder_of(W x, W y) {
-    W m = fmod(x, y);
-    return m != 0 && (y < 0) != (m < 0) ? m + y : m == 0 ? copysign(W(0), y) : m; }
-__device__ __forceinline__ W floor_of(W x, W y) {
-    if (y == 0) return x / y;
-    W m = fmod(x, y), q = (x - m) / y;
-    if (m != 0 && (y < 0) != (m < 0)) q -= 1;
-    if (q == 0) return copysign(W(0), x / y);
-    W f = floor(q);
-    return q - f > W(0.5) ? f + 1 : f; }
-"""
-
-
 def _is_number(kind: Any) -> bool:
     if not issubclass(kind, np.generic):
         return False
@@ -306,7 +289,7 @@ class Formula:
         )  # fmt: skip
         return (
             f"{HEAD}typedef {'double' if kind.name == 'float64' else 'float'} W;\n"
-            f"#define LARGEST W({_LARGEST[kind.name]})\n{_MATHEMATICS}{self._functions(out)}"
+            f"#define LARGEST W({_LARGEST[kind.name]})\n{self._functions(out)}"
             f'extern "C" __global__ void formula({", ".join(parameters)}) {{\n{body}}}\n'
         )
 
@@ -315,7 +298,7 @@ class Formula:
         text = ""
         for i, expression in enumerate(self.expressions):
             *steps, last = _LITERAL.sub(r"W(\1)", expression).split(";")
-            named = "".join(f"const W {step.strip()}; " for step in steps)
+            named = "".join(f"{step if step.startswith('const ') else f'const W {step}'}; " for step in map(str.strip, steps))
             returned = "bool" if out == "bool" else "W"
             text += f"__device__ __forceinline__ {returned} e{i}({arguments}) {{ {named}return {last.strip()}; }}\n"
         return text
@@ -499,7 +482,7 @@ class Total:
         reads = ", ".join(f"(W)s_{n}" if f == "s" else f"(W)k_{n}.v[j]" for n, f in given)
         return f"""{HEAD}typedef {kind_name} T; typedef {"double" if kind.name == "float64" else "float"} W;
 #define LARGEST W({_LARGEST[kind.name]})
-{_MATHEMATICS}{made._functions(kind_name)}
+{made._functions(kind_name)}
 extern "C" __global__ void total({parameters}, T* out, W* parts, i64 n, double scale) {{
     W sum = 0;
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n / {width}; i += gridDim.x * (i64)blockDim.x) {{

@@ -87,6 +87,20 @@ template <typename T> __device__ T block_##op(T x) { \
     return x; \
 }
 BLOCK(sum) BLOCK(prod) BLOCK(amax) BLOCK(amin)
+// What adjoint/scalar/functions.py calls.
+template <typename W> __device__ __forceinline__ W log1p_exp(W x) { return (x > 0 ? x : W(0)) + log1p(exp(-fabs(x))); }
+template <typename W> __device__ __forceinline__ W largest(W x, W y) { return x != x ? x : y != y ? y : x > y ? x : y; }
+template <typename W> __device__ __forceinline__ W smallest(W x, W y) { return x != x ? x : y != y ? y : x < y ? x : y; }
+template <typename W> __device__ __forceinline__ W remainder_of(W x, W y) {
+    W m = fmod(x, y);
+    return m != 0 && (y < 0) != (m < 0) ? m + y : m == 0 ? copysign(W(0), y) : m; }
+template <typename W> __device__ __forceinline__ W floor_of(W x, W y) {
+    if (y == 0) return x / y;
+    W m = fmod(x, y), q = (x - m) / y;
+    if (m != 0 && (y < 0) != (m < 0)) q -= 1;
+    if (q == 0) return copysign(W(0), x / y);
+    W f = floor(q);
+    return q - f > W(0.5) ? f + 1 : f; }
 """
 
 
