@@ -271,10 +271,9 @@ def prefer(kernels: Any) -> None:
         if op.direct is not None:
             op.direct = kernels.direct(row, kept[0], op.direct)
         _rebind(op, kernels.kernel(row, op.kernel))
-    for name in kernels.LOSSES:
-        op = registry[name]
-        _rebind(op, kernels.loss(name, op.kernel))
-        op.run = kernels.loss_run(name, op.run)
+    for op in kernels.losses(list(registry.values())):
+        op.run, kernel = kernels.loss_run(op), kernels.loss(op)
+        _rebind(op, kernel)
 
 
 def _rebind(op: Op, kernel: Callable[..., Any]) -> None:

@@ -289,9 +289,7 @@ def elementwise(
     beside = {*numbers.split(), *static.split()}
     inputs = [n for n in parameters if n not in beside]
     kernel = formula(value, name=name, numbers=numbers, static=static, check=check)
-    rules = {
-        i: _formula_of(options.pop(i), f"{name}_backward", numbers, static) for i in inputs if i in options
-    }
+    rules = {i: _formula_of(options.pop(i), f"{name}_backward", numbers, static) for i in inputs if i in options}
     options = {"jvp": "elementwise", **options}
     if len(inputs) == 1:
         if not beside:

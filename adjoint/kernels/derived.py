@@ -16,7 +16,7 @@ import numpy as np
 
 from ..scalar import arrays, loops
 from ..scalar.symbol import Symbol, trace
-from . import provider, rows, selection, threads
+from . import provider, reductions, rows, selection, threads
 from .constants import Constants
 from .elementwise import elementwise
 from .memory import place_of
@@ -26,6 +26,7 @@ ndarray = np.ndarray
 f32, f64 = np.dtype("float32"), np.dtype("float64")
 LARGE = 1 << 15  # elements from which on a compiled loop is worth calling
 _PIECE = 1 << 14  # elements of a loop that are worth a thread that is awake
+_BLOCK = 512  # elements whose sum is taken at once: the order of additions depends on their number alone
 _MOST_VARIANTS = 8  # values of static parameters for which there are forms
 _HALVES = frozenset(("float16", "bfloat16"))
 
@@ -39,9 +40,7 @@ def names_of(function: Any) -> tuple[str, ...]:
 class Forms:
     """The machine forms of one formula, made when they are first needed: a pass over arrays, a loop, by dtype."""
 
-    def __init__(
-        self, function: Callable[..., Any], name: str, numbers: Sequence[str], static: Sequence[str]
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, numbers: Sequence[str], static: Sequence[str]) -> None:
         self.function, self.names = function, names_of(function)
         self.numbers = frozenset(n for n in numbers if n in self.names)
         self.static = frozenset(n for n in static if n in self.names)
@@ -68,41 +67,72 @@ class Forms:
         """Return whether there are forms for values of the static parameters, of which a program uses few."""
         return fixed in self._expressions or len(self._expressions) < _MOST_VARIANTS
 
-    def passes(self, dtype: Any, fixed: tuple[Any, ...] = ()) -> Callable[..., Any]:
-        """Return the formula as NumPy passes over arrays of a dtype."""
-        found = self._passes.get((dtype, fixed))
+    def passes(
+        self, dtype: Any, fixed: tuple[Any, ...] = (), scalars: tuple[str, ...] = (), summed: bool = False
+    ) -> Callable[..., Any]:
+        """Return the formula as NumPy passes over arrays of a dtype; `scalars` are operands that are 0-d arrays."""
+        key = dtype, fixed, scalars, summed
+        found = self._passes.get(key)
         if found is None:
-            text = arrays.Text(self.expression(fixed), self.operands, self.numbers, selection.where)
-            found = self._passes[dtype, fixed] = text.function(f"{self.title}_passes", dtype)
+            numbers = self.numbers.union(scalars)
+            sums = (reductions.total, reductions.dot) if summed else None
+            text = arrays.Text(self.expression(fixed), self.operands, numbers, selection.where, sums)
+            found = self._passes[key] = text.function(f"{self.title}_passes", dtype)
         return found
 
-    def loop(self, dtype: Any, layout: str, fixed: tuple[Any, ...] = ()) -> Any:
+    def loop(self, dtype: Any, layout: str, fixed: tuple[Any, ...] = (), summed: bool = False) -> Any:
         """Return the formula as machine code, ``part(address of fields, piece, start, stop)``.
 
-        A letter of `layout` says of each operand what it is: 'v' an array, 's' one element, 'f' a number.
+        A letter of `layout` says of each operand what it is: 'v' an array, 's' one element, 'f' a number. A loop that
+        is `summed` goes from block to block of elements, and leaves the sum of each.
         """
-        found = self._loops.get((dtype, layout, fixed))
+        key = dtype, layout, fixed, summed
+        found = self._loops.get(key)
         if found is None:
-            expression = self.expression(fixed)
-            assignments, (result,) = loops.lines([expression], dtype)
-            found = self._loops[dtype, layout, fixed] = _loops().load(
-                _source(self.operands, layout, assignments, result, dtype)
-            )
+            assignments, (result,) = loops.lines([self.expression(fixed)], dtype)
+            print_loop = _sum_source if summed else _source
+            found = self._loops[key] = _loops().load(print_loop(self.operands, layout, assignments, result, dtype))
         return found
 
     def run_large(self, dtype: Any, operands: Sequence[Any], fixed: tuple[Any, ...] = ()) -> Any:
         """Return the formula of large arrays and numbers; NotImplemented where these have no common layout."""
         if not (provider.choice.allowed and provider.compiles()):
-            return elementwise(self.passes(dtype, fixed), *operands, writes=dtype)
-        first = next(a for a in operands if type(a) is ndarray and any(a.strides))
-        layout = "".join(_letter(a, first, dtype) for a in operands)
-        if "?" in layout or not _is_dense(first):
+            return elementwise(self.passes(dtype, fixed, self.scalars(operands)), *operands, writes=dtype)
+        first, layout = _layout(operands, dtype)
+        if "?" in layout:
             return NotImplemented
-        part = self.loop(dtype, layout, fixed)
         out = np.empty_like(first)
-        fields = array("q", [_field(a) for a in operands] + [place_of(out)])
-        _run(part, fields, first.size)
+        _run(self.loop(dtype, layout, fixed), operands, out, first.size, first.size)
         return out
+
+    def total(self, operands: Sequence[Any], fixed: tuple[Any, ...] = ()) -> Any:
+        """Return the sum of the formula of all elements of arrays, of one shape and floating dtype."""
+        dtype, size = operands[0].dtype, operands[0].size
+        if size >= LARGE and provider.choice.allowed and provider.compiles():
+            _, layout = _layout(operands, dtype)
+            if "?" not in layout:
+                parts = np.empty(-(-size // _BLOCK), dtype)
+                _run(self.loop(dtype, layout, fixed, summed=True), operands, parts, parts.size, size)
+                return np.add.reduce(parts)
+        return self.passes(dtype, fixed, self.scalars(operands), summed=True)(*operands)
+
+    def scalars(self, operands: Sequence[Any]) -> tuple[str, ...]:
+        """Return the names of the operands that are 0-d arrays."""
+        return tuple([n for n, a in zip(self.operands, operands) if type(a) is ndarray and not a.ndim])
+
+
+def can_total(x: Any, y: Any) -> bool:
+    """Return whether `Forms.total` takes two arrays."""
+    dtype = getattr(x, "dtype", None)
+    return type(x) is ndarray is type(y) and (dtype is f32 or dtype is f64) and y.dtype is dtype and x.shape == y.shape
+
+
+def _layout(operands: Sequence[Any], dtype: Any) -> tuple[Any, str]:
+    """Return an array as which the others lie in memory, and the letters of the operands."""
+    first = next((a for a in operands if type(a) is ndarray and any(a.strides)), None)
+    if first is None or not _is_dense(first):
+        return None, "?"
+    return first, "".join([_letter(a, first, dtype) for a in operands])
 
 
 def _letter(a: Any, first: Any, dtype: Any) -> str:
@@ -135,17 +165,18 @@ def _field(a: Any) -> int:
     return array("q", array("d", (float(a),)).tobytes())[0]
 
 
-def _run(part: Any, fields: Any, size: int) -> None:
-    """Call machine code on the elements, in pieces that threads take."""
+def _run(part: Any, operands: Sequence[Any], out: Any, total: int, size: int) -> None:
+    """Call machine code on a range, in pieces that threads take; it goes over so many elements in all."""
+    fields = array("q", [*[_field(a) for a in operands], place_of(out), size])
     at = fields.buffer_info()[0]
-    count = min(threads.count, size // _PIECE)
+    count = min(threads.count, size // _PIECE, total)
     native = rows._team() if count > 1 else None
     if native is not None:
-        native.start(part.address, at, size, count)
+        native.start(part.address, at, total, count)
     elif count > 1:
-        threads.share(lambda start, stop: part.ctypes(at, 0, start, stop), size, max(size // count, 1))
+        threads.share(lambda start, stop: part.ctypes(at, 0, start, stop), total, max(total // count, 1))
     else:
-        part.ctypes(at, 0, 0, size)
+        part.ctypes(at, 0, 0, total)
 
 
 @functools.cache
@@ -170,26 +201,59 @@ globals().update(NAMES)
 
 
 def _source(names: Sequence[str], layout: str, assignments: list[str], result: str, dtype: Any) -> str:
+    """Return the text of a loop that writes the formula's value of each element."""
+    before, inside = _reading(names, layout, dtype, "start")
+    size = dtype.itemsize
+    lines = [
+        "n = stop - start",
+        *before,
+        f"result_ = array{8 * size}(load(fields + {8 * len(names)}) + {size} * start, n)",
+        "for i in range(n):",
+        *[f"    {line}" for line in (*inside, *assignments, f"result_[i] = {result}")],
+    ]
+    return _function(lines, '{"contract"}')
+
+
+def _sum_source(names: Sequence[str], layout: str, assignments: list[str], result: str, dtype: Any) -> str:
+    """Return the text of a loop that writes the sum of the formula's values of each block of elements."""
+    before, inside = _reading(names, layout, dtype, "first")
+    at, size = 8 * len(names), dtype.itemsize
+    lines = [
+        f"result_ = array{8 * size}(load(fields + {at}), stop)",
+        "for block in range(start, stop):",
+        f"    first = block * {_BLOCK}",
+        f"    n = min({_BLOCK}, load(fields + {at + 8}) - first)",
+        *[f"    {line}" for line in before],
+        f"    s = np.{dtype.name}(0)",
+        "    for i in range(n):",
+        *[f"        {line}" for line in (*inside, *assignments, f"s += {result}")],
+        "    result_[block] = s",
+    ]
+    return _function(lines, '{"contract", "nsz", "reassoc", "arcp"}')
+
+
+def _reading(names: Sequence[str], layout: str, dtype: Any, start: str) -> tuple[list[str], list[str]]:
+    """Return what a loop over `n` elements from a place on reads of its operands before it begins, and inside."""
     kind, size = f"np.{dtype.name}", dtype.itemsize
     make = f"array{8 * size}"
     before, inside = [], []
     for i, (name, letter) in enumerate(zip(names, layout, strict=True)):
         if letter == "v":
-            before.append(f"v_{name} = {make}(load(fields + {8 * i}) + {size} * start, n)")
+            before.append(f"v_{name} = {make}(load(fields + {8 * i}) + {size} * {start}, n)")
             inside.append(f"{name} = v_{name}[i]")
         elif letter == "s":
             before.append(f"{name} = {make}(load(fields + {8 * i}), 1)[0]")
         else:
             before.append(f"{name} = {kind}(array64(fields + {8 * i}, 1)[0])")
-    before.append(f"v_out = {make}(load(fields + {8 * len(names)}) + {size} * start, n)")
-    inside += [*assignments, f"v_out[i] = {result}"]
-    body = [f"    {line}" for line in before] + ["    for i in range(n):"] + [f"        {line}" for line in inside]
-    text = "\n".join(body)
+    return before, inside
+
+
+def _function(lines: list[str], flags: str) -> str:
+    body = "\n".join(f"    {line}" for line in lines)
     return f"""
-@cfunc("void(intp, intp, intp, intp)", fastmath={{"contract"}}, error_model="numpy")
+@cfunc("void(intp, intp, intp, intp)", fastmath={flags}, error_model="numpy")
 def kernel(fields, piece, start, stop):
-    n = stop - start
-{text}
+{body}
 """
 
 
@@ -304,16 +368,20 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
         if type(first) is not ndarray:
             return function(*given)
         dtype, shape = first.dtype, first.shape
+        if not shape and len(given) > 1 and type(given[1]) is ndarray:  # a gradient of all elements alike
+            shape = given[1].shape
         if dtype is not f32 and dtype is not f64:
             return _other(forms, kernel, check, given)
         if not shape:
             return function(*given)
         fixed: tuple[Any, ...] = ()
+        scalar = False
         operands = []
         for a, kind in zip(given, kinds):
             if kind == "a":
-                if type(a) is not ndarray or a.dtype is not dtype or a.shape != shape:
+                if type(a) is not ndarray or a.dtype is not dtype or (a.shape != shape and a.ndim):
                     return function(*given)
+                scalar = scalar or not a.ndim
                 operands.append(a)
             elif kind == "s":
                 fixed += (a,)
@@ -323,13 +391,14 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
                 return function(*given)
         if not forms.knows(fixed):
             return function(*given)
-        if first.size >= LARGE and any(any(a.strides) for a in operands if type(a) is ndarray):
+        if any(a.size >= LARGE and any(a.strides) for a in operands if type(a) is ndarray):
             found = forms.run_large(dtype, operands, fixed)
             if found is not NotImplemented:
                 return found
-        run = small.get((dtype.char, fixed))
+        scalars = forms.scalars(operands) if scalar else ()
+        run = small.get((dtype.char, fixed, scalars))
         if run is None:
-            run = small[dtype.char, fixed] = forms.passes(dtype, fixed)
+            run = small[dtype.char, fixed, scalars] = forms.passes(dtype, fixed, scalars)
         if len(operands) == 1:
             return run(first)
         constants = _constants[dtype]

@@ -92,25 +92,6 @@ def _filled(function: Any, plan: _Plan, dtype: Any, writes: bool, alone: int = 0
     return plan.restore(out)
 
 
-def sum_of_blocks(function: Any, *arrays: Any) -> Any:
-    """Return the sum of what a function gives of blocks of arrays of one shape; of them whole, unless they are dense.
-
-    What it computes on the way stays in the cache, and threads share the blocks.
-    """
-    n, dtype = arrays[0].size, arrays[0].dtype
-    if n <= _PIECE or not all(a.flags.c_contiguous for a in arrays):
-        return function(*arrays)
-    flat = [a.reshape(-1) for a in arrays]
-    out = np.empty(-(-n // _PIECE), dtype)
-
-    def work(start: int, stop: int) -> None:
-        for i in range(start, stop):
-            out[i] = function(*(a[i * _PIECE : (i + 1) * _PIECE] for a in flat))
-
-    share(work, len(out))
-    return np.add.reduce(out)
-
-
 def _plan(operands: tuple[Any, ...]) -> _Plan | None:
     arrays = [a for a in operands if type(a) is ndarray and a.ndim]
     if not arrays or any(hasattr(a, "dtype") and type(a) is not ndarray and a.ndim for a in operands):

@@ -14,7 +14,6 @@ import numpy as np
 from .mathematics import EXACT as _EXACT
 from .mathematics import FLAGS as _FREE
 from .mathematics import _as_bits, _as_float
-from .mathematics import bounded_exp as _exp
 from .mathematics import exp_below as _exp_below
 from .sources import njit
 
@@ -135,38 +134,6 @@ def sum_blocks(start: int, stop: int, x: Any, width: int, out: Any) -> None:
     """Write the sums of blocks of a vector, from one block to another; the last may be short."""
     for i in range(start, stop):
         out[i] = _sum(x[i * width : (i + 1) * width])
-
-
-@_compiled(_FREE)
-def _sum_squares(x: Any, y: Any) -> Any:
-    total = np.float32(0)
-    for j in range(x.shape[0]):
-        total += (x[j] - y[j]) * (x[j] - y[j])
-    return total
-
-
-@_compiled(_FREE)
-def sum_squares(start: int, stop: int, x: Any, y: Any, width: int, out: Any) -> None:
-    """Write the sums of squared differences of two vectors, block by block."""
-    for i in range(start, stop):
-        out[i] = _sum_squares(x[i * width : (i + 1) * width], y[i * width : (i + 1) * width])
-
-
-@_compiled(_FREE)
-def _sum_bent(x: Any, y: Any, bend: Any) -> Any:
-    total = np.float32(0)
-    for j in range(x.shape[0]):
-        away = abs(x[j] - y[j])
-        below = bend if away > bend else away
-        total += below * (away - _HALF * below)
-    return total
-
-
-@_compiled(_FREE)
-def sum_bent(start: int, stop: int, x: Any, y: Any, bend: Any, width: int, out: Any) -> None:
-    """Write the sums of the Huber losses of two vectors, block by block."""
-    for i in range(start, stop):
-        out[i] = _sum_bent(x[i * width : (i + 1) * width], y[i * width : (i + 1) * width], bend)
 
 
 @_compiled(_FREE)

@@ -319,12 +319,12 @@ class Family:
 
 
 single = Family(
-    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _log1p_exp32, _normal_cdf32, _expm1_below32,
-    bounded_exp,
+    np.float32, _exp32, _log32, _tanh32, _erf32, _sin32, _cos32, _log1p32, _expm1_32, _log1p_exp32, _normal_cdf32,
+    _expm1_below32, bounded_exp,
 )  # fmt: skip
 double = Family(
-    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _log1p_exp64, _normal_cdf64, np.expm1,
-    math.exp,
+    np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _log1p_exp64,
+    _normal_cdf64, np.expm1, math.exp,
 )  # fmt: skip
 single.remainder, single.exp_below, single.add_logs = _remainder32, exp_below, _add_logs32
 NAMES: dict[str, Any] = {

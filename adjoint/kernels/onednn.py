@@ -32,7 +32,6 @@ Ints = tuple[int, ...]
 
 _TRAINING = 64
 _CONVOLUTION_DIRECT, _POOLING_MAX = 1, 0x1FF
-ELTWISE = {"gelu tanh": 0x2B, "silu": 0x2C, "gelu": 0x31, "mish": 0x33}
 _DTYPES = {"float32": 3}
 _EXEC_ARG_MD, _SCRATCHPAD_MD = 255, 136  # queries for the layout of an argument, and of working memory
 _FORMAT_ANY = 1
@@ -66,8 +65,6 @@ _FUNCTIONS = {  # the types of arguments
     "convolution_backward_weights_primitive_desc_create": "ppipppppppppp",
     "pooling_forward_primitive_desc_create": "ppiipppppppp",
     "pooling_backward_primitive_desc_create": "ppippppppppp",
-    "eltwise_forward_primitive_desc_create": "ppiippffp",
-    "eltwise_backward_primitive_desc_create": "ppipppffpp",
 }
 
 
@@ -334,43 +331,6 @@ def _descriptor(name: str, *args: Any) -> c_void_p:
 
 def _contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
-
-
-# --- Element by element -----------------------------------------------------------------------------
-
-
-@_planned
-def _eltwise_plan(size: int, kind: int) -> Plan:
-    x = rows((size,))
-    return Plan(_descriptor("eltwise_forward", _TRAINING, kind, x, x, 1.0, 0.0), {SRC: x, DST: x}, (DST,))
-
-
-@_planned
-def _eltwise_back_plan(size: int, kind: int) -> Plan:
-    x = rows((size,))
-    forward = _descriptor("eltwise_forward", _TRAINING, kind, x, x, 1.0, 0.0)
-    back = _descriptor("eltwise_backward", kind, x, x, x, 1.0, 0.0, forward)
-    return Plan(back, {SRC: x, DIFF_DST: x, DIFF_SRC: x}, (DIFF_SRC,))
-
-
-def eltwise(kind: str, x: Any) -> Any:
-    """Return an activation function of each element."""
-    plan = _eltwise_plan(x.size, ELTWISE[kind])
-    if plan is None:
-        return None
-    out = np.empty(x.shape, x.dtype)
-    plan(_contiguous(x), out)
-    return out
-
-
-def eltwise_back(kind: str, g: Any, x: Any) -> Any:
-    """Return the gradient of an activation function's input."""
-    plan = _eltwise_back_plan(x.size, ELTWISE[kind])
-    if plan is None:
-        return None
-    out = np.empty(x.shape, x.dtype)
-    plan(_contiguous(x), _contiguous(g), out)
-    return out
 
 
 # --- Products of matrices ---------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from . import fused
 from .elementwise import LARGE, elementwise
 
 _FEW = 2048  # elements below which the calls cost more than the numbers
@@ -50,8 +49,7 @@ def hypot(x: Any, y: Any) -> Any:
     """Return the length of the hypotenuse over legs `x` and `y`."""
     if not _many(x, y, _f32):
         return np.hypot(x, y)
-    found = fused.apply("hypot", x, y)
-    return _by_size(_hypot, x, y) if found is None else found
+    return _by_size(_hypot, x, y)
 
 
 def _hypot(x: Any, y: Any) -> Any:
@@ -66,10 +64,6 @@ def remainder(x: Any, y: Any) -> Any:
     """Return the rest of the division that rounds down."""
     if not _many(x, y, _f32):
         return np.remainder(x, y)
-    if x.size >= fused.LARGE and y.ndim == 0 and max(x.max(), -x.min()) < _EXACT * abs(y) < np.inf:
-        found = fused.apply("remainder_by", x, y.item())
-        if found is not None:
-            return found
     return _by_size(_remainder, x, y)
 
 

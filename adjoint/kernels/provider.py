@@ -23,7 +23,6 @@ ndarray, f32 = np.ndarray, np.dtype("float32")
 
 # Elements from which on a kernel wins over NumPy, forward and backward together; see benchmarks/ops.py.
 ONEDNN = {
-    "eltwise": 1 << 14,
     "convolution": 1 << 12,
     "pooling": 1 << 12,
     "matmul": (1 << 18) + 1,  # products of numbers, from which on BLAS would wake its threads
@@ -31,7 +30,6 @@ ONEDNN = {
 }
 NUMBA = {
     "softmax": 1 << 15,  # oneDNN's loses NaNs
-    "gelu": 1 << 15,  # oneDNN's way back is slow
     "attention": 1 << 15,
     "norm": 1 << 15,
     "sum": 1 << 15,

@@ -60,16 +60,6 @@ def _in_blocks(name: str, kinds: str, *given: Any) -> Any:
     return np.add.reduce(parts)
 
 
-def total_of_losses(x: Any, y: Any, bend: float | None = None) -> Any:
-    """Return the sum of squared differences, or of Huber losses with a bend; None where NumPy must do."""
-    if not (x.flags.c_contiguous and y.flags.c_contiguous and x.dtype is y.dtype):
-        return None
-    x, y = x.reshape(-1), y.reshape(-1)
-    if bend is None:
-        return _in_blocks("sum_squares", "wwsw", x, y)
-    return _in_blocks("sum_bent", "wwfsw", x, y, np.float32(bend))
-
-
 def dot(x: Any, y: Any) -> Any:
     """Return the sum of the products of two dense arrays of one shape and dtype."""
     x, y = x.reshape(-1), y.reshape(-1)

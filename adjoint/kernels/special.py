@@ -5,7 +5,6 @@ SciPy is imported when the first of its functions is called. Without it, `approx
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
@@ -191,10 +190,10 @@ def _largest_finite(x: Any) -> Any:
 
 erf = Function("erf", _erf_of, "erf{w}({0})", "erf({0})")
 # As accurate as its largest values, not as each: what gelu needs.
-normal_cdf = Function(
-    "normal_cdf", _normal, "normal_cdf{w}({0})", "W(0.5) * (W(1) + erf({0} * W(0.7071067811865476)))"
-)
+normal_cdf = Function("normal_cdf", _normal, "normal_cdf{w}({0})", "W(0.5) * (W(1) + erf({0} * W(0.7071067811865476)))")
 log1p_exp = Function("log1p_exp", _log1p_exp, "log1p_exp{w}({0})", "log1p_exp({0})")
 erfc = Function("erfc", special("erfc"), "math.erfc({0})", "erfc({0})")
-ndtr = Function("ndtr", _ndtr, "0.5 * math.erfc({0} * -0.7071067811865476)", "W(0.5) * erfc({0} * W(-0.7071067811865476))")
+ndtr = Function(
+    "ndtr", _ndtr, "0.5 * math.erfc({0} * -0.7071067811865476)", "W(0.5) * erfc({0} * W(-0.7071067811865476))"
+)
 largest_finite = Function("largest_finite", _largest_finite, "{largest}", "LARGEST")

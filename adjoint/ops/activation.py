@@ -26,7 +26,6 @@ from .precision import autocasting
 from .shape import reshape_p
 
 
-
 def _floats_only(x: Any, name: str) -> None:
     if x.dtype.kind in "biu":
         raise not_implemented(name, x)

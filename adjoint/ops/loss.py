@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ import numpy as np
 from .._typing import Tensor
 from ..core.dtypes import of
 from ..core.promotion import result_type
-from ..core.recorders import Primitive, nary
+from ..core.recorders import Primitive, Rule, formula, nary
 from ..core.size import Size
 from ..core.tensor import TensorBase
-from ..kernels import fused, pairs, reductions, selection
-from ..kernels.elementwise import MANY, elementwise, sum_of_blocks
-from .activation import log_sigmoid_p
+from ..kernels.derived import can_total
+from ..kernels.special import log1p_exp
+from .activation import hardtanh_p, log_sigmoid_p
 from .arguments import require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
 from .piecewise import abs_p, where_p
@@ -30,10 +29,7 @@ from .reduce import _mean, _sum, mean_all_p, mean_p, sum_all_p, sum_p, title_of
 from .shape import broadcast_tensors, cast_p
 from .special import xlogy
 
-ndarray = np.ndarray
 NONE, MEAN, SUM = 0, 1, 2
-_FULL = (np.dtype("float32"), np.dtype("float64"))
-_SINGLE = (ndarray, np.float32, np.float64)
 _CODES = {"none": NONE, "mean": MEAN, "sum": SUM, NONE: NONE, MEAN: MEAN, SUM: SUM}
 
 # --- Reductions -------------------------------------------------------------------------------------
@@ -67,57 +63,37 @@ def _share(g: Any, shape: Any, code: int) -> Any:
 
 
 def elementwise_loss(
-    name: str,
-    value: Callable[..., Any],
-    slope: Callable[..., Any],
-    target_slope: Callable[..., Any] | None = None,
-    node_name: str | None = None,
-    summed: Callable[..., Any] | None = None,
-    quick: Callable[..., Any] | None = None,
+    name: str, value: Rule, *, x: Rule, y: Rule, node_name: str | None = None, check: Any = None
 ) -> Primitive:
     """Declare a loss of two tensors of one shape: ``loss_p(x, y, reduction, option)``.
 
-    `value` takes arrays and gives the loss of each element; the slopes are rules for its derivatives. Where
-    the loss depends on the difference alone, the target's is the other one's negative. `summed` gives the sum of
-    all elements' losses where that takes fewer passes, and `quick` the slope times a gradient, or None.
+    `value` is a formula of ``(x, y, option)``, the loss of an element; `x` and `y` are rules for its gradients, of
+    ``(g, x, y, option)``. `check` is called with the arrays before anything is computed.
     """
+    element = formula(value, name=name, static="option")
+    rule_x = formula(x, name=f"{name}_backward", static="option")
+    rule_y = formula(y, name=f"{name}_backward", static="option")
 
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
-        if summed is not None and reduction != NONE and type(x) is ndarray and x.dtype in _FULL and x.size:
-            sum_of = summed(x, y, option)
-            return sum_of if reduction == SUM else sum_of / x.dtype.type(x.size)
-        if type(x) is ndarray and x.size > MANY:
-            out = elementwise(lambda x, y: value(x, y, option), x, y)
-        else:
-            out = value(x, y, option)
-        if out.dtype != x.dtype and x.dtype.itemsize == 2:  # a Python number makes float32 of bfloat16
-            out = out.astype(x.dtype)
-        return out if reduction == NONE else _mean(out, None, False) if reduction == MEAN else _sum(out, None, False)
+        if check is not None:
+            check(x, y)
+        if reduction == NONE or not x.size or not can_total(x, y):
+            out = element(x, y, option)
+            return out if reduction == NONE else (_mean if reduction == MEAN else _sum)(out, None, False)
+        total = element.forms.total((x, y), (option,))  # type: ignore[attr-defined]
+        return total if reduction == SUM else total / x.dtype.type(x.size)
+
+    kernel.elements = element, rule_x, rule_y  # type: ignore[attr-defined]
 
     def joint(g: Any, x: Any, y: Any, reduction: Any, option: Any, needs: Any) -> Any:
         g = _share(g, x.shape, reduction)
-        gx: Any = None
-        gy: Any = None
-        if needs[0] or target_slope is None:
-            if quick is not None and type(x) is ndarray and (gx := quick(x, y, option, g)) is not None:
-                pass
-            elif type(x) is ndarray and type(g) is ndarray and x.size > MANY:
-                gx = elementwise(lambda x, y, g: slope(x, y, option) * g, x, y, g)
-            else:
-                gx = slope(x, y, option)
-                fresh = type(gx) is ndarray and type(g) in _SINGLE and gx.base is None and gx.ndim and g.ndim == 0
-                gx = np.multiply(gx, g, out=gx) if fresh and gx.dtype == g.dtype else gx * g
-        if needs[1]:
-            gy = -gx if target_slope is None else target_slope(x, y, option) * g
-        return gx, gy
+        return tuple([rule(g, x, y, option) if n else None for rule, n in zip((rule_x, rule_y), needs, strict=True)])
 
     def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-        (tx, ty), (x, y), (reduction, option) = tangents, inputs, params
-        total = None if tx is None else slope(x, y, option) * tx
-        if ty is not None:
-            part = (-slope(x, y, option) if target_slope is None else target_slope(x, y, option)) * ty
-            total = part if total is None else total + part
-        axes = tuple(range(len(x.shape)))
+        reduction, option = params
+        parts = [r(t, *inputs, option) for r, t in zip((rule_x, rule_y), tangents, strict=True) if t is not None]
+        total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        axes = tuple(range(len(inputs[0].shape)))
         return total if reduction == NONE else (mean_p if reduction == MEAN else sum_p)(total, axes, False)
 
     def batch(x: Any, y: Any, reduction: Any, option: Any) -> Any:
@@ -132,90 +108,31 @@ def elementwise_loss(
     return primitive
 
 
-def _squared(x: Any, y: Any, option: Any) -> Any:
-    away = x - y
-    return np.multiply(away, away, out=away if away.ndim else None)
-
-
-def _squared_sum(x: Any, y: Any, option: Any) -> Any:
-    found = reductions.total_of_losses(x, y) if x.size >= fused.LARGE else None
-    if found is not None:
-        return found
-    away = x - y
-    return reductions.dot(away, away)
-
-
-def _squared_quick(x: Any, y: Any, option: Any, g: Any) -> Any:
-    """Return twice the difference times a gradient: in one pass over large arrays, else None."""
-    if x.size < fused.LARGE or type(g) not in _SINGLE or g.dtype is not x.dtype:
-        return None
-    return fused.apply("times_difference", np.broadcast_to(2 * g, x.shape), x, y)
-
-
-def _bent_sum(x: Any, y: Any, bend: Any) -> Any:
-    if x.size < fused.LARGE:
-        return _bent_part(x, y, bend)
-    found = reductions.total_of_losses(x, y, bend)
-    if found is not None:
-        return found
-    found = fused.apply("bent", x, y, bend)
-    if found is not None:
-        return _sum(found, None, False)
-    return sum_of_blocks(lambda x, y: _bent_part(x, y, bend), x, y)
-
-
-def _bent_part(x: Any, y: Any, bend: Any) -> Any:
-    away = np.abs(x - y)
-    below = selection.clip(away, None, bend)
-    away -= below * away.dtype.type(0.5)
-    return reductions.dot(below, away)
-
-
-def _bent_quick(x: Any, y: Any, bend: Any, g: Any) -> Any:
-    """Return the difference, cut off at the bend, times a gradient: in one pass over large arrays, else None."""
-    if x.size < fused.LARGE or g.dtype is not x.dtype:
-        return None
-    return fused.apply("bent_back", np.broadcast_to(g, x.shape), x, y, bend)
-
-
-def _smooth(x: Any, y: Any, beta: Any) -> Any:
-    away = np.abs(x - y)
-    # d * d / (2 * beta) below beta, d - beta / 2 above: with the part below, m, both are m * (d - m / 2) / beta.
-    below = np.minimum(away, beta)
-    return below * (away - 0.5 * below) / beta
-
-
-def _smooth_slope(x: Any, y: Any, beta: Any) -> Any:
-    away = x - y
-    if type(away) is ndarray:
-        if beta != 1:
-            away /= beta
-        return np.clip(away, -1, 1, out=away if away.ndim else None)
-    return where_p(abs_p(away) < beta, away / beta, np.sign(away))
-
-
-def _huber(x: Any, y: Any, delta: Any) -> Any:
-    away = np.abs(x - y)
-    below = np.minimum(away, delta)
-    return below * (away - 0.5 * below)
-
-
-def _huber_slope(x: Any, y: Any, delta: Any) -> Any:
-    away = x - y
-    if type(away) is ndarray:
-        return np.clip(away, -delta, delta, out=away if away.ndim else None)
-    return where_p(abs_p(away) < delta, away, np.sign(away) * delta)
+def _huber(x: Any, y: Any, option: Any) -> Any:
+    # d * d / 2 below delta, the option; delta * (d - delta / 2) above: both are m * (d - m / 2), m being the part below.
+    below = np.minimum(np.abs(x - y), option)
+    return below * (np.abs(x - y) - 0.5 * below)
 
 
 mse_loss_p = elementwise_loss(
-    "mse_loss", _squared, lambda x, y, option: 2 * (x - y), summed=_squared_sum, quick=_squared_quick
+    "mse_loss",
+    lambda x, y, option: (x - y) * (x - y),
+    x=lambda g, x, y, option: (2 * g) * (x - y),
+    y=lambda g, x, y, option: (2 * g) * (y - x),
+)
+huber_loss_p = elementwise_loss(
+    "huber_loss",
+    _huber,
+    x=lambda g, x, y, option: g * hardtanh_p(x - y, -option, option),
+    y=lambda g, x, y, option: g * hardtanh_p(y - x, -option, option),
 )
 smooth_l1_loss_p = elementwise_loss(
-    "smooth_l1_loss", _smooth, _smooth_slope, node_name="SmoothL1LossBackward0",
-    summed=lambda x, y, beta: _bent_sum(x, y, beta) / x.dtype.type(beta),
-    quick=lambda x, y, beta, g: _bent_quick(x, y, beta, g / beta) if beta else None,
-)  # fmt: skip
-huber_loss_p = elementwise_loss("huber_loss", _huber, _huber_slope, summed=_bent_sum, quick=_bent_quick)
+    "smooth_l1_loss",
+    lambda x, y, option: _huber(x, y, option) / option,
+    x=lambda g, x, y, option: g * hardtanh_p((x - y) / option, -1, 1),
+    y=lambda g, x, y, option: g * hardtanh_p((y - x) / option, -1, 1),
+    node_name="SmoothL1LossBackward0",
+)
 
 
 def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, ...]:
@@ -342,15 +259,11 @@ def huber_loss(
     return _with_weight(huber_loss_p(input, target, NONE, delta), weight, code)
 
 
-def _soft_margin(x: Any, y: Any, option: Any) -> Any:
-    return pairs.logaddexp(-(x * y), x.dtype.type(0))
-
-
 soft_margin_loss_p = elementwise_loss(
     "soft_margin_loss",
-    _soft_margin,
-    lambda x, y, option: -y * sigmoid_p(-(x * y)),
-    lambda x, y, option: -x * sigmoid_p(-(x * y)),
+    lambda x, y, option: log1p_exp(-(x * y)),
+    x=lambda g, x, y, option: g * (-y * sigmoid_p(-(x * y))),
+    y=lambda g, x, y, option: g * (-x * sigmoid_p(-(x * y))),
 )
 
 
@@ -373,31 +286,33 @@ _LEAST_LOG = -100.0  # as in torch: one impossible event does not make the loss 
 _LEAST_ODDS = 1e-12
 
 
-def _binary(x: Any, y: Any, option: Any) -> Any:
+def _check_probabilities(x: Any, y: Any) -> None:
     if not ((x >= 0) & (x <= 1)).all():
         raise RuntimeError(
             "all elements of input should be between 0 and 1: apply sigmoid, or use the loss with logits"
         )
-    return (y - 1) * np.maximum(np.log1p(-x), x.dtype.type(_LEAST_LOG)) - y * np.maximum(
-        np.log(x), x.dtype.type(_LEAST_LOG)
-    )
 
 
-def _binary_slope(x: Any, y: Any, option: Any) -> Any:
-    odds = x * (1 - x)
-    return (x - y) / where_p(odds < _LEAST_ODDS, _LEAST_ODDS, odds)
-
-
-def _binary_target_slope(x: Any, y: Any, option: Any) -> Any:
-    return _log_at_least(1 - x) - _log_at_least(x)
-
-
-def _log_at_least(x: Any) -> Any:
-    log = np.log(x)
+def _log_at_least(log: Any) -> Any:
     return where_p(log < _LEAST_LOG, _LEAST_LOG, log)
 
 
-binary_cross_entropy_p = elementwise_loss("binary_cross_entropy", _binary, _binary_slope, _binary_target_slope)
+def _binary(x: Any, y: Any, option: Any) -> Any:
+    return (y - 1) * np.maximum(np.log1p(-x), _LEAST_LOG) - y * np.maximum(np.log(x), _LEAST_LOG)
+
+
+def _binary_x(g: Any, x: Any, y: Any, option: Any) -> Any:
+    odds = x * (1 - x)
+    return g * ((x - y) / where_p(odds < _LEAST_ODDS, _LEAST_ODDS, odds))
+
+
+binary_cross_entropy_p = elementwise_loss(
+    "binary_cross_entropy",
+    _binary,
+    x=_binary_x,
+    y=lambda g, x, y, option: g * (_log_at_least(np.log(1 - x)) - _log_at_least(np.log(x))),
+    check=_check_probabilities,
+)
 
 
 @autocasting
@@ -427,31 +342,11 @@ def binary_cross_entropy(
     return reduced(_weighted(binary_cross_entropy_p(input, target, NONE, None), weight, "binary_cross_entropy"), code)
 
 
-def _logistic(x: Any, y: Any, option: Any) -> Any:
-    out = np.abs(x)
-    out = np.log1p(np.exp(-out))
-    out += np.maximum(x, 0)
-    return out - x * y
-
-
-def _logistic_sum(x: Any, y: Any, option: Any) -> Any:
-    found = fused.apply("logistic", x, y) if x.size >= fused.LARGE else None
-    return _sum(_logistic(x, y, option) if found is None else found, None, False)
-
-
-def _logistic_quick(x: Any, y: Any, option: Any, g: Any) -> Any:
-    if x.size < fused.LARGE or g.dtype is not x.dtype:
-        return None
-    return fused.apply("logistic_back", np.broadcast_to(g, x.shape), x, y)
-
-
 logistic_loss_p = elementwise_loss(
     "binary_cross_entropy_with_logits",
-    _logistic,
-    lambda x, y, option: sigmoid_p(x) - y,
-    lambda x, y, option: -x,
-    summed=_logistic_sum,
-    quick=_logistic_quick,
+    lambda x, y, option: log1p_exp(x) - x * y,
+    x=lambda g, x, y, option: g * (sigmoid_p(x) - y),
+    y=lambda g, x, y, option: g * -x,
 )
 
 

@@ -19,8 +19,8 @@ from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, nary, parametric, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import selection
-from ..kernels.special import largest_finite
 from ..kernels.constants import constant
+from ..kernels.special import largest_finite
 from .arguments import dtype_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
@@ -253,7 +253,9 @@ def _clamp_x(g: Any, x: Any, min: Any, max: Any) -> Any:
     return where_p((x >= min) & (x <= max), g, 0)
 
 
-clamp_p = parametric(_clamp, x=formula(_clamp_x, static="min max"), jvp="elementwise", batch="same", node_name="ClampBackward1")
+clamp_p = parametric(
+    _clamp, x=formula(_clamp_x, static="min max"), jvp="elementwise", batch="same", node_name="ClampBackward1"
+)
 
 
 clamp_tensors_p = elementwise(

@@ -88,10 +88,9 @@ def _power_of_x(g: Any, x: Any, exponent: Any) -> Any:
     return g * (exponent * power_p(x, exponent - 1))
 
 
-power_p: Primitive = parametric(
-    formula(_power_of, name="pow", static="exponent"), x=formula(_power_of_x, static="exponent"), holomorphic=True, jvp="elementwise", batch="same", name="power",
-    node_name="PowBackward0",
-)  # fmt: skip
+power_p: Primitive = elementwise(
+    "power", _power_of, x=_power_of_x, static="exponent", holomorphic=True, node_name="PowBackward0"
+)
 
 
 def _power_from(x: Any, base: Any) -> Any:

@@ -51,7 +51,9 @@ erf_p = unary(
     floating=True,
     holomorphic=False,
 )
-erfc_p = unary(special_kernels.erfc, x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False)
+erfc_p = unary(
+    special_kernels.erfc, x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False
+)
 erfinv_p = unary(
     special("erfinv"),
     x=lambda g, out: g * (_SQRT_PI / 2 * np.exp(out * out)),
@@ -617,7 +619,9 @@ def _copysign_x(g: Any, x: Any, out: Any) -> Any:
 
 copysign_p = binary(np.copysign, x=_copysign_x, y=lambda g: zeros_p(g), floating=True, holomorphic=False)
 nextafter_p = binary(np.nextafter, x=lambda g, x, y: where_p(x == y, 0, g), y=lambda g: zeros_p(g))
-heaviside_p = binary(lambda x, y: np.where(x == 0, y, np.where(x > 0, x.dtype.type(1), x.dtype.type(0))), name="heaviside")
+heaviside_p = binary(
+    lambda x, y: np.where(x == 0, y, np.where(x > 0, x.dtype.type(1), x.dtype.type(0))), name="heaviside"
+)
 gcd_p = binary(np.gcd)
 lcm_p = binary(lambda x, y: np.abs(np.lcm(x, y)), name="lcm")
 copysign_, nextafter_, heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)

@@ -21,9 +21,15 @@ class Text:
     """The lines of a function of arrays, and what its names stand for."""
 
     def __init__(
-        self, result: Symbol, names: Sequence[str], numbers: Collection[str], choose: Callable[..., object]
+        self,
+        result: Symbol,
+        names: Sequence[str],
+        numbers: Collection[str],
+        choose: Callable[..., object],
+        sums: tuple[Callable[..., object], Callable[..., object]] | None = None,
     ) -> None:
-        self.names, self.numbers, self.choose = names, numbers, choose
+        """Print an expression; with `sums` (of an array, and of the products of two) the sum of all its elements."""
+        self.names, self.numbers, self.choose, self.sums = names, numbers, choose, sums
         self.lines: list[str] = []
         self.functions: dict[str, Callable[..., object]] = {}
         self.constants: dict[str, float] = {}
@@ -58,6 +64,12 @@ class Text:
             if isinstance(operand, Symbol):
                 self.uses[operand.number] -= 1
         free = [p for v, p in zip(node.operands, places, strict=True) if self._is_free(v, p, node)]
+        if last and self.sums is not None:
+            self.functions["total"], self.functions["dot"] = self.sums
+            two = name == "multiply" and all(isinstance(v, Symbol) and self._is_array(v) for v in node.operands)
+            said = ", ".join(places)
+            self.lines.append(f"return dot({said})" if two else f"return total({name}({said}))")
+            return
         if last:
             if function.writes:
                 target = f"{free[0]} if target is None else target" if free else "target"
@@ -125,5 +137,3 @@ def _constant(value: float, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
 def passes(result: Symbol) -> int:
     """Return how many passes over memory an expression takes."""
     return sum(node.function is not None for node in ordered([result]))
-
-

@@ -67,7 +67,9 @@ _declare(np.fmax, "{0} if ({0} >= {1} or {1} != {1}) else {1}", "fmax({0}, {1})"
 _declare(np.fmin, "{0} if ({0} <= {1} or {1} != {1}) else {1}", "fmin({0}, {1})")
 _declare(np.absolute, "abs({0})", "fabs({0})")
 _declare(np.copysign, "math.copysign({0}, {1})", "copysign({0}, {1})")
-_declare(np.sign, "({one} if {0} > {zero} else {zero}) - ({one} if {0} < {zero} else {zero})", "W(({0} > 0) - ({0} < 0))")
+_declare(
+    np.sign, "({one} if {0} > {zero} else {zero}) - ({one} if {0} < {zero} else {zero})", "W(({0} > 0) - ({0} < 0))"
+)
 for _ufunc, _cuda in ((np.floor, "floor"), (np.ceil, "ceil"), (np.trunc, "trunc"), (np.rint, "rint")):
     _declare(_ufunc, f"np.{_ufunc.__name__}({{0}})", f"{_cuda}({{0}})")
 

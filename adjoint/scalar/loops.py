@@ -10,7 +10,10 @@ from .symbol import Operand, Symbol, ordered
 
 
 def lines(
-    results: Sequence[Symbol], dtype: np.dtype, names: Mapping[str, str] | None = None, prefix: str = "t"  # type: ignore[type-arg]
+    results: Sequence[Symbol],
+    dtype: np.dtype,
+    names: Mapping[str, str] | None = None,
+    prefix: str = "t",  # type: ignore[type-arg]
 ) -> tuple[list[str], list[str]]:
     """Return assignments that compute expressions in a dtype, and the texts of the results.
 
@@ -44,4 +47,8 @@ def _operand(operand: Operand, places: dict[int, str], kind: str) -> str:
     if isinstance(operand, bool):
         return repr(operand)
     value = float(operand)
-    return f"{kind}({value!r})" if np.isfinite(value) else f"{kind}({'-' * (value < 0)}np.{'inf' if value == value else 'nan'})"
+    return (
+        f"{kind}({value!r})"
+        if np.isfinite(value)
+        else f"{kind}({'-' * (value < 0)}np.{'inf' if value == value else 'nan'})"
+    )

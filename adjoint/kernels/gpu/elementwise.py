@@ -19,7 +19,7 @@ from .arrays import Array, adopt, new, operators, several, writers
 from .copies import turn_into
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
-__all__ = ["LOSSES", "direct", "into", "kernel", "loss", "loss_run", "ones_like", "rows", "run"]
+__all__ = ["direct", "into", "kernel", "loss", "loss_run", "losses", "ones_like", "rows", "run"]
 
 
 class Row:
@@ -100,22 +100,6 @@ def rows(ops: Iterable[Any]) -> dict[str, Row]:
             except _UNTRACEABLE:
                 continue
     return found
-
-
-# Losses of each element, with their slopes along input and target; None: the negative of the other.
-LOSSES: dict[str, tuple[str, str, str | None]] = {
-    "mse_loss": ("(x - y) * (x - y)", "2 * (x - y)", None),
-    "smooth_l1_loss": (
-        "d = fabs(x - y); m = d < option ? d : option; m * (d - 0.5 * m) / option",
-        "d = x - y; d < -option ? W(-1) : d > option ? W(1) : d / option", None,
-    ),
-    "huber_loss": (
-        "d = fabs(x - y); m = d < option ? d : option; m * (d - 0.5 * m)",
-        "d = x - y; d < -option ? -option : d > option ? option : d", None,
-    ),
-    "soft_margin_loss": ("log1p_exp(-(x * y))", "-y / (1 + exp(x * y))", "-x / (1 + exp(x * y))"),
-    "binary_cross_entropy_with_logits": ("log1p_exp(x) - x * y", "1 / (1 + exp(-x)) - y", "-x"),
-}  # fmt: skip
 
 
 # --- Values -----------------------------------------------------------------------------------------
@@ -376,36 +360,49 @@ def _plan(row: Row, kept: Any, wanted: tuple[bool, ...], twice: bool, fixed: tup
 # --- Losses -----------------------------------------------------------------------------------------
 
 
-def loss(name: str, before: Any) -> Any:
+def losses(ops: Iterable[Any]) -> list[Any]:
+    """Return the losses that are stated element by element: ``loss_p(x, y, reduction, option)``."""
+    return [op for op in ops if hasattr(op.kernel, "elements")]
+
+
+def loss(op: Any) -> Any:
     """Return the kernel of a loss: its elements, their mean or their sum (0, 1, 2 in the third place)."""
-    value = LOSSES[name][0]
-    names = "x y option" if "option" in value else "x y"
-    formula = Formula(names, value)
-    total = Total(formula)
+    before, element = op.kernel, op.kernel.elements[0]
+    known: dict[Any, tuple[Formula, Total]] = {}
 
     def kernel(x: Any, y: Any, reduction: Any, option: Any) -> Any:
-        if type(x) is not Array:  # as tensors hold them
+        if type(x) is not Array or before_checks(x, y):  # as tensors hold them
             return before(x, y, reduction, option)
-        operands = (x, y) if names == "x y" else (x, y, option)
+        found = known.get(option)
+        if found is None:
+            formula = Formula("x y", cuda.text(element.forms.expression((option,))))
+            found = known[option] = formula, Total(formula)
+        formula, total = found
         if reduction == 0:
-            found = formula(*operands)
-            return before(x, y, reduction, option) if found is None else found[0]
-        found = total(1 / max(x.size, 1) if reduction == 1 else 1.0, *operands)
-        return before(x, y, reduction, option) if found is None else found
+            results = formula(x, y)
+            return before(x, y, reduction, option) if results is None else results[0]
+        result = total(1 / max(x.size, 1) if reduction == 1 else 1.0, x, y)
+        return before(x, y, reduction, option) if result is None else result
+
+    def before_checks(x: Any, y: Any) -> bool:
+        return op.name in _CHECKED
 
     return kernel
 
 
-def loss_run(name: str, before: Any) -> Any:
+_CHECKED = ("binary_cross_entropy",)  # whose arguments are looked at first
+
+
+def loss_run(op: Any) -> Any:
     """Return the `run` of a loss's nodes, with both gradients in one launch."""
-    value, slope, other = LOSSES[name]
-    names = "g x y scale option" if "option" in value else "g x y scale"
-    along_x, along_y = _sloped(slope, ""), _sloped(slope, "-") if other is None else _sloped(other, "")
-    formulas = {
-        (True, False): Formula(names, along_x),
-        (False, True): Formula(names, along_y),
-        (True, True): Formula(names, along_x, along_y),
-    }
+    before, rules = op.run, op.kernel.elements[1:]
+    known: dict[Any, Formula] = {}
+
+    def made(wanted: tuple[bool, bool], option: Any) -> Formula:
+        scaled = variable("g") * variable("scale")
+        x, y = variable("x"), variable("y")
+        found = [rule(scaled, x, y, option) for rule, wants in zip(rules, wanted, strict=True) if wants]
+        return Formula("g x y scale", *[cuda.text(gradient) for gradient in shared(found)])
 
     def run(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> Any:
         if (
@@ -417,17 +414,13 @@ def loss_run(name: str, before: Any) -> Any:
             x, y, reduction, option = saved[0]
             wanted = (edges[0] is not None, edges[1] is not None)
             scale = 1 / max(x.size, 1) if reduction == 1 else 1.0
-            results = formulas[wanted](g, x, y, scale, *((option,) if "option" in value else ()))
+            formula = known.get((wanted, option)) or known.setdefault((wanted, option), made(wanted, option))
+            results = formula(g, x, y, scale)
             if results is not None:
                 return results if all(wanted) else (results[0], None) if wanted[0] else (None, results[0])
         return before(node, g, edges, saved)
 
     return run
-
-
-def _sloped(slope: str, sign: str) -> str:
-    *steps, last = slope.split(";")
-    return "; ".join([*[step.strip() for step in steps], f"{sign}(g * scale) * ({last.strip()})"])
 
 
 # --- Operators --------------------------------------------------------------------------------------

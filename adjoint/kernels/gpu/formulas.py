@@ -35,6 +35,8 @@ _BOOL = np.dtype(np.bool_)
 _LARGEST = {"float32": "3.4028234663852886e38", "float64": "1.7976931348623157e308", "float16": "65504.0",
             "bfloat16": "3.3895313892515355e38"}  # fmt: skip
 _LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:e[-+]?\d+)?)")
+
+
 def _is_number(kind: Any) -> bool:
     if not issubclass(kind, np.generic):
         return False
@@ -298,7 +300,9 @@ class Formula:
         text = ""
         for i, expression in enumerate(self.expressions):
             *steps, last = _LITERAL.sub(r"W(\1)", expression).split(";")
-            named = "".join(f"{step if step.startswith('const ') else f'const W {step}'}; " for step in map(str.strip, steps))
+            named = "".join(
+                f"{step if step.startswith('const ') else f'const W {step}'}; " for step in map(str.strip, steps)
+            )
             returned = "bool" if out == "bool" else "W"
             text += f"__device__ __forceinline__ {returned} e{i}({arguments}) {{ {named}return {last.strip()}; }}\n"
         return text
