@@ -109,7 +109,7 @@ def elementwise_loss(
 
 
 def _huber(x: Any, y: Any, option: Any) -> Any:
-    # d * d / 2 below delta, the option; delta * (d - delta / 2) above: both are m * (d - m / 2), m being the part below.
+    # d * d / 2 below delta, the option; delta * (d - delta / 2) above: both are m * (d - m / 2), m the part below.
     below = np.minimum(np.abs(x - y), option)
     return below * (np.abs(x - y) - 0.5 * below)
 
