@@ -47,13 +47,14 @@ class AccumulateGrad(Node):
     while a graph still reaches it, `variable` makes an equal tensor again from what is kept here.
     """
 
-    __slots__ = ("array", "kind", "memory", "post_hooks", "ref")
+    __slots__ = ("array", "kind", "memory", "post_hooks", "ref", "reshaped")
 
     ref: weakref.ref[TensorBase]
     array: Any
     kind: type
     memory: Storage
     post_hooks: dict[int, Callable[..., Any]] | None
+    reshaped: bool  # whether the leaf may have had another shape when it was used before
 
     def __init__(self, leaf: TensorBase) -> None:
         self.op = _accumulate
@@ -61,11 +62,12 @@ class AccumulateGrad(Node):
         self.stamp, self.code, self.lasti = _SEQUENCE_OF_LEAVES, None, 0
         self.post_hooks = None
         self.follow(leaf)
+        self.reshaped = False
 
     def follow(self, leaf: TensorBase) -> None:
         """Belong to `leaf`, as it is now."""
         self.ref = weakref.ref(leaf)
-        self.array, self.memory, self.kind = leaf.array, storage_of(leaf), type(leaf)
+        self.array, self.memory, self.kind, self.reshaped = leaf.array, storage_of(leaf), type(leaf), True
 
     @property
     def form(self) -> nodes.Form:
@@ -189,13 +191,14 @@ def backward(
         if not accumulating:
             task.captured = {}
     local, off, levels = modes.local, modes.off, inside.levels
-    was, grad, key = local.grad, lift is True, local.key
+    switches = local.__dict__  # one look at what is the thread's own
+    was, grad, key = switches["grad"], lift is True, switches["key"]
     watching = (local.observer, local.pack_hooks, local.silenced) if modes.unusual else None
     try:
         running.tasks = (*before, task)
         nodes.passes[task] = None
         if was is not grad:
-            off[key], local.grad = None, grad
+            off[key], switches["grad"] = None, grad
             if watching is not None and was:
                 local.silenced += 1
         if grad:
@@ -209,7 +212,7 @@ def backward(
         local.observer, local.pack_hooks, _ = watching or (None, (), 0)
         raise
     finally:  # by stores, before any call: see modes.py
-        running.tasks, off[key], local.grad = before, None, was
+        running.tasks, off[key], switches["grad"] = before, None, was
         if watching is not None:
             local.silenced = watching[2]
         if was:
@@ -412,7 +415,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                         if ends is None and e.watched:
                             ends = _ends([node, *grads], needed)
                     else:
-                        if not lift and total.shape != r.shape:
+                        if e.reshaped and not lift and total.shape != r.shape:
                             raise _reshaped_leaf(e, node, r)
                         sums[e] = total + r if lift or r.size < _SMALL else _add(total, r)
                 elif e is following:
