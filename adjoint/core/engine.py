@@ -13,7 +13,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush, heappushpop
 from itertools import count
 from operator import attrgetter
@@ -47,10 +47,13 @@ class AccumulateGrad(Node):
     while a graph still reaches it, `variable` makes an equal tensor again from what is kept here.
     """
 
-    __slots__ = ("array", "kind", "memory", "post_hooks", "ref", "reshaped")
+    __slots__ = ("array", "ended", "kind", "memory", "post_hooks", "ref", "reshaped")
 
     ref: weakref.ref[TensorBase]
     array: Any
+    # Whether it is of a transform that is over, or was made inside one. A result may still lead here, through the graph
+    # of an outer transform; no caller will ever ask for its gradient.
+    ended: bool
     kind: type
     memory: Storage
     post_hooks: dict[int, Callable[..., Any]] | None
@@ -62,7 +65,7 @@ class AccumulateGrad(Node):
         self.stamp, self.code, self.lasti = _SEQUENCE_OF_LEAVES, None, 0
         self.post_hooks = None
         self.follow(leaf)
-        self.reshaped = False
+        self.reshaped = self.ended = False
 
     def follow(self, leaf: TensorBase) -> None:
         """Belong to `leaf`, as it is now."""
@@ -95,17 +98,19 @@ class AccumulateGrad(Node):
         return None
 
 
+def end(edges: Iterable[Any]) -> None:
+    """Note of leaves among nodes that their transform is over."""
+    for e in edges:
+        if type(e) is AccumulateGrad:
+            e.ended = True
+
+
 def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     accumulate(node, g, isinstance(g, TensorBase))
     return ()
 
 
 _accumulate = Special("AccumulateGrad", _run_leaf)
-
-
-# Leaves of transforms that are over, and those made inside one. A result may still lead to one, through the graph of
-# an outer transform; no caller will ever ask for its gradient.
-ended: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Task:

@@ -76,7 +76,9 @@ def reachable(loss: Any) -> list[Any]:
 def leads_to(loss: Any, x: Any) -> bool:
     """Return whether a gradient of `loss` has a way to `x`."""
     root, wanted = edge_of(loss), edge_of(x)
-    return root is not None and wanted is not None and (root is wanted or root in engine.needed_for([root], {wanted})[0])
+    return (
+        root is not None and wanted is not None and (root is wanted or root in engine.needed_for([root], {wanted})[0])
+    )
 
 
 def is_freed(loss: Any) -> Any:
