@@ -32,7 +32,7 @@ def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> An
     base: Any = array.memory() if isinstance(array, Payload) else array
     own = shape is None
     shape = tuple(array.shape) if shape is None else shape
-    if devices.of(array).type == "meta":  # without elements, numbers need not be drawn
+    if isinstance(array, Payload) and devices.of(array).type == "meta":  # without elements, numbers need not be drawn
         return devices.array_module(devices.of(array)).empty(shape, array.dtype)
     place = devices.of(base)
     if place is devices.CPU or isinstance(array, Payload):
