@@ -168,7 +168,7 @@ def _checked_dim(dim: Any, x: Any, in_dims: Any, func: Any) -> int | None:
 
 def _validate_and_get_batch_size(flat_in_dims: list[Any], flat_args: list[Any]) -> int:
     """Return the size of the batch, which all arguments must agree on."""
-    sizes = [x.array.shape[d] for d, x in zip(flat_in_dims, flat_args) if d is not None]
+    sizes = [x.size(d) for d, x in zip(flat_in_dims, flat_args) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if len(set(sizes)) > 1:
