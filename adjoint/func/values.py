@@ -100,9 +100,11 @@ class recording:
             level.__exit__()
 
     def __del__(self) -> None:
-        if self.before is not None and (self.level is None or self.level in inside.levels):
+        if self.before is None:
+            return
+        if self.level is None or self.level in inside.levels:
             self.__exit__()
-        elif self.before is not None:  # a context around it has ended since
+        else:  # a context around it has ended since
             self.level.__exit__()
 
 

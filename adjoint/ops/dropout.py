@@ -28,7 +28,7 @@ def _check(p: float) -> None:
 
 def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:
     """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
-    array = input.array
+    array: Any = input.array
     base: Any = array.memory() if isinstance(array, Payload) else array
     own = shape is None
     shape = tuple(array.shape) if shape is None else shape
