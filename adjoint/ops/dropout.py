@@ -33,7 +33,7 @@ def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> An
     own = shape is None
     shape = tuple(array.shape) if shape is None else shape
     if isinstance(array, Payload) and devices.of(array).type == "meta":  # without elements, numbers need not be drawn
-        return devices.array_module(devices.of(array)).empty(shape, array.dtype)
+        return devices.array_module(devices.of(array)).empty(shape, base.dtype)
     place = devices.of(base)
     if place is devices.CPU or isinstance(array, Payload):
         noise = devices.place_array(stream_of(None).bernoulli(keep, shape, base.dtype), place)
