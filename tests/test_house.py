@@ -18,10 +18,10 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
 ROOMS = [
     "_version", "_typing", "_paths", "_checks", "errors", "hooks", "printing", "scalar", "kernels", "core",
     "return_types", "ops", "subclasses", "tensor", "functional", "quasirandom", "settings", "typed", "types", "version",
-    "overrides", "random", "_C", "storage", "payloads", "autograd", "_ops", "library", "tree", "func", "compiler", "fft",
-    "linalg", "special", "signal", "sparse", "masked", "cuda", "cpu", "accelerator", "mps", "backends", "amp", "nn",
-    "nested", "optim", "distributions", "serialization", "utils", "profiler", "explanation", "viz", "multiprocessing",
-    "futures", "distributed", "testing", "jit", "fx", "export", "onnx", "hub", "stand_in", "demo", "__main__",
+    "overrides", "random", "_C", "storage", "payloads", "autograd", "_ops", "library", "tree", "func", "compiler",
+    "fft", "linalg", "special", "signal", "sparse", "masked", "cuda", "cpu", "accelerator", "mps", "backends", "amp",
+    "nn", "nested", "optim", "distributions", "serialization", "utils", "profiler", "explanation", "viz",
+    "multiprocessing", "futures", "distributed", "testing", "jit", "fx", "export", "onnx", "hub", "stand_in", "demo", "__main__",
 ]  # fmt: skip
 RANK = {room: number for number, room in enumerate(ROOMS)}
 
