@@ -21,7 +21,8 @@ ROOMS = [
     "overrides", "random", "_C", "storage", "payloads", "autograd", "_ops", "library", "tree", "func", "compiler",
     "fft", "linalg", "special", "signal", "sparse", "masked", "cuda", "cpu", "accelerator", "mps", "backends", "amp",
     "nn", "nested", "optim", "distributions", "serialization", "utils", "profiler", "explanation", "viz",
-    "multiprocessing", "futures", "distributed", "testing", "jit", "fx", "export", "onnx", "hub", "stand_in", "demo", "__main__",
+    "multiprocessing", "futures", "distributed", "testing", "jit", "fx", "export", "onnx", "hub", "stand_in", "demo",
+    "__main__",
 ]  # fmt: skip
 RANK = {room: number for number, room in enumerate(ROOMS)}
 
