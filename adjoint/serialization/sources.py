@@ -126,14 +126,15 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
     """
     folder, name = os.path.split(path)
     beside = os.path.join(folder, f"{_prefix(name)}{os.getpid()}.{secrets.token_hex(8)}{_SUFFIX}")
-    mode = None
+    old = None
     with contextlib.suppress(FileNotFoundError):
-        mode = stat.S_IMODE(os.stat(path).st_mode)
-    descriptor, named = _created(beside, 0o666 if mode is None else mode)
+        old = os.stat(path)
+    # Of a file that is replaced, the new one gets the rights once it also has the owner and group.
+    descriptor, named = _created(beside, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            if mode is not None:
-                os.chmod(descriptor if os.chmod in os.supports_fd else beside, mode)
+            if old is not None:
+                _take_over(descriptor, beside, old)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -145,6 +146,18 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+
+
+def _take_over(descriptor: int, path: str, old: os.stat_result) -> None:
+    """Give a new file the owner, group and rights of an old one; where the group is another, it gets no rights."""
+    mode = stat.S_IMODE(old.st_mode)
+    if hasattr(os, "fchown"):
+        for owner, group in ((old.st_uid, -1), (-1, old.st_gid)):
+            with contextlib.suppress(OSError):  # only the superuser gives files away
+                os.fchown(descriptor, owner, group)
+        if os.fstat(descriptor).st_gid != old.st_gid:
+            mode &= ~0o070
+    os.chmod(descriptor if os.chmod in os.supports_fd else path, mode)
 
 
 def _created(path: str, mode: int) -> tuple[int, bool]:

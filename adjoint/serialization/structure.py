@@ -22,10 +22,11 @@ from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..nn.parameter import Parameter
 from ..ops import create
-from ..ops.memory import from_bytes
+from ..ops.memory import UntypedStorage, from_bytes
 from . import safetensors
-from .allowed import Keys, numpy_dtype, numpy_scalar, own_attributes
+from .allowed import Keys, checked_bools, numpy_dtype, numpy_scalar, own_attributes
 from .extents import Look, Placement, survey
+from .machine import _FREE, _ROOM, _TENSOR
 from .sources import FileFormatError, Source
 
 __all__ = ["read", "write"]
@@ -176,6 +177,8 @@ def read(source: Source, place: Placement) -> Any:
     try:
         if said["version"] != 1:
             raise FileFormatError(f"the file has version {said['version']!r:.20} of adjoint's format; this knows 1")
+        if _TENSOR * len(said["tensors"]) > _ROOM * source.size + _FREE:
+            raise FileFormatError("the file has so many tensors that they would take far more memory than its size")
         tensors = _Tensors(source, entries, place)
         made = [tensors.made(row) for row in said["tensors"]]
         return _Object(made).of(said["value"])
@@ -196,6 +199,7 @@ class _Tensors:
     def __init__(self, source: Source, entries: dict[str, safetensors.Entry], place: Placement) -> None:
         self._source, self._entries, self._place = source, entries, place
         self._read: dict[str, Any] = {}
+        self._bytes: dict[str, UntypedStorage] = {}
 
     def made(self, row: dict[str, Any]) -> Any:
         """Return the tensor, or array, that a row describes."""
@@ -222,8 +226,11 @@ class _Tensors:
         counts = [*shape, *strides, offset]
         if len(shape) != len(strides) or not all(type(n) is int and 0 <= n < 2**62 for n in counts):
             raise FileFormatError(f"{name!r}: shape {shape!r:.60}, strides {strides!r:.60}, offset {offset!r:.20}")
+        memory, dtype = UntypedStorage.over(array.reshape(-1).view(np.uint8)), _dtype(row["dtype"])
+        if dtype is dtypes.bool_:
+            checked_bools(self._bytes.setdefault(name, memory))
         try:
-            return from_bytes(array.reshape(-1).view(np.uint8), _dtype(row["dtype"]).np, offset, shape, strides)
+            return from_bytes(memory._bytes, dtype.np, offset, shape, strides)
         except (RuntimeError, MemoryError) as error:
             raise FileFormatError(f"{name!r}: {error}") from None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from typing import Any
@@ -87,6 +88,7 @@ def _leaves(holder: Any, path: tuple[Any, ...]) -> Iterator[Leaf]:
 
 
 _MANIFEST = "manifest.json"
+_OURS = re.compile(r"[0-9a-f]{12}-\d+(-values)?\.safetensors")  # a token and a rank; all else is somebody else's
 _FORMAT = "adjoint distributed checkpoint 1"
 
 
@@ -267,7 +269,7 @@ def _manifest(plan: list[list[dict[str, Any]]], token: str) -> dict[str, Any]:
 def _sweep(folder: str, token: str) -> None:
     """Remove the files of earlier checkpoints: no manifest names them any more."""
     for name in os.listdir(folder):
-        if name.endswith(".safetensors") and not name.startswith(f"{token}-"):
+        if _OURS.fullmatch(name) and not name.startswith(f"{token}-"):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(folder, name))
 
@@ -317,7 +319,21 @@ def _read_manifest(folder: str) -> dict[str, Any]:
         said = parsed_json(stream.read())
     if not isinstance(said, dict) or said.get("format") != _FORMAT:
         raise FileFormatError(f"{path} is no manifest of this format")
+    tensors, values = said.get("tensors"), said.get("values")
+    if not isinstance(tensors, dict) or not isinstance(values, dict) or not all(map(_described, tensors.values())):
+        raise FileFormatError(f"{path} does not say where the tensors and values are")
     return said
+
+
+def _described(said: Any) -> bool:
+    """Return whether a manifest describes a tensor: its shape, and pieces with file, start and size."""
+    if not isinstance(said, dict) or not _counts(said.get("shape")) or not isinstance(said.get("pieces"), list):
+        return False
+    return all(isinstance(p, dict) and _counts([p.get("start"), p.get("size")]) and "file" in p for p in said["pieces"])
+
+
+def _counts(numbers: Any) -> bool:
+    return isinstance(numbers, list) and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
 
 
 class _Files:
@@ -336,14 +352,16 @@ class _Files:
         self._stack.close()
 
     def _path(self, name: Any) -> str:
-        if not isinstance(name, str) or name != os.path.basename(name) or not name.endswith(".safetensors"):
+        beside = isinstance(name, str) and name == os.path.basename(name) and name.isprintable()
+        if not beside or not name.endswith(".safetensors"):
             raise FileFormatError(f"the manifest names {name!r}: a file of a checkpoint lies beside it")
         return os.path.join(self.folder, name)
 
     def tensor(self, file: str, name: str) -> Any:
         """Return the elements of a tensor in a file, mapped."""
+        path = self._path(file)
         if file not in self._open:
-            source = self._stack.enter_context(opened(self._path(file), True))
+            source = self._stack.enter_context(opened(path, True))
             self._open[file] = (source, read_header(source)[1])
         source, entries = self._open[file]
         if name not in entries:
@@ -352,9 +370,13 @@ class _Files:
 
     def value(self, file: str, name: str) -> Any:
         """Return a plain value."""
+        path = self._path(file)
         if file not in self._values:
-            self._values[file] = load_file(self._path(file))
-        return self._values[file][name]
+            self._values[file] = load_file(path)
+        held = self._values[file]
+        if not isinstance(held, dict) or name not in held:
+            raise FileFormatError(f"{file} has no {name}, which the manifest says it has")
+        return held[name]
 
 
 def _fill(leaf: Leaf, said: dict[str, Any], files: _Files) -> None:
@@ -363,15 +385,19 @@ def _fill(leaf: Leaf, said: dict[str, Any], files: _Files) -> None:
         raise ValueError(f"{leaf.name} is {list(leaf.shape)}, and {said['shape']} in the checkpoint")
     tensor = leaf.value
     array = np.empty(tensor.array.size, tensor.array.dtype)
-    low, filled = leaf.start, 0
+    low = at = leaf.start
     high = low + array.size
-    for piece in said["pieces"]:
-        begin, end = max(low, piece["start"]), min(high, piece["start"] + piece["size"])
+    for piece in sorted(said["pieces"], key=lambda piece: piece["start"]):  # which follow each other, without a hole
+        begin, end = max(at, piece["start"]), min(high, piece["start"] + piece["size"])
         if begin < end:
+            if begin != at:
+                break
             data = files.tensor(piece["file"], leaf.name)
+            if data.size != piece["size"]:
+                raise FileFormatError(f"{leaf.name}: {piece['file']} has {data.size} elements of {piece['size']}")
             array[begin - low : end - low] = data[begin - piece["start"] : end - piece["start"]]
-            filled += end - begin
-    if filled != array.size:
-        raise FileFormatError(f"{leaf.name}: the checkpoint has {filled} of the {array.size} elements wanted here")
+            at = end
+    if at != high:
+        raise FileFormatError(f"{leaf.name}: the checkpoint has {at - low} of the {array.size} elements wanted here")
     tensor.array[...] = devices.place_array(array.reshape(tensor.array.shape), devices.of(tensor.array))
     note_write(tensor, "load")
