@@ -430,7 +430,8 @@ EXHAUSTING: dict[str, Any] = {
 GOOD = archive(TENSOR, {"0": struct.pack("<ff", 1.0, 2.0)})
 
 
-def _with(*records: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+def with_records(*records: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    """Return an archive of any records."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", method) as made:
         for name, content in records:
@@ -455,14 +456,20 @@ def _last(offset: int, new: bytes) -> bytes:
 
 
 ARCHIVES: dict[str, Callable[[], bytes]] = {
-    "two pickles": lambda: _with(_DATA, ("archive/data.pkX", b"\x80\x02N."), _ZERO).replace(b"data.pkX", b"data.pkl"),
-    "two storages of one name": lambda: _with(_DATA, _ZERO, ("archive/data/1", bytes(8))).replace(b"data/1", b"data/0"),
-    "a pickle in two folders": lambda: _with(_DATA, _ZERO, ("other/data.pkl", TENSOR)),
-    "a name cut by a zero byte": lambda: _with(_DATA, _ZERO, ("archive/data.pklXy", b"")).replace(b"lXy", b"l\0y"),
-    "a program beside": lambda: _with(_DATA, _ZERO, ("archive/constants.pkl", b"\x80\x02N.")),
-    "the other byte order": lambda: _with(_DATA, _ZERO, ("archive/byteorder", b"big")),
-    "deflated": lambda: _with(_DATA, _ZERO, method=zipfile.ZIP_DEFLATED),
-    "bzip2": lambda: _with(_DATA, _ZERO, method=zipfile.ZIP_BZIP2),
+    "two pickles": lambda: with_records(_DATA, ("archive/data.pkX", b"\x80\x02N."), _ZERO).replace(
+        b"data.pkX", b"data.pkl"
+    ),
+    "two storages of one name": lambda: with_records(_DATA, _ZERO, ("archive/data/1", bytes(8))).replace(
+        b"data/1", b"data/0"
+    ),
+    "a pickle in two folders": lambda: with_records(_DATA, _ZERO, ("other/data.pkl", TENSOR)),
+    "a name cut by a zero byte": lambda: with_records(_DATA, _ZERO, ("archive/data.pklXy", b"")).replace(
+        b"lXy", b"l\0y"
+    ),
+    "a program beside": lambda: with_records(_DATA, _ZERO, ("archive/constants.pkl", b"\x80\x02N.")),
+    "the other byte order": lambda: with_records(_DATA, _ZERO, ("archive/byteorder", b"big")),
+    "deflated": lambda: with_records(_DATA, _ZERO, method=zipfile.ZIP_DEFLATED),
+    "bzip2": lambda: with_records(_DATA, _ZERO, method=zipfile.ZIP_BZIP2),
     "a bomb": lambda: archive(TENSOR, {"0": bytes(5_000_000)}, zipfile.ZIP_DEFLATED),
     "encrypted": lambda: _last(8, b"\x01\x00"),
     "a method that the record does not have": lambda: _last(10, b"\x08\x00"),
