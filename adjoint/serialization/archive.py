@@ -140,7 +140,7 @@ def storages_in(source: Source, place: Placement) -> tuple[bytes, Callable[[Any]
         _check_size(name, count, kind, size)
         if found is None:
             if name not in read:
-                read[name] = UntypedStorage.over(place(source.array_at(begin, size), location))
+                read[name] = UntypedStorage.over(place(source.aligned_at(begin, size), location))
             found = made[name, kind.dtype] = storage_of(read[name], kind.dtype)
         return found
 
@@ -203,6 +203,7 @@ def _stored(
     for name in order:
         kind, location = kinds[name]
         size = int.from_bytes(source.bytes_at(at, 8), "little") * (kind.dtype.itemsize if kind.dtype else 1)
-        stored[name] = storage_of(UntypedStorage.over(place(source.array_at(at + 8, size), location)), kind.dtype)
+        memory = place(source.aligned_at(at + 8, size), location)
+        stored[name] = storage_of(UntypedStorage.over(memory), kind.dtype)
         at += 8 + size
     return stored

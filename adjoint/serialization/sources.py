@@ -25,6 +25,9 @@ class FileFormatError(pickle.UnpicklingError, RuntimeError):
     """
 
 
+_ALIGNMENT = 16  # bytes of the widest element
+
+
 class Source:
     """A file from its current position on: bytes, or arrays of bytes, at an offset."""
 
@@ -58,6 +61,11 @@ class Source:
             if self.stream.readinto(memoryview(array)) == size:  # type: ignore[attr-defined]
                 return array
         return np.frombuffer(bytearray(self.bytes_at(offset, size)), np.uint8)
+
+    def aligned_at(self, offset: int, size: int) -> Any:
+        """Return `size` bytes as an array at whose start an element of any dtype may lie; a copy, if need be."""
+        array = self.array_at(offset, size)
+        return array.copy() if array.size and array.ctypes.data % _ALIGNMENT else array
 
     def _check(self, offset: int, size: int) -> None:
         if offset < 0 or size < 0 or offset + size > self.size:

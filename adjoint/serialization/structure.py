@@ -186,8 +186,11 @@ def read(source: Source, place: Placement) -> Any:
         raise FileFormatError(f"the structure in the file is damaged: {type(error).__name__}: {error}") from None
 
 
-def _placed(source: Source, entry: safetensors.Entry, location: str, place: Placement) -> Any:
-    memory = place(source.array_at(entry.begin, entry.size), location)
+def _placed(
+    source: Source, entry: safetensors.Entry, location: str, place: Placement, for_any_dtype: bool = False
+) -> Any:
+    read = source.aligned_at if for_any_dtype else source.array_at
+    memory = place(read(entry.begin, entry.size), location)
     if isinstance(memory, np.ndarray):
         return safetensors.as_array(memory, entry.dtype, entry.shape)
     return memory.view(entry.dtype.np).reshape(entry.shape)
@@ -215,7 +218,7 @@ class _Tensors:
         name = row["name"]
         if name not in self._read:
             entry = self._entries[name]
-            array = _placed(self._source, entry, str(row.get("device", "cpu")), self._place)
+            array = _placed(self._source, entry, str(row.get("device", "cpu")), self._place, "dtype" in row)
             self._read[name] = _reordered(array, row["order"]) if "order" in row else array
         array = self._read[name]
         if "dtype" not in row:
