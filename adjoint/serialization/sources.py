@@ -138,8 +138,9 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
     with contextlib.suppress(FileNotFoundError):
         old = os.stat(path)
     # Of a file that is replaced, the new one gets the rights once it also has the owner and group.
-    descriptor, named = _created(beside, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700
     try:
+        descriptor, named = _created(beside, mode)
         with os.fdopen(descriptor, "wb") as stream:
             if old is not None:
                 _take_over(descriptor, beside, old)
@@ -150,9 +151,11 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
                 # The descriptor makes Python call linkat(), which follows the link; the path is absolute.
                 os.link(f"/proc/self/fd/{stream.fileno()}", beside, src_dir_fd=stream.fileno(), follow_symlinks=True)
         os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
+    except BaseException as error:
+        planted = isinstance(error, FileExistsError) and beside in (error.filename, error.filename2)
+        if not planted:  # else it is somebody else's
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
         raise
 
 

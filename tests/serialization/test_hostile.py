@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import random
 import struct
 import subprocess
@@ -217,6 +218,54 @@ def test_errors_of_the_programs_own_map_location_are_its_own(tmp_path: Path) -> 
         adjoint.load(tmp_path / "a.pt", map_location=place)
 
 
+def test_attributes_of_tensors_do_not_hide_methods_nor_what_tensors_keep() -> None:
+    state = (
+        b"}("
+        + b"".join(text(name) + b"K\x05" for name in ("detach", "_rows_looked_up", "_resting_node", "mine"))
+        + b"u"
+    )
+    plain = tensor(storage("FloatStorage", "0", 2), 0, (2,), (1,))[2:-1]
+    pickled = b"\x80\x02ctorch._utils\n_rebuild_parameter_with_state\n(" + plain + b"\x88N" + state + b"tR."
+    loaded = adjoint.load(zipped(pickled, {"0": bytes(8)}))
+    assert loaded.__dict__ == {"mine": 5} and loaded.detach().tolist() == [0, 0]
+
+
+def test_a_file_with_many_small_sets_is_no_attack() -> None:
+    value = {
+        "sets": [frozenset([(1, 2)]) for _ in range(200)], "dicts": [{1.5: n} for n in range(200)],
+        "keys": {float(n) + 0.5: n for n in range(500)},
+    }  # fmt: skip
+    for data in (saved_as(value, "pt"), saved_as(value, "adjoint"), archive(pickle.dumps(value, 4))):
+        assert adjoint.load(io.BytesIO(data)) == value
+
+
+def saved_as(value: Any, format: str) -> bytes:
+    stream = io.BytesIO()
+    adjoint.save(value, stream, format=format)
+    return stream.getvalue()
+
+
+def test_storages_of_a_file_are_storages() -> None:
+    stored = {"0": struct.pack("<ff", 1.0, 2.0)}
+    typed = adjoint.load(zipped(b"\x80\x02" + storage("FloatStorage", "0", 2) + b".", stored))
+    assert isinstance(typed, adjoint.FloatStorage) and typed.tolist() == [1.0, 2.0]
+    bytes_ = adjoint.load(zipped(b"\x80\x02" + storage("UntypedStorage", "0", 8) + b".", stored))
+    assert isinstance(bytes_, adjoint.UntypedStorage) and bytes_.nbytes() == 8
+
+
+def test_changed_files_load_or_raise_the_one_error() -> None:
+    from . import changes
+
+    dice = random.Random(3)
+    pool = [*SMALL.items(), *((name, archive(data, {"0": bytes(8)})) for name, data in PICKLES.items())]
+    for _ in range(1500):
+        data = dice.choice(changes.CHANGES)(dice.choice(pool)[1], dice, pool)
+        try:
+            adjoint.load(io.BytesIO(data))
+        except FileFormatError:
+            pass
+
+
 def test_attributes_in_a_file_do_not_hide_methods() -> None:
     pickled = b"\x80\x02ccollections\nOrderedDict\n)R}(" + text("items") + b"K\x05" + text("_metadata") + b"K\x06ub."
     loaded = adjoint.load(zipped(pickled))
@@ -237,7 +286,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Monk
     beside.symlink_to(victim)
     with pytest.raises(FileExistsError):
         adjoint.save({"w": adjoint.ones(2)}, tmp_path / "a.pt")
-    assert victim.read_text() == "mine"
+    assert victim.read_text() == "mine" and beside.is_symlink()
 
 
 @pytest.mark.parametrize("named", [False, True])
