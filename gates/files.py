@@ -188,13 +188,15 @@ class Judge:
         self.events: list[str] = []
         self.watching = False
         self.buffers: list[Any] = []
+        sys.modules["cupy"] = None  # type: ignore[assignment]  # tensors of a GPU look for it: as if there were none
         sys.addaudithook(self.note)
         sources.Source.array_at = self.guarded(sources.Source.array_at)  # type: ignore[method-assign]
+        self.before = self.existing()
         tracemalloc.start()
 
     def note(self, event: str, args: Any) -> None:
-        """Note what the interpreter does for a file; looking for CuPy is allowed, tensors of a GPU need it."""
-        if self.watching and event.startswith(_WATCHED) and not (event == "import" and args[0] == "cupy"):
+        """Note what the interpreter does for a file."""
+        if self.watching and event.startswith(_WATCHED):
             self.events.append(f"{event} {args!r:.80}")
 
     def guarded(self, read: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,7 +223,7 @@ class Judge:
 
     def faults(self, data: bytes, refused: bool = False) -> list[str]:
         """Load a file, which must be refused if that is said; return what went wrong."""
-        self.events, self.buffers, before = [], [], self.existing()
+        self.events, self.buffers = [], []
         found, value, error = [], None, None
         stream = io.BytesIO(data)
         tracemalloc.reset_peak()
@@ -243,8 +245,9 @@ class Judge:
             found.append(f"took {peak} bytes for a file of {len(data)}")
         if taken > most_seconds(len(data)):
             found.append(f"took {taken:.1f} s for a file of {len(data)}")
-        if self.existing() != before:
+        if self.existing() != self.before:
             found.append("changed what exists")
+            self.before = self.existing()
         if error is None and refused:
             found.append("was loaded")
         if error is None and not found:
@@ -283,7 +286,8 @@ def _overlap(room: Any, low: int, high: int) -> bool:
 
 def arrays_in(value: Any) -> list[Any]:
     """Return the arrays in a loaded object."""
-    found, stack, seen = [], [value], set()
+    found: list[Any] = []
+    stack, seen = [value], set[int]()
     while stack and len(seen) < 20_000:
         top = stack.pop()
         if id(top) in seen:
