@@ -345,7 +345,7 @@ def _checkpoint_in(folder: str) -> str:
 
 
 def _from_shard(index: str, shard: str, names: Iterable[str], device: Any, mmap: bool) -> dict[str, Any]:
-    if shard != os.path.basename(shard) or shard in ("", ".", "..") or "\\" in shard or "\0" in shard:
+    if shard != os.path.basename(shard) or shard in ("", ".", "..") or "\\" in shard or not shard.isprintable():
         raise FileFormatError(f"{index} names {shard!r}: a shard lies beside its index")
     with opened(os.path.join(os.path.dirname(index), shard), mmap) as source:
         _, entries = read_header(source)

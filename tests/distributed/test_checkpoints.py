@@ -88,7 +88,7 @@ def test_examples_run(tmp_path: Path) -> None:
 
 
 def _saved(folder: Path) -> dict[str, Any]:
-    checkpoint.save({"w": torch.arange(4.0), "n": 5}, checkpoint_id=folder, no_dist=True)
+    checkpoint.save({"a": torch.ones(4), "w": torch.arange(4.0), "n": 5}, checkpoint_id=folder, no_dist=True)
     return json.loads((folder / "manifest.json").read_text())
 
 
@@ -131,5 +131,7 @@ def test_a_manifest_that_lies_is_refused(name: str, tmp_path: Path) -> None:
     said = _saved(tmp_path)
     MANIFESTS[name](said, said["tensors"]["w"]["pieces"][0]["file"])
     (tmp_path / "manifest.json").write_text(json.dumps(said))
+    first, second = torch.zeros(4), torch.zeros(4)
     with pytest.raises(FileFormatError):
-        checkpoint.load({"w": torch.zeros(4), "n": 0}, checkpoint_id=tmp_path, no_dist=True)
+        checkpoint.load({"a": first, "w": second, "n": 0}, checkpoint_id=tmp_path, no_dist=True)
+    assert not first.any() and not second.any()  # nothing is written before all was found

@@ -289,7 +289,7 @@ def load(
     """Fill a state dict from a checkpoint, whatever number of processes wrote it.
 
     Tensors are written in place, each rank's parts from wherever they lie; other values are replaced. Objects that
-    have a ``load_state_dict`` are given theirs.
+    have a ``load_state_dict`` are given theirs. Nothing is written before all of it was found.
     """
     folder = _folder(checkpoint_id, storage_reader)
     manifest = _read_manifest(folder)
@@ -299,11 +299,17 @@ def load(
     if missing:
         raise KeyError(f"the checkpoint in {folder} has no {', '.join(missing[:5])}")
     with _Files(folder) as files:
-        for leaf in leaves:
+        found = [
+            _parts_of(leaf, manifest["tensors"][leaf.name], files)
+            if leaf.is_tensor
+            else files.value(manifest["values"][leaf.name], leaf.name)
+            for leaf in leaves
+        ]
+        for leaf, what in zip(leaves, found, strict=True):
             if leaf.is_tensor:
-                _fill(leaf, manifest["tensors"][leaf.name], files)
+                _fill(leaf, what)
             else:
-                leaf.replace(files.value(manifest["values"][leaf.name], leaf.name))
+                leaf.replace(what)
     for key, held in state_dict.items():
         if hasattr(held, "load_state_dict"):
             held.load_state_dict(states[key])
@@ -379,25 +385,32 @@ class _Files:
         return held[name]
 
 
-def _fill(leaf: Leaf, said: dict[str, Any], files: _Files) -> None:
-    """Write the elements that a leaf holds, from the pieces that have them."""
+def _parts_of(leaf: Leaf, said: dict[str, Any], files: _Files) -> list[tuple[int, Any]]:
+    """Return the elements that a leaf holds: mapped parts that follow each other without a hole, and where they go."""
     if tuple(said["shape"]) != leaf.shape:
         raise ValueError(f"{leaf.name} is {list(leaf.shape)}, and {said['shape']} in the checkpoint")
+    parts: list[tuple[int, Any]] = []
+    at, size = leaf.start, int(leaf.value.array.size)
+    for piece in sorted(said["pieces"], key=lambda piece: piece["start"]):
+        first, last = piece["start"], piece["start"] + piece["size"]
+        end = min(leaf.start + size, last)
+        if first > at or end <= at:
+            continue
+        data = files.tensor(piece["file"], leaf.name)
+        if data.size != piece["size"]:
+            raise FileFormatError(f"{leaf.name}: {piece['file']} has {data.size} elements of {piece['size']}")
+        parts.append((at - leaf.start, data[at - first : end - first]))
+        at = end
+    if at != leaf.start + size:
+        raise FileFormatError(f"{leaf.name}: the checkpoint has {at - leaf.start} of the {size} elements wanted here")
+    return parts
+
+
+def _fill(leaf: Leaf, parts: list[tuple[int, Any]]) -> None:
+    """Write the elements that a leaf holds."""
     tensor = leaf.value
     array = np.empty(tensor.array.size, tensor.array.dtype)
-    low = at = leaf.start
-    high = low + array.size
-    for piece in sorted(said["pieces"], key=lambda piece: piece["start"]):  # which follow each other, without a hole
-        begin, end = max(at, piece["start"]), min(high, piece["start"] + piece["size"])
-        if begin < end:
-            if begin != at:
-                break
-            data = files.tensor(piece["file"], leaf.name)
-            if data.size != piece["size"]:
-                raise FileFormatError(f"{leaf.name}: {piece['file']} has {data.size} elements of {piece['size']}")
-            array[begin - low : end - low] = data[begin - piece["start"] : end - piece["start"]]
-            at = end
-    if at != high:
-        raise FileFormatError(f"{leaf.name}: the checkpoint has {at - low} of the {array.size} elements wanted here")
+    for at, data in parts:
+        array[at : at + data.size] = data
     tensor.array[...] = devices.place_array(array.reshape(tensor.array.shape), devices.of(tensor.array))
     note_write(tensor, "load")
