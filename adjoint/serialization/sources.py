@@ -10,10 +10,16 @@ import pickle
 import secrets
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["FileFormatError", "Source", "opened", "replacing"]
 
@@ -142,6 +148,7 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
     try:
         descriptor, named = _created(beside, mode)
         with os.fdopen(descriptor, "wb") as stream:
+            _lock(descriptor)
             if old is not None:
                 _take_over(descriptor, beside, old)
             yield stream
@@ -178,7 +185,11 @@ def _created(path: str, mode: int) -> tuple[int, bool]:
         with contextlib.suppress(OSError):  # not every file system can
             return os.open(os.path.dirname(path), unnamed | os.O_WRONLY | os.O_CLOEXEC, mode), False
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags, mode), True
+    try:
+        return os.open(path, flags, mode), True
+    except PermissionError as error:
+        said = f"{error.strerror}: a file is replaced by a new one, for which its folder must be writable"
+        raise PermissionError(error.errno, said, os.path.dirname(path)) from None
 
 
 def _prefix(name: str) -> str:
@@ -204,9 +215,34 @@ def _sweep(folder: str, name: str) -> None:
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
             if entry.startswith(prefix) and entry.endswith(_SUFFIX):
-                process = entry[len(prefix) :].split(".")[0]
-                if process.isdigit() and not _alive(int(process)):
-                    os.unlink(os.path.join(folder, entry))
+                process, path = entry[len(prefix) :].split(".")[0], os.path.join(folder, entry)
+                if process.isdigit() and (not _alive(int(process)) or _abandoned(path)):
+                    os.unlink(path)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file as long as it is open; return whether that could be done."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody has, or the file system cannot
+        return False
+    return True
+
+
+def _abandoned(path: str) -> bool:
+    """Return whether nobody writes a file any more, though a process has the number of the one that did.
+
+    In a container every program may have the number 1.
+    """
+    if time.time() - os.lstat(path).st_mtime < 60:  # perhaps just made, and not locked yet
+        return False
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        return _lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _alive(process: int) -> bool:

@@ -136,6 +136,20 @@ def _interrupted_everywhere(path: Path) -> Any:
 
 
 @posix
+def test_what_a_killed_process_of_the_same_number_left_is_swept(tmp_path: Path) -> None:
+    path, prefix = tmp_path / "a.pt", sources._prefix("a.pt")
+    left, new, held = (tmp_path / f"{prefix}{os.getpid()}.{name}.partial" for name in ("left", "new", "held"))
+    for file in (left, new, held):
+        file.write_bytes(b"half")
+    for file in (left, held):
+        os.utime(file, (0, 0))
+    with open(held, "rb+") as stream:
+        assert sources._lock(stream.fileno())
+        WRITERS["pt"](path)
+    assert set(tmp_path.iterdir()) == {path, new, held}  # of the two others somebody may still write
+
+
+@posix
 def test_savers_beside_each_other_do_not_mix(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
 
@@ -192,6 +206,32 @@ def test_another_group_gets_no_rights(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "fchown", refuse)
     WRITERS["pt"](path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+
+_ELSEWHERE = """
+import io, os, sys, adjoint
+adjoint.save({"w": adjoint.zeros(2)}, io.BytesIO(), format="pt")  # imports what it needs
+if not os.getuid():
+    os.setuid(65534)
+try:
+    adjoint.save({"w": adjoint.zeros(2)}, sys.argv[1])
+except PermissionError as error:
+    print(error)
+"""
+
+
+@posix
+def test_a_folder_that_is_not_writable_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    WRITERS["pt"](path)
+    for folder in (tmp_path, *tmp_path.parents):
+        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
+            os.chmod(folder, 0o755)
+    os.chmod(tmp_path, 0o555)
+    ran = subprocess.run([sys.executable, "-c", _ELSEWHERE, str(path)], capture_output=True, text=True, timeout=120)
+    os.chmod(tmp_path, 0o755)
+    assert "folder must be writable" in ran.stdout and repr(str(tmp_path)) in ran.stdout, ran.stderr
+    assert adjoint.load(path)["w"].sum() == 1000
 
 
 @posix
