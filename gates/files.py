@@ -519,8 +519,9 @@ class _Disk(io.BytesIO):
 
 def full_stream(place: Place, rng: random.Random) -> None:
     """Run out of disk in a file that the program opened itself."""
-    room = rng.randrange(os.path.getsize(place.path) - 100)
-    if not _raises_oserror(lambda: adjoint.save({"w": adjoint.ones(place.length)}, _Disk(room), format="pt")):
+    value, format = {"w": adjoint.ones(place.length)}, rng.choice(("pt", "adjoint"))
+    room = rng.randrange(len(saved(value, format=format)))
+    if not _raises_oserror(lambda: adjoint.save(value, _Disk(room), format=format)):
         raise AssertionError("no OSError")
 
 

@@ -305,6 +305,12 @@ class _Object:
             made.__dict__.update(own_attributes(made, state))
         return made
 
+    def namespace(self, said: Any) -> Any:
+        """Return a namespace."""
+        made = argparse.Namespace()
+        made.__dict__.update(own_attributes(made, dict(self.pairs(said))))
+        return made
+
     def defaulted(self, said: Any) -> Any:
         """Return a defaultdict."""
         factory = said["factory"]
@@ -331,7 +337,7 @@ _MAKERS: dict[str, Callable[[_Object, Any], Any]] = {
     "OrderedDict": _Object.ordered,
     "Counter": lambda made, said: collections.Counter(dict(made.pairs(said))),
     "defaultdict": _Object.defaulted,
-    "Namespace": lambda made, said: argparse.Namespace(**dict(made.pairs(said))),
+    "Namespace": _Object.namespace,
     "bytes": lambda made, said: base64.b64decode(said["value"], validate=True),
     "bytearray": lambda made, said: bytearray(base64.b64decode(said["value"], validate=True)),
     "complex": _Object.complex,

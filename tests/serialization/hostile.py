@@ -288,7 +288,6 @@ HEADERS: dict[str, tuple[Any, int]] = {
     ),
     "a device of another machine": structure('{"$":"device","value":"bogus"}'),
     "a device that is a list": structure('{"$":"device","value":[]}'),
-    "a class for a Namespace": structure('{"$":"Namespace","items":[["__class__",1]]}'),
     "no tensor of that number": structure('{"$":"tensor","at":1}'),
     "a number of a tensor before the first": structure('{"$":"tensor","at":-1}'),
     "a dtype that is a list": structure('{"$":"dtype","value":[]}'),

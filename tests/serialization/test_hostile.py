@@ -32,6 +32,7 @@ from .hostile import (
     entry,
     safetensors_file,
     storage,
+    structure,
     tensor,
     tensors_of_bools,
     text,
@@ -270,6 +271,8 @@ def test_attributes_in_a_file_do_not_hide_methods() -> None:
     pickled = b"\x80\x02ccollections\nOrderedDict\n)R}(" + text("items") + b"K\x05" + text("_metadata") + b"K\x06ub."
     loaded = adjoint.load(zipped(pickled))
     assert list(loaded.items()) == [] and loaded._metadata == 6
+    names = '{"$":"Namespace","items":[["__class__",1],["_get_kwargs",2],["lr",3]]}'
+    assert vars(adjoint.load(io.BytesIO(safetensors_file(*structure(names))))) == {"lr": 3}
 
 
 # --- Saving beside strangers ------------------------------------------------------------------------
