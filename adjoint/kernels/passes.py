@@ -164,12 +164,12 @@ def elu(x: Any, alpha: Any, scale: Any, rate: Any, out: Any) -> Any:
 @_formula
 def elu_back(g: Any, x: Any, alpha: Any, scale: Any, rate: Any, out: Any) -> Any:
     """Return the gradient of what goes into `elu`."""
-    c = np.clip(x, -_INF, 0, out=out)
+    c = np.fmin(x, 0, out=out)  # NaN passes, as what is positive does
     np.exp(c if rate == 1 else np.multiply(c, rate, out=c), out=c)
     if alpha * rate == 1:
         return _times(c if scale == 1 else np.multiply(c, scale, out=c), g)
     np.multiply(c, alpha * scale * rate, out=c)
-    return _times(_into(out, selection.where(x > 0, np.full_like(x, scale), c)), g)
+    return _times(_into(out, selection.where(x <= 0, c, np.full_like(x, scale))), g)
 
 
 @_formula

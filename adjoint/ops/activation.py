@@ -27,7 +27,7 @@ from ..kernels.fused import LARGE
 from .arguments import dim_in, dtype_of
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
-from .piecewise import abs_p, chosen, clamp_max_p, passed, stopped, where_p
+from .piecewise import abs_p, chosen, passed, stopped, where_p
 from .precision import autocasting
 from .shape import reshape_p
 
@@ -386,13 +386,13 @@ def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
             return found
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     number = constants_of(x)
-    negative = (np.minimum if type(x) is ndarray else clamp_max_p)(x, number[0])
+    negative = np.fmin(x, number[0]) if type(x) is ndarray else where_p(x < number[0], x, number[0])
     slope = np.exp(negative if input_scale == 1 else negative * number[input_scale])
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
         return g * slope if scale == 1 else g * (slope * number[scale])
     if alpha * scale * input_scale != 1:
         slope = slope * number[alpha * scale * input_scale]
-    return chosen(x > number[0], g if scale == 1 else g * number[scale], g * slope)
+    return chosen(x <= number[0], g * slope, g if scale == 1 else g * number[scale])
 
 
 elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")

@@ -552,7 +552,7 @@ def gaussian_nll_loss(
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    spread = spread + (spread.detach().clamp(min=eps) - spread.detach())
+    spread = where_p(spread < eps, spread - spread.detach() + eps, spread)  # raised, with the gradient of the variance
     away = input - target
     loss = 0.5 * (spread.log() + away * away / spread)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction_of(reduction))

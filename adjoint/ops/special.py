@@ -299,8 +299,8 @@ gammainc, gammaincc = igamma, igammac
 
 
 def _ratio(out: Any, x: Any, at_zero: float) -> Any:
-    """Return ``out / x``, with its limit where `x` is zero."""
-    zero = x == 0
+    """Return ``out / x``, with its limit where `x` is zero, or so small that `out` has lost digits."""
+    zero = x * x == 0
     return where_p(zero, at_zero, out / where_p(zero, 1, x))
 
 
@@ -457,14 +457,14 @@ def _spherical(x: Any) -> Any:
 
 
 def _sinc_x(g: Any, x: Any) -> Any:
-    zero = x == 0
     angle = x * math.pi
+    zero = angle * x == 0  # also where the square underflows
     slope = (angle * np.cos(angle) - np.sin(angle)) / where_p(zero, 1, angle * x)
     return g * where_p(zero, 0, slope)
 
 
 def _spherical_x(g: Any, x: Any) -> Any:
-    zero = x == 0
+    zero = x * x == 0
     return g * where_p(zero, 0, (x * np.cos(x) - np.sin(x)) / where_p(zero, 1, x * x))
 
 
