@@ -717,6 +717,7 @@ WEIGHTS = {"elementwise": 0.34, "reduce": 0.24, "shape": 0.12, "index": 0.1, "ma
 
 
 NOT_FOR_INTEGERS = ("loss", "index_add", "mode", "inner", "dot", "vdot")
+NOT_FOR_COMPLEX = ("pool1d", "pool2d", "softmin", "softmax")  # which torch takes by accident: if empty, or one window
 NOT_SPECIAL = (
     "linalg.", "logdet", "matrix_exp", F + "bilinear", "cov", "corrcoef", "prod", "cumprod", "renorm", "addmm",
     F + "scaled_dot_product_attention",
@@ -735,6 +736,8 @@ def random_call(rng: Rng) -> Call:
     special = float(rng.choice([0.0, 0.15, 0.4], p=[0.55, 0.3, 0.15]))
     if name.startswith(NOT_SPECIAL):  # LAPACK's own ways with them, and 0 times infinity in one order or another
         special = 0.0
+    if dtype in COMPLEX and name.strip().endswith(NOT_FOR_COMPLEX):
+        dtype = "float64"
     if name.strip().endswith(NOT_FOR_INTEGERS) and dtype not in FLOATS:
         dtype = "float64"
     args, kwargs = rows[name](Draw(rng, dtype, special, extreme=family == "elementwise"))

@@ -30,7 +30,7 @@ FORMULAS: dict[str, tuple[str, str, str, str]] = {
     "leaky_relu_back": ("g", "x", "slope", "g if x > zero else g * slope"),
     "elu": ("", "x", "alpha scale rate", "x * scale if x > zero else scale * alpha * expm1_below(x * rate)"),
     "elu_back": (
-        "g", "x", "alpha scale rate", "g * (scale * alpha * rate * exp_below(x * rate)) if x <= zero else g * scale",
+        "g", "x", "alpha scale rate", "g * scale if x > zero else g * (scale * alpha * rate * exp_below(x * rate))",
     ),
     "sigmoid": ("", "x", "", "one / (one + bounded_exp(-x))"),
     "sigmoid_back": ("g", "out", "", "g * (out * (one - out))"),
@@ -65,7 +65,7 @@ FORMULAS: dict[str, tuple[str, str, str, str]] = {
     "addcmul": ("", "x y z", "value", "x + value * y * z"),
     "addcdiv": ("", "x y z", "value", "x + value * y / z"),
     "addcdiv_back": ("g", "y z", "value", "-g * (value * y / (z * z))"),
-    "logistic": ("", "x y", "", "smooth_relu(x) - x * y"),
+    "logistic": ("", "x y", "", "smooth_relu(-abs(x)) + x * ((one if x > zero else zero) - y)"),
     "logistic_back": ("g", "x y", "", "g * (one / (one + bounded_exp(-x)) - y)"),
     "add_logs": ("", "x y", "", "add_logs(x, y)"),
     "add_logs_back": ("g", "x y", "", "g / (one + bounded_exp(y - x))"),

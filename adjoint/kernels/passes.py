@@ -164,12 +164,12 @@ def elu(x: Any, alpha: Any, scale: Any, rate: Any, out: Any) -> Any:
 @_formula
 def elu_back(g: Any, x: Any, alpha: Any, scale: Any, rate: Any, out: Any) -> Any:
     """Return the gradient of what goes into `elu`."""
-    c = np.fmin(x, 0, out=out)  # NaN passes, as what is positive does
+    c = np.clip(x, -_INF, 0, out=out)
     np.exp(c if rate == 1 else np.multiply(c, rate, out=c), out=c)
     if alpha * rate == 1:
         return _times(c if scale == 1 else np.multiply(c, scale, out=c), g)
     np.multiply(c, alpha * scale * rate, out=c)
-    return _times(_into(out, selection.where(x <= 0, c, np.full_like(x, scale))), g)
+    return _times(_into(out, selection.where(x > 0, np.full_like(x, scale), c)), g)
 
 
 @_formula
@@ -301,8 +301,8 @@ def bent_back(g: Any, x: Any, y: Any, bend: Any, out: Any) -> Any:
 @_formula
 def logistic(x: Any, y: Any, out: Any) -> Any:
     """Return the cross entropy of probabilities `y` and those whose logits are `x`."""
-    c = _smooth_relu(x, out)
-    c -= x * y
+    c = _smooth_relu(-np.abs(x), out)
+    c += x * ((x > 0) - y)  # one product, which an infinite logit does not make inf - inf
     return c
 
 

@@ -386,13 +386,13 @@ def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
             return found
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     number = constants_of(x)
-    negative = np.fmin(x, number[0]) if type(x) is ndarray else where_p(x < number[0], x, number[0])
+    negative = np.minimum(x, number[0]) if type(x) is ndarray else where_p(x >= number[0], number[0], x)
     slope = np.exp(negative if input_scale == 1 else negative * number[input_scale])
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
         return g * slope if scale == 1 else g * (slope * number[scale])
     if alpha * scale * input_scale != 1:
         slope = slope * number[alpha * scale * input_scale]
-    return chosen(x <= number[0], g * slope, g if scale == 1 else g * number[scale])
+    return chosen(x > number[0], g if scale == 1 else g * number[scale], g * slope)
 
 
 elu_p = parametric(_elu, x=_elu_x, jvp="elementwise", batch="same")

@@ -18,6 +18,7 @@ from ..core.nodes import wrap
 from ..core.recorders import Primitive, nary
 from ..kernels import sampling
 from .arguments import require_tensor
+from .compare import zeros_p
 from .contraction import check_dtypes
 from .gather import gather_p, ungather_p
 from .index import select_p
@@ -47,7 +48,7 @@ def _in_pixels(c: Tensor, n: int, align_corners: bool) -> Tensor:
 
 def _clipped(c: Tensor, n: int) -> Tensor:
     """Return coordinates moved to the edge; what is moved, or is on the edge already, has no gradient."""
-    return where_p(c <= 0, c * 0, where_p(c >= n - 1, c * 0 + (n - 1), c))
+    return where_p(c > 0, where_p(c >= n - 1, float(n - 1), c), 0.0)  # NaN goes to the first pixel
 
 
 def _reflected(c: Tensor, n: int, align_corners: bool) -> Tensor:
@@ -80,7 +81,7 @@ def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: 
     c = _contained(c, n, padding_mode, align_corners)
     if mode == "nearest":
         near = round_p(c)
-        return [_bounded(near, near * 0 + 1, n)]
+        return [_bounded(near, zeros_p(near) + 1, n)]
     low = floor_p(c)
     t = c - low
     return [_bounded(low, 1 - t, n), _bounded(low + 1, t, n)]
@@ -89,7 +90,7 @@ def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: 
 def _bounded(place: Tensor, weight: Tensor, n: int) -> Neighbour:
     """Return a pixel's index, its weight, and whether it lies inside of the image; what does not weighs nothing."""
     inside = (place >= 0) & (place <= n - 1)
-    return cast_p(where_p(inside, place, 0), _INTEGER), where_p(inside, weight, 0), inside
+    return cast_p(where_p(inside, place, 0), _INTEGER), where_p(inside, weight, weight * 0), inside
 
 
 # --- Reading ----------------------------------------------------------------------------------------

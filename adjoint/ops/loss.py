@@ -428,10 +428,7 @@ def binary_cross_entropy(
 
 
 def _logistic(x: Any, y: Any, option: Any) -> Any:
-    out = np.abs(x)
-    out = np.log1p(np.exp(-out))
-    out += np.maximum(x, 0)
-    return out - x * y
+    return np.log1p(np.exp(-np.abs(x))) + x * ((x > 0) - y)  # not inf - inf at an infinite logit
 
 
 def _logistic_sum(x: Any, y: Any, option: Any) -> Any:

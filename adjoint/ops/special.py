@@ -175,9 +175,13 @@ _gammaln = special("gammaln")
 
 
 def _lgamma(x: Any) -> Any:
-    if type(x) is ndarray and x.dtype.itemsize > 2 and not np.count_nonzero(x == constants_of(x)[-np.inf]):
-        return _gammaln(x)
-    return np.where(np.isneginf(x), np.inf, _gammaln(x)).astype(x.dtype)
+    out = _gammaln(x)
+    finite = np.isfinite(out)
+    if finite.all():
+        return out
+    # SciPy has other limits at -inf, and none near 0, where gamma(x) is 1 / x.
+    near = np.where(~finite & (np.abs(x) < 1), -np.log(np.abs(x)), out)
+    return np.where(np.isneginf(x), np.inf, near).astype(x.dtype)
 
 
 lgamma_p = unary(_lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False)
