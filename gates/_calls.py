@@ -256,7 +256,7 @@ ELEMENTWISE: dict[str, Row] = {
     F + "elu": _with({}, {"alpha": 0.5}, {"alpha": 2.0}),
     F + "celu": _with({}, {"alpha": 0.5}),
     F + "gelu": _with({}, {"approximate": "tanh"}),
-    F + "softplus": _with({}, {"beta": 2.0}, {"threshold": 1.0}),
+    F + "softplus": _with({}, {"beta": 2.0}, {"threshold": 1.03}),
     F + "hardtanh ": _with({"min_val": -0.5, "max_val": 2.0}),
     F + "hardshrink": _with({}, {"lambd": 1.0}, {"lambd": 0}),
     F + "softshrink": _with({}, {"lambd": 1.0}, {"lambd": 0}),
@@ -716,8 +716,8 @@ FAMILIES = {
 WEIGHTS = {"elementwise": 0.34, "reduce": 0.24, "shape": 0.12, "index": 0.1, "matrix": 0.09, "layers": 0.11}
 
 
-NOT_FOR_INTEGERS = ("loss", "index_add", "mode", "inner", "dot", "vdot")
-NOT_FOR_COMPLEX = ("pool1d", "pool2d", "softmin", "softmax")  # which torch takes by accident: if empty, or one window
+NOT_FOR_INTEGERS = ("loss", "index_add", "mode", "inner", "dot", "vdot", "einsum")
+NOT_FOR_COMPLEX = ("pool1d", "pool2d", "softmin", "softmax", "median", "mode")  # which torch takes by accident: if empty, or one window
 NOT_SPECIAL = (
     "linalg.", "logdet", "matrix_exp", F + "bilinear", "cov", "corrcoef", "prod", "cumprod", "renorm", "addmm",
     F + "scaled_dot_product_attention",

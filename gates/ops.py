@@ -250,7 +250,7 @@ def batched(case: Case) -> Any:
     tensors = [t.detach() for _, t in run.made]
     own = [i == 0 or case.seed % 2 for i in range(len(tensors))]
     olds = [t for _, t in run.made]
-    pairs = [adjoint.stack([t, t * 1.5 if word(t.dtype) in EPS else t]) if o else t for t, o in zip(tensors, own)]
+    pairs = [adjoint.stack([t, t * 0.75 if word(t.dtype) in EPS else t]) if o else t for t, o in zip(tensors, own)]
 
     def f(*values: Any) -> Any:
         new = {id(t): v for t, v in zip(olds, values)}
@@ -479,7 +479,7 @@ def defined(case: Case, check: str, at: Any, a: Any, b: Any) -> Any:
     for v in values:
         if v.shape == a[1].shape:
             at = at & ~(np.isnan(v) & np.isnan(a[1]))
-    if check != "second" and any(np.isnan(v).any() for v in values):
+    if check == "gradient" and any(np.isnan(v).any() for v in values):
         return at
     return at & ~(np.isnan(b[1]) & ~np.isnan(a[1]))
 
@@ -517,6 +517,8 @@ def judged(case: Case, T: Any) -> list[Difference]:
                 return []  # what is refused, and how, is the matter of `gates.bad_input`
             continue
         if isinstance(a, Exception):
+            if REFUSALS.search(str(a)):
+                continue
             found.append(Difference("crashed", check, f"{type(a).__name__}: {str(a)[:150]} {_place(a)}"))
             continue
         if check in DERIVATIVES and undefined(case, theirs["value"]):
@@ -548,7 +550,7 @@ def _judged_batch(case: Case) -> Iterator[Difference]:
         yield Difference("wrong", "vmap", f"{i} {what}: " + _shown(at, x, y))
 
 
-REFUSALS = re.compile("vmap: |inside a transform|dynamic shape|data-dependent|Inside vmap")
+REFUSALS = re.compile("vmap: |inside a transform|dynamic shape|data-dependent|Inside vmap|double backward not supported")
 
 
 def _place(error: Exception) -> str:
@@ -573,6 +575,10 @@ BETTER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("igamma", "igammac", "special.zeta", "polygamma"), ANY),
     # infinite elements: torch subtracts half of the ends from the sum, and gets inf - inf
     "trapezoid": ANY,
+    # -inf at the beginning: torch has NaN
+    "logcumsumexp": ("gradient",),
+    # infinite logits: torch has NaN where the target is 1
+    "nn.functional.binary_cross_entropy_with_logits": ("value",),
     # torch's running mean of an infinite element is NaN
     **dict.fromkeys(("var_mean", "std_mean"), ("value", "out")),
     # torch drops a NaN that is no margin's violation

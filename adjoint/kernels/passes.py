@@ -124,7 +124,7 @@ def _into(out: Any, c: Any) -> Any:
 @_light
 def leaky_relu(x: Any, slope: Any, out: Any) -> Any:
     """Return x, times the slope where it is negative."""
-    if 0 <= slope <= 1:
+    if 0 < slope <= 1:  # 0 times infinity is NaN
         c = np.multiply(x, slope, out=out)
         return np.maximum(x, c, out=c)
     return _into(out, selection.where(x > 0, x, x * slope))

@@ -128,7 +128,7 @@ def _leaky_relu(x: Any, negative_slope: Any) -> Any:
     found = fused.apply("leaky_relu", x, negative_slope) if x.size >= LARGE else None
     if found is not None:
         return found
-    if 0 <= negative_slope <= 1:
+    if 0 < negative_slope <= 1:  # 0 times infinity is NaN
         return np.maximum(x, x * constants_of(x)[negative_slope])
     return selection.where(x > 0, x, x * negative_slope)
 

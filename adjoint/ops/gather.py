@@ -18,6 +18,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.observation import literal, opaque
 from ..core.payload import Payload, is_batch
+from ..core.promotion import number_array
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
@@ -954,7 +955,7 @@ def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op
     elif value is None:
         raise missing(op, "value")
     else:
-        value = literal(place_array(np.array(value, input.array.dtype), device_of(input.array)))
+        value = literal(place_array(number_array(value, of(input.array.dtype)), device_of(input.array)))
     return dim_in(dim, input.array.ndim), reshape(index, -1), value
 
 

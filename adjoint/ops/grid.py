@@ -18,8 +18,8 @@ from ..core.nodes import wrap
 from ..core.recorders import Primitive, nary
 from ..kernels import sampling
 from .arguments import require_tensor
-from .compare import zeros_p
 from .contraction import check_dtypes
+from .elementwise import zero_p
 from .gather import gather_p, ungather_p
 from .index import select_p
 from .join import stack_p
@@ -81,7 +81,7 @@ def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: 
     c = _contained(c, n, padding_mode, align_corners)
     if mode == "nearest":
         near = round_p(c)
-        return [_bounded(near, zeros_p(near) + 1, n)]
+        return [_bounded(near, zero_p(near) + 1, n)]
     low = floor_p(c)
     t = c - low
     return [_bounded(low, 1 - t, n), _bounded(low + 1, t, n)]

@@ -191,7 +191,7 @@ def _smooth_slope(x: Any, y: Any, beta: Any) -> Any:
         if beta != 1:
             away /= beta
         return np.clip(away, -1, 1, out=away if away.ndim else None)
-    return where_p(abs_p(away) < beta, away / beta, np.sign(away))
+    return where_p(abs_p(away) >= beta, np.sign(away), away / beta)  # NaN stays
 
 
 def _huber(x: Any, y: Any, delta: Any) -> Any:
@@ -204,7 +204,7 @@ def _huber_slope(x: Any, y: Any, delta: Any) -> Any:
     away = x - y
     if type(away) is ndarray:
         return np.clip(away, -delta, delta, out=away if away.ndim else None)
-    return where_p(abs_p(away) < delta, away, np.sign(away) * delta)
+    return where_p(abs_p(away) >= delta, np.sign(away) * delta, away)  # NaN stays
 
 
 mse_loss_p = elementwise_loss(

@@ -133,6 +133,13 @@ AT_EDGES = {
     "logits that are infinite, many": lambda m: m.nn.functional.binary_cross_entropy_with_logits(
         m.tensor([inf, 1.0]).repeat(50000), m.tensor([0.5, 0.5]).repeat(50000), reduction="none"
     ),
+    "leaky_relu without a slope": lambda m: m.nn.functional.leaky_relu(m.tensor([inf, 1.0, -1.0]), 0),
+    "leaky_relu without a slope, many": lambda m: m.nn.functional.leaky_relu(m.tensor([inf, 1.0, -1.0]).repeat(50000), 0),
+    "largest element beside NaN": lambda m: _grad(m, lambda x: m.linalg.vector_norm(x, inf), [1.0, nan, 2.0])[1][::2],
+    "smooth_l1_loss of NaN": lambda m: _tangent(m, m.nn.functional.smooth_l1_loss, [nan, 1.0], [1.0, 2.0]),
+    "huber_loss of NaN": lambda m: _tangent(m, m.nn.functional.huber_loss, [nan, 1.0], [1.0, 2.0]),
+    "nansum of integers": lambda m: m.nansum(m.tensor([1, 2], dtype=m.int16), dtype=m.int16),
+    "index_fill of bytes": lambda m: m.ones(3, dtype=m.uint8).index_fill(0, m.tensor([1]), -2),
     "quantile beside infinity": lambda m: m.quantile(m.tensor([-inf, -1.0, 1.0, inf]), 0.25),
     "midpoint beside infinity": lambda m: m.quantile(m.tensor([-inf, 1.0]), 0.5, interpolation="midpoint"),
     "add with alpha, booleans": lambda m: m.add(m.tensor([True, False]), m.tensor([False, True]), alpha=2),
