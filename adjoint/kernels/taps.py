@@ -130,7 +130,7 @@ class Taps:
         """Whether no place of the input is read twice."""
         counts = np.zeros(self.n_in, np.int64)
         for _, source, _ in self.taps:
-            counts[source] += 1
+            counts += np.bincount(_places(source, self.n_in), minlength=self.n_in)
         return bool((counts < 2).all())
 
     def is_full(self, rows: Any) -> bool:

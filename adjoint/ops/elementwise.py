@@ -142,10 +142,10 @@ def _scaled(input: Any, other: Any, alpha: Number) -> Any:
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if not isinstance(other, TensorBase):
         return other * alpha
-    if other.array.dtype.kind == "b":  # which becomes a number of the result's dtype, no wider one
-        dtype = result_type((input, other)).np
-        return mul_p(other, bool(alpha)) if dtype.kind == "b" else mul_p(cast_p(other, dtype), alpha)
-    return mul_p(other, alpha)
+    dtype = result_type((input, other)).np  # in which alpha multiplies: a byte may not hold the product
+    if dtype.kind == "b":
+        return mul_p(other, bool(alpha))
+    return mul_p(other if other.array.dtype == dtype else cast_p(other, dtype), alpha)
 
 
 def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Any = None) -> Tensor:

@@ -261,7 +261,17 @@ def _zeros(value: Any) -> Any:
     return zeros_p(value)
 
 
+def _promoted(value: Any, out: Any) -> Any:
+    """Return a number beside tensors as one of these: a rule would take its logarithm for a number of default precision."""
+    if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
+        dtype = _array(out).dtype
+        if isinstance(out, TensorBase) and dtype.kind == "f" and value.dtype.kind in "iuf":
+            return wrap(np.asarray(value, dtype))
+    return value
+
+
 def _elementwise(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out: Any, params: tuple[Any, ...]) -> Any:
+    primals = tuple(_promoted(p, out) for p in primals)
     env = (*primals, out, *params, *(_derived(primals[i], what) for i, what in op.derived))
     total = None
     for t, rule, kept in zip(tangents, op.rules, op.keeps, strict=True):

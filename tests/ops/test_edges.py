@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import adjoint
@@ -140,6 +142,11 @@ AT_EDGES = {
     "huber_loss of NaN": lambda m: _tangent(m, m.nn.functional.huber_loss, [nan, 1.0], [1.0, 2.0]),
     "nansum of integers": lambda m: m.nansum(m.tensor([1, 2], dtype=m.int16), dtype=m.int16),
     "index_fill of bytes": lambda m: m.ones(3, dtype=m.uint8).index_fill(0, m.tensor([1]), -2),
+    "gelu of the largest": lambda m: m.nn.functional.gelu(m.tensor([1.7976931348623157e308], dtype=m.float64)),
+    "sub with alpha, bytes": lambda m: m.sub(m.ones(2, dtype=m.float64), m.tensor(3, dtype=m.uint8), alpha=-1),
+    "adaptive_max_pool2d to more than there are": lambda m: _grad(
+        m, lambda x: m.nn.functional.adaptive_max_pool2d(x, (1, 4)), [[[[1.0, 2.0], [4.0, 3.0], [0.0, 5.0]]]]
+    ),
     "quantile beside infinity": lambda m: m.quantile(m.tensor([-inf, -1.0, 1.0, inf]), 0.25),
     "midpoint beside infinity": lambda m: m.quantile(m.tensor([-inf, 1.0]), 0.5, interpolation="midpoint"),
     "add with alpha, booleans": lambda m: m.add(m.tensor([True, False]), m.tensor([False, True]), alpha=2),
@@ -151,6 +158,16 @@ AT_EDGES = {
     "grid_sample at infinity, border": lambda m: _read(m, [[inf, 1.0], [-1.0, inf], [nan, 1.0]], "bilinear", "border"),
     "grid_sample at infinity, nearest": lambda m: _read(m, [[inf, 1.0], [nan, nan]], "nearest", "zeros"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("other", [3, np.int64(3), adjoint.tensor(3)], ids=["int", "NumPy", "0-d"])
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+def test_tangent_beside_an_integer_is_of_double_precision(name: str, other: Any) -> None:
+    ad = adjoint.autograd.forward_ad
+    with ad.dual_level():
+        x = ad.make_dual(*(adjoint.tensor([v], dtype=adjoint.float64) for v in (2.0, 1.0)))
+        tangent = ad.unpack_dual(getattr(adjoint.special, name)(x, other)).tangent
+    assert tangent.item() == pytest.approx(math.log(3 if name == "xlogy" else 4), rel=1e-15)
 
 
 @needs_torch
