@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one operator, one line)
 """Random calls of operators, as data: what `gates.ops` runs on adjoint and on torch.
 
 A row of a table names an operator and makes its arguments; tensors among them are `Array`, which either module builds.
@@ -14,7 +15,12 @@ Rng = np.random.Generator
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 COMPLEX = ("complex128", "complex64")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
-LARGEST = {"float64": 1.7976931348623157e308, "float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
+LARGEST = {
+    "float64": 1.7976931348623157e308,
+    "float32": 3.4028234663852886e38,
+    "float16": 65504.0,
+    "bfloat16": 3.3895314e38,
+}
 SMALLEST = {"float64": 5e-324, "float32": 1e-45, "float16": 6e-8, "bfloat16": 9.2e-41}
 
 
@@ -28,7 +34,9 @@ class Array(NamedTuple):
 
     def __repr__(self) -> str:
         flat = np.asarray(self.values).ravel()
-        body = ", ".join(f"{v:.17g}" if v.dtype.kind == "f" else str(v) for v in flat[:12]) + (", ..." * (flat.size > 12))
+        body = ", ".join(f"{v:.17g}" if v.dtype.kind == "f" else str(v) for v in flat[:12]) + (
+            ", ..." * (flat.size > 12)
+        )
         return f"<{self.dtype}{list(self.values.shape)} {self.layout}: {body}>"
 
 
@@ -106,7 +114,9 @@ class Draw:
             choices = [0.0, -0.0, 1.0, -1.0, 0.5]
             if self.dtype not in COMPLEX:  # whose infinities and NaNs differ between C libraries
                 choices += [np.nan, np.inf, -np.inf]
-                choices += [LARGEST[dtype], -LARGEST[dtype], LARGEST[dtype] ** 0.5, SMALLEST[dtype]] if self.extreme else []
+                choices += (
+                    [LARGEST[dtype], -LARGEST[dtype], LARGEST[dtype] ** 0.5, SMALLEST[dtype]] if self.extreme else []
+                )
             x = np.where(at, self.rng.choice(choices, shape), x)
         return x
 
@@ -178,24 +188,31 @@ def made(*args: Any, **kwargs: Any) -> Made:
 
 # --- Elementwise -------------------------------------------------------------------------------------
 
-UNARY = (
+
+def words(text: str) -> list[str]:
+    """Return the words of a text."""
+    return text.split()
+
+
+UNARY = words(
     "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 floor frac "
-    "isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 logical_not neg positive rad2deg reciprocal "
-    "relu round rsqrt sigmoid sign signbit sgn sin sinc sinh sqrt square tan tanh trunc i0 conj_physical angle real "
-    "bitwise_not nan_to_num frexp special.entr special.erfcx special.i0e special.i1 special.i1e special.log_ndtr "
-    "special.ndtr special.ndtri special.expit special.psi special.gammaln special.sinc special.bessel_j0 special.bessel_j1 "
-    "nn.functional.relu6 nn.functional.selu nn.functional.silu nn.functional.mish nn.functional.softsign "
-    "nn.functional.tanhshrink nn.functional.logsigmoid nn.functional.hardswish nn.functional.hardsigmoid "
-    "nn.functional.hardtanh Tensor.clone Tensor.abs Tensor.__neg__ Tensor.__invert__"
-).split()
-BINARY = (
+    "isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p log2 logical_not neg positive rad2deg "
+    "reciprocal relu round rsqrt sigmoid sign signbit sgn sin sinc sinh sqrt square tan tanh trunc i0 conj_physical "
+    "angle real bitwise_not nan_to_num frexp special.entr special.erfcx special.i0e special.i1 special.i1e "
+    "special.log_ndtr special.ndtr special.ndtri special.expit special.psi special.gammaln special.sinc "
+    "special.bessel_j0 special.bessel_j1 nn.functional.relu6 nn.functional.selu nn.functional.silu nn.functional.mish "
+    "nn.functional.softsign nn.functional.tanhshrink nn.functional.logsigmoid nn.functional.hardswish "
+    "nn.functional.hardsigmoid nn.functional.hardtanh Tensor.clone Tensor.abs Tensor.__neg__ Tensor.__invert__"
+)
+BINARY = words(
     "add sub mul div true_divide pow atan2 fmod remainder floor_divide maximum minimum fmax fmin hypot copysign xlogy "
     "logaddexp logaddexp2 nextafter ldexp heaviside gcd lcm bitwise_and bitwise_or bitwise_xor eq ne lt le gt ge "
     "logical_and logical_or logical_xor float_power rsub special.xlog1py special.zeta isclose special.xlogy "
-    "Tensor.__add__ Tensor.__radd__ Tensor.__sub__ Tensor.__rsub__ Tensor.__mul__ Tensor.__truediv__ Tensor.__rtruediv__ "
-    "Tensor.__pow__ Tensor.__rpow__ Tensor.__mod__ Tensor.__rmod__ Tensor.__floordiv__ Tensor.__rfloordiv__ Tensor.__and__ "
-    "Tensor.__lt__ Tensor.__eq__ igamma igammac bitwise_left_shift bitwise_right_shift dist"
-).split()
+    "Tensor.__add__ Tensor.__radd__ Tensor.__sub__ Tensor.__rsub__ Tensor.__mul__ Tensor.__truediv__ "
+    "Tensor.__rtruediv__ Tensor.__pow__ Tensor.__rpow__ Tensor.__mod__ Tensor.__rmod__ Tensor.__floordiv__ "
+    "Tensor.__rfloordiv__ Tensor.__and__ Tensor.__lt__ Tensor.__eq__ igamma igammac bitwise_left_shift "
+    "bitwise_right_shift dist"
+)
 F = "nn.functional."
 
 
@@ -242,8 +259,8 @@ ELEMENTWISE: dict[str, Row] = {
     "logit": _with({}, {"eps": 1e-3}, {"eps": 0.3}),
     "nan_to_num ": _with({"nan": 2.0}, {"posinf": 1.0, "neginf": -3.0}),
     "clamp": _clamp,
-    "clamp_min": lambda d: (_binary(d)),
-    "clamp_max": lambda d: (_binary(d)),
+    "clamp_min": lambda d: _binary(d),
+    "clamp_max": lambda d: _binary(d),
     "lerp": lambda d: _three(d) if d.chance(0.6) else made(*_three(d)[0][:2], d.pick(0.3, 0.7, 0, 1.5)),
     "addcmul": lambda d: _three(d, value=d.pick(None, 2, 0.5, 0)),
     "addcdiv": lambda d: _three(d, value=d.pick(None, 2, 0.5, 0)),
@@ -261,7 +278,9 @@ ELEMENTWISE: dict[str, Row] = {
     F + "hardshrink": _with({}, {"lambd": 1.0}, {"lambd": 0}),
     F + "softshrink": _with({}, {"lambd": 1.0}, {"lambd": 0}),
     F + "threshold": _with({"threshold": 0.0, "value": 1.0}, {"threshold": 1.0, "value": -2.0}),
-    F + "prelu": lambda d: (lambda s: made(d.array(s), d.array((s[1] if len(s) > 1 and d.chance(0.5) else 1,))))(d.shape(1)),
+    F + "prelu": lambda d: (lambda s: made(d.array(s), d.array((s[1] if len(s) > 1 and d.chance(0.5) else 1,))))(
+        d.shape(1)
+    ),
     F + "glu": lambda d: (lambda s: made(d.array((*s, 2 * d.int(1, 2))), -1))(d.shape(0, 2)),
     "Tensor.to": lambda d: made(d.array(d.shape()), Name(d.pick(*FLOATS, *COMPLEX))),
     "Tensor.sigmoid": _unary,
@@ -309,7 +328,9 @@ def _ranked(d: Draw, **extra: Any) -> Made:
 
 def _cdist(d: Draw) -> Made:
     k = d.int(0, 4)
-    return made(d.array((d.int(0, 4), k)), d.array((d.int(1, 4), k)), d.pick(2.0, 1.0, 0.0, 3.0, float("inf"), 0.5, 1.5))
+    return made(
+        d.array((d.int(0, 4), k)), d.array((d.int(1, 4), k)), d.pick(2.0, 1.0, 0.0, 3.0, float("inf"), 0.5, 1.5)
+    )
 
 
 P = (2, 1, 0, float("inf"), -float("inf"), 3, 0.5, -1, -2, 1.5)
@@ -537,7 +558,18 @@ def _addmm(d: Draw) -> Made:
 
 def _einsum(d: Draw) -> Made:
     sizes = {c: d.int(1, 3) for c in "ijkl"}
-    text = d.pick("ij,jk->ik", "ij,ij->", "i,j->ij", "ijk,kl->ijl", "ii->i", "ij->ji", "ij,kj,il->kl", "ijk->j", "ii->", "i,i,i->i")
+    text = d.pick(
+        "ij,jk->ik",
+        "ij,ij->",
+        "i,j->ij",
+        "ijk,kl->ijl",
+        "ii->i",
+        "ij->ji",
+        "ij,kj,il->kl",
+        "ijk->j",
+        "ii->",
+        "i,i,i->i",
+    )
     return made(text, *(d.array(tuple(sizes[c] for c in part)) for part in text.split("->")[0].split(",")))
 
 
@@ -619,7 +651,9 @@ def _interpolate(d: Draw) -> Made:
 
 def _grid(d: Draw) -> Made:
     x, grid = d.array((1, 2, d.int(1, 4), d.int(1, 4))), d.array((1, d.int(1, 3), d.int(1, 3), 2), low=-1.3, high=1.3)
-    return made(x, grid, d.pick("bilinear", "nearest", "bicubic"), d.pick("zeros", "border", "reflection"), d.chance(0.5))
+    return made(
+        x, grid, d.pick("bilinear", "nearest", "bicubic"), d.pick("zeros", "border", "reflection"), d.chance(0.5)
+    )
 
 
 def _attention(d: Draw) -> Made:
@@ -716,10 +750,30 @@ FAMILIES = {
 WEIGHTS = {"elementwise": 0.34, "reduce": 0.24, "shape": 0.12, "index": 0.1, "matrix": 0.09, "layers": 0.11}
 
 
-NOT_FOR_INTEGERS = ("norm", "softmin", "softmax", "vander", "matrix_power", "loss", "index_add", "mode", "inner", "dot", "vdot", "einsum")
-NOT_FOR_COMPLEX = ("pool1d", "pool2d", "softmin", "softmax", "median", "mode")  # which torch takes by accident: if empty, or one window
+NOT_FOR_INTEGERS = (
+    "norm",
+    "softmin",
+    "softmax",
+    "vander",
+    "matrix_power",
+    "loss",
+    "index_add",
+    "mode",
+    "inner",
+    "dot",
+    "vdot",
+    "einsum",
+)
+NOT_FOR_COMPLEX = (
+    "pool1d",
+    "pool2d",
+    "softmin",
+    "softmax",
+    "median",
+    "mode",
+)  # which torch takes by accident: if empty, or one window
 NOT_SPECIAL = (
-    "linalg.", "logdet", "matrix_exp", F + "bilinear", "cov", "corrcoef", "prod", "cumprod", "renorm", "addmm", "einsum",
+    "linalg.", "logdet", "matrix_exp", F + "bilinear", "cov", "corrcoef", "prod", "cumprod", "renorm", "mode", "addmm", "einsum",
     F + "batch_norm",
     F + "scaled_dot_product_attention",
 )  # fmt: skip
@@ -747,7 +801,18 @@ def random_call(rng: Rng) -> Call:
 
 # --- torch's own samples -----------------------------------------------------------------------------
 
-RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "poisson", "empty", "exponential", "rrelu", "uniform")
+RANDOM = (
+    "rand",
+    "dropout",
+    "bernoulli",
+    "normal",
+    "multinomial",
+    "poisson",
+    "empty",
+    "exponential",
+    "rrelu",
+    "uniform",
+)
 # Indices among equals, bases of a space, unset memory; tests/conformance has them.
 OPEN = ("linalg.", "sort", "argsort", "msort", "topk", "kthvalue", "mode", "median", "nanmedian", "svd", "lu", "geqrf", "qr",
         "ormqr", "pca_lowrank", "svd_lowrank", "pinverse", "cholesky", "triangular_solve", "resize", "as_strided", "torch.", "sparse",
@@ -772,7 +837,7 @@ def entries(T: Any, has: Callable[[str], bool]) -> list[Any]:
 
 
 def sample_call(rng: Rng, T: Any, has: Callable[[str], bool]) -> Call | None:
-    """Return one of torch's sample inputs, its tensors in random layouts, some elements at kinks; None where it has others."""
+    """Return one of torch's sample inputs in random layouts, some elements at kinks; None where it is no plain data."""
     ops = entries(T, has)
     op = ops[int(rng.integers(len(ops)))]
     names = sorted(str(d).rpartition(".")[2] for d in op.supported_dtypes("cpu"))

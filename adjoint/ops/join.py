@@ -66,7 +66,9 @@ def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
 
 def _join_jvp(primitive: Any) -> Any:
     def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-        return primitive()(tuple(zeros_p(x) if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params)
+        return primitive()(
+            tuple(zeros_p(x) if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params
+        )
 
     return jvp
 

@@ -143,7 +143,9 @@ class Dual(Speaking):
         value = result.array if _is_at(result.array, level) else cls(result, None, level)
         primal.copy_(_tensor(value.primal))
         if value.tangent is not None or dual.tangent is not None:
-            _set_tangent(x, base, _tensor(value.tangent) if value.tangent is not None else zeros_p(primal.detach()), level)
+            _set_tangent(
+                x, base, _tensor(value.tangent) if value.tangent is not None else zeros_p(primal.detach()), level
+            )
         ledger = ledger_of(storage_of(x))
         if x.memory is not primal.memory:
             ledger.version += 1
@@ -262,7 +264,7 @@ def _zeros(value: Any) -> Any:
 
 
 def _promoted(value: Any, out: Any) -> Any:
-    """Return a number beside tensors as one of these: a rule would take its logarithm for a number of default precision."""
+    """Return a number beside tensors as one of these: its logarithm, in a rule, is then of their precision."""
     if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
         dtype = _array(out).dtype
         if isinstance(out, TensorBase) and dtype.kind == "f" and value.dtype.kind in "iuf":
