@@ -576,7 +576,7 @@ def _einsum(d: Draw) -> Made:
 def _definite(d: Draw) -> Array:
     x = d.square()
     a = x.values
-    return x._replace(values=a @ np.conj(np.swapaxes(a, -1, -2)) + 3 * np.eye(a.shape[-1]))
+    return x._replace(values=a @ np.conj(np.swapaxes(a, -1, -2)) + np.diag(3 + 0.37 * np.arange(a.shape[-1])))
 
 
 def _conv(rank: int, transposed: bool = False) -> Row:
