@@ -815,7 +815,7 @@ RANDOM = (
 )
 # Indices among equals, bases of a space, unset memory; tests/conformance has them.
 OPEN = ("linalg.", "sort", "argsort", "msort", "topk", "kthvalue", "mode", "median", "nanmedian", "svd", "lu", "geqrf", "qr",
-        "ormqr", "pca_lowrank", "svd_lowrank", "pinverse", "cholesky", "triangular_solve", "resize", "as_strided", "torch.", "sparse",
+        "ormqr", "pca_lowrank", "svd_lowrank", "pinverse", "cholesky", "triangular_solve", "resize", "searchsorted", "as_strided", "torch.", "sparse",
         "nn.functional.max_unpool", "tensor", "masked.", "hash_tensor", "nn.functional.fractional", "signal.")  # fmt: skip
 _entries: list[Any] = []
 _samples: dict[tuple[str, str], list[Any]] = {}

@@ -267,7 +267,7 @@ def _promoted(value: Any, out: Any) -> Any:
     """Return a number beside tensors as one of these: its logarithm, in a rule, is then of their precision."""
     if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
         dtype = _array(out).dtype
-        if isinstance(out, TensorBase) and dtype.kind == "f" and value.dtype.kind in "iuf":
+        if isinstance(out, TensorBase) and differentiable(dtype) and dtype.kind != "c" and value.dtype.kind not in "bc":
             return wrap(np.asarray(value, dtype))
     return value
 
