@@ -650,10 +650,11 @@ def _interpolate(d: Draw) -> Made:
 
 
 def _grid(d: Draw) -> Made:
-    x, grid = d.array((1, 2, d.int(1, 4), d.int(1, 4))), d.array((1, d.int(1, 3), d.int(1, 3), 2), low=-1.3, high=1.3)
-    return made(
-        x, grid, d.pick("bilinear", "nearest", "bicubic"), d.pick("zeros", "border", "reflection"), d.chance(0.5)
-    )
+    x = d.array((1, 2, d.int(1, 4), d.int(1, 4)))
+    d.special = 0.0  # at infinity, torch's backward ends the process
+    grid = d.array((1, d.int(1, 3), d.int(1, 3), 2), low=-1.3, high=1.3)
+    mode, padding = d.pick("bilinear", "nearest", "bicubic"), d.pick("zeros", "border", "reflection")
+    return made(x, grid, mode, padding, d.chance(0.5))
 
 
 def _attention(d: Draw) -> Made:
