@@ -124,7 +124,7 @@ def _into(out: Any, c: Any) -> Any:
 @_light
 def leaky_relu(x: Any, slope: Any, out: Any) -> Any:
     """Return x, times the slope where it is negative."""
-    if 0 <= slope <= 1:
+    if 0 < slope <= 1:  # 0 times infinity is NaN
         c = np.multiply(x, slope, out=out)
         return np.maximum(x, c, out=c)
     return _into(out, selection.where(x > 0, x, x * slope))
@@ -301,8 +301,8 @@ def bent_back(g: Any, x: Any, y: Any, bend: Any, out: Any) -> Any:
 @_formula
 def logistic(x: Any, y: Any, out: Any) -> Any:
     """Return the cross entropy of probabilities `y` and those whose logits are `x`."""
-    c = _smooth_relu(x, out)
-    c -= x * y
+    c = _smooth_relu(-np.abs(x), out)
+    c += x * ((x > 0) - y)  # one product, which an infinite logit does not make inf - inf
     return c
 
 

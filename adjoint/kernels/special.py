@@ -203,10 +203,10 @@ def gelu(x: Any, out: Any = None) -> Any:
         return np.divide(x, c, out=c if out is None else out)
     c = erf(x * _SQRT_HALF)
     c += 1
-    c *= x
+    c *= 0.5  # first: twice the largest number overflows
     if out is not None:
-        return np.multiply(c, 0.5, out=out)
-    c *= 0.5
+        return np.multiply(c, x, out=out)
+    c *= x
     return c
 
 
@@ -245,10 +245,10 @@ def gelu_tanh(x: Any, out: Any = None) -> Any:
     """Return `gelu` by the usual approximation."""
     c = _gelu_tanh(x)
     c += 1
-    c *= x
+    c *= 0.5  # first: twice the largest number overflows
     if out is not None:
-        return np.multiply(c, 0.5, out=out)
-    c *= 0.5
+        return np.multiply(c, x, out=out)
+    c *= x
     return c
 
 

@@ -27,7 +27,7 @@ from ..kernels.fused import LARGE
 from .arguments import dim_in, dtype_of
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
-from .piecewise import abs_p, chosen, clamp_max_p, passed, stopped, where_p
+from .piecewise import abs_p, chosen, passed, stopped, where_p
 from .precision import autocasting
 from .shape import reshape_p
 
@@ -128,7 +128,7 @@ def _leaky_relu(x: Any, negative_slope: Any) -> Any:
     found = fused.apply("leaky_relu", x, negative_slope) if x.size >= LARGE else None
     if found is not None:
         return found
-    if 0 <= negative_slope <= 1:
+    if 0 < negative_slope <= 1:  # 0 times infinity is NaN
         return np.maximum(x, x * constants_of(x)[negative_slope])
     return selection.where(x > 0, x, x * negative_slope)
 
@@ -386,7 +386,7 @@ def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
             return found
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
     number = constants_of(x)
-    negative = (np.minimum if type(x) is ndarray else clamp_max_p)(x, number[0])
+    negative = np.minimum(x, number[0]) if type(x) is ndarray else where_p(x >= number[0], number[0], x)
     slope = np.exp(negative if input_scale == 1 else negative * number[input_scale])
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
         return g * slope if scale == 1 else g * (slope * number[scale])

@@ -191,7 +191,7 @@ def _smooth_slope(x: Any, y: Any, beta: Any) -> Any:
         if beta != 1:
             away /= beta
         return np.clip(away, -1, 1, out=away if away.ndim else None)
-    return where_p(abs_p(away) < beta, away / beta, np.sign(away))
+    return where_p(abs_p(away) >= beta, np.sign(away), away / beta)  # NaN stays
 
 
 def _huber(x: Any, y: Any, delta: Any) -> Any:
@@ -204,7 +204,7 @@ def _huber_slope(x: Any, y: Any, delta: Any) -> Any:
     away = x - y
     if type(away) is ndarray:
         return np.clip(away, -delta, delta, out=away if away.ndim else None)
-    return where_p(abs_p(away) < delta, away, np.sign(away) * delta)
+    return where_p(abs_p(away) >= delta, np.sign(away) * delta, away)  # NaN stays
 
 
 mse_loss_p = elementwise_loss(
@@ -428,10 +428,7 @@ def binary_cross_entropy(
 
 
 def _logistic(x: Any, y: Any, option: Any) -> Any:
-    out = np.abs(x)
-    out = np.log1p(np.exp(-out))
-    out += np.maximum(x, 0)
-    return out - x * y
+    return np.log1p(np.exp(-np.abs(x))) + x * ((x > 0) - y)  # not inf - inf at an infinite logit
 
 
 def _logistic_sum(x: Any, y: Any, option: Any) -> Any:
@@ -552,7 +549,7 @@ def gaussian_nll_loss(
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    spread = spread + (spread.detach().clamp(min=eps) - spread.detach())
+    spread = where_p(spread < eps, spread - spread.detach() + eps, spread)  # raised, with the gradient of the variance
     away = input - target
     loss = 0.5 * (spread.log() + away * away / spread)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction_of(reduction))
