@@ -130,7 +130,7 @@ class Taps:
         """Whether no place of the input is read twice."""
         counts = np.zeros(self.n_in, np.int64)
         for _, source, _ in self.taps:
-            counts[source] += 1
+            counts += np.bincount(_places(source, self.n_in), minlength=self.n_in)
         return bool((counts < 2).all())
 
     def is_full(self, rows: Any) -> bool:
@@ -218,14 +218,14 @@ def mix(x: Any, plans: tuple[Taps | None, ...]) -> Any:
 
 def _mixed(x: Any, plans: tuple[Taps | None, ...]) -> Any:
     dtype = x.dtype
-    scales = any(p is not None and p.scales for p in plans)
+    axes = [(p, i - len(plans)) for i, p in enumerate(plans) if p is not None]
+    if not axes:
+        return x.copy()
+    scales = any(p.scales for p, _ in axes)
     if dtype.itemsize <= 2 and dtype.kind not in "biu" and type(x) is np.ndarray:
         x = x.astype(np.float32)
     elif dtype.kind in "iu" and scales:
         x = x.astype(np.float64)
-    axes = [(p, i - len(plans)) for i, p in enumerate(plans) if p is not None]
-    if not axes:
-        return x.copy()
     if dtype.kind == "i" and scales and not any(w is not None for p, _ in axes for _, _, w in p.taps):
         return _mix_integers(x, axes).astype(dtype)
     # What makes the array smaller comes first.

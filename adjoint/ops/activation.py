@@ -92,7 +92,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 leaky_relu_p = elementwise(
     "leaky_relu",
     lambda x, negative_slope: (
-        np.maximum(x, x * negative_slope) if 0 <= negative_slope <= 1 else where_p(x > 0, x, x * negative_slope)
+        np.maximum(x, x * negative_slope) if 0 < negative_slope <= 1 else where_p(x > 0, x, x * negative_slope)
     ),
     x=lambda g, x, negative_slope: where_p(x > 0, g, g * negative_slope),
     static="negative_slope",
@@ -289,7 +289,7 @@ def _elu(x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
 
 def _elu_x(g: Any, x: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     # exp of the positive part would overflow to inf where it is not wanted, and inf * 0 is NaN.
-    slope = scale * alpha * input_scale * np.exp(where_p(x > 0, 0, x) * input_scale)
+    slope = scale * alpha * input_scale * np.exp(where_p(x >= 0, 0, x) * input_scale)
     if alpha * input_scale == 1:  # no kink: the slope of what is positive is exp(0)
         return g * slope
     return where_p(x > 0, g * scale, g * slope)

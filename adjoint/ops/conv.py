@@ -22,6 +22,7 @@ from ..core.tensor import TensorBase
 from ..kernels import provider
 from ..kernels.convolution import channel_sums, convolve, folded, spread, unfolded, weigh
 from .arguments import require_tensor
+from .compare import zeros_p
 from .contraction import check_dtypes
 from .index import select_p
 from .shape import expand_p, permute, permute_p, reshape_p, squeeze_p, unsqueeze_p
@@ -93,7 +94,7 @@ def _tangent(primitive: Any, tangents: Any, inputs: Any, out: Any, params: Any) 
         part = primitive(x, tw, None, *params)
         total = part if total is None else total + part
     if tb is not None:
-        total = (0 * out if total is None else total) + _along_channels(tb, out.ndim)
+        total = (zeros_p(out) if total is None else total) + _along_channels(tb, out.ndim)
     return total
 
 

@@ -23,7 +23,7 @@ from ..core.inplace import inplace
 from ..core.nodes import registry
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
-from ..core.promotion import number_like
+from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, nary, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import pairs
@@ -125,7 +125,12 @@ def _scaled(input: Any, other: Any, alpha: Number) -> Any:
         pair = (input, other)
         if all(x.array.dtype.kind in "iub" if isinstance(x, TensorBase) else type(x) is int for x in pair):
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    return mul_p(other, alpha) if isinstance(other, TensorBase) else other * alpha
+    if not isinstance(other, TensorBase):
+        return other * alpha
+    dtype = result_type((input, other)).np  # in which alpha multiplies: a byte may not hold the product
+    if dtype.kind == "b":
+        return mul_p(other, bool(alpha))
+    return mul_p(other if other.array.dtype == dtype else cast_p(other, dtype), alpha)
 
 
 def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1, out: Any = None) -> Tensor:
@@ -268,8 +273,7 @@ def fmod(input: Tensor, other: Tensor | Number, *, out: Any = None) -> Tensor:
 
 
 def _addcmul(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
-    product = tensor1 * tensor2
-    return x + (product if value == 1 else product * _as(value, product))
+    return x + (tensor1 if value == 1 else tensor1 * _as(value, tensor1)) * tensor2
 
 
 def _as(value: Any, like: Any) -> Any:
@@ -287,8 +291,7 @@ addcmul_p = elementwise(
 
 
 def _addcdiv(x: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
-    quotient = tensor1 / tensor2
-    return x + (quotient if value == 1 else quotient * _as(value, quotient))
+    return x + (tensor1 if value == 1 else tensor1 * _as(value, tensor1)) / tensor2
 
 
 addcdiv_p = elementwise(

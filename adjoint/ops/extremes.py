@@ -19,6 +19,7 @@ from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
 from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
 from .create import into
+from .elementwise import lerp_by_p, lerp_p
 from .gather import gather_p, ungathered
 from .precision import autocasting
 from .reduce import f32, in_order, is_half, kept, kept_shape, on_gpu, shifted, sum_p, title_of
@@ -669,7 +670,9 @@ def _at_ranks(x: Tensor, q: Tensor, interpolation: str, skip: bool) -> Tensor:
         return _picked(x, order, rank.ceil(), last)
     below, above = rank.floor(), rank.ceil()
     low, high = _picked(x, order, below, last), _picked(x, order, above, last)
-    return low + (high - low) * (0.5 if interpolation == "midpoint" else rank - below)
+    if interpolation == "midpoint":
+        return lerp_by_p(low, high, 0.5)
+    return lerp_p(low, high, rank - below)  # from the nearer end: the other one may be infinite
 
 
 def _picked(x: Tensor, order: Tensor, rank: Tensor, last: int) -> Tensor:

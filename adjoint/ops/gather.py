@@ -18,6 +18,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.observation import literal, opaque
 from ..core.payload import Payload, is_batch
+from ..core.promotion import number_array
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering as gathering_kernels
@@ -25,6 +26,7 @@ from ..kernels import provider
 from ..kernels.copying import copied, uniform
 from ..kernels.gpu.host import through_host
 from .arguments import dim_in, either, missing, require_tensor
+from .compare import zeros_p
 from .create import apart, copy_for, into
 from .index import add_rows, beside, index_batch, index_p, place_p, slice_p, taken, unindex_p
 from .looping import looped_for
@@ -373,8 +375,8 @@ def _of_elements(rule: Any) -> Any:
 def _tangents(tangents: Any, inputs: Any) -> tuple[Any, Any]:
     """Return tangents of the written tensor and of the values, zeros where there are none."""
     tx, ty = tangents[:2]
-    zeros = _ZERO if getattr(inputs[1], "ndim", 0) == 0 else 0 * inputs[1]
-    return (0 * inputs[0] if tx is None else tx), (zeros if ty is None else ty)
+    zeros = _ZERO if getattr(inputs[1], "ndim", 0) == 0 else zeros_p(inputs[1])
+    return (zeros_p(inputs[0]) if tx is None else tx), (zeros if ty is None else ty)
 
 
 # Inputs: the tensor, the values at the shape of the index (or a number), the index.
@@ -633,8 +635,8 @@ def _scatter_reduce_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> An
     tx, ty = tangents[:2]
     x, y, i = inputs
     axis, reduce, include_self = params
-    tx = 0 * x if tx is None else tx
-    ty = 0 * y if ty is None else ty
+    tx = zeros_p(x) if tx is None else tx
+    ty = zeros_p(y) if ty is None else ty
     if reduce in ("sum", "mean"):
         return scatter_reduce_p(tx, ty, i, axis, reduce, include_self)
     if reduce == "prod":
@@ -953,7 +955,7 @@ def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op
     elif value is None:
         raise missing(op, "value")
     else:
-        value = literal(place_array(np.array(value, input.array.dtype), device_of(input.array)))
+        value = literal(place_array(number_array(value, of(input.array.dtype)), device_of(input.array)))
     return dim_in(dim, input.array.ndim), reshape(index, -1), value
 
 
@@ -1166,7 +1168,7 @@ masked_scatter_p: Primitive = nary(
     x=lambda g, mask: where_p(mask, 0, g),
     y=_masked_scatter_y,
     jvp=lambda tangents, inputs, out, params: masked_scatter_p(
-        *(0 * x if t is None else t for t, x in zip(tangents[:2], inputs[:2], strict=True)), inputs[2]
+        *(zeros_p(x) if t is None else t for t, x in zip(tangents[:2], inputs[:2], strict=True)), inputs[2]
     ),
     into=_put_masked,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -18,6 +19,7 @@ from ..core.recorders import Primitive, nary
 from ..kernels import sampling
 from .arguments import require_tensor
 from .contraction import check_dtypes
+from .elementwise import zero_p
 from .gather import gather_p, ungather_p
 from .index import select_p
 from .join import stack_p
@@ -46,7 +48,7 @@ def _in_pixels(c: Tensor, n: int, align_corners: bool) -> Tensor:
 
 def _clipped(c: Tensor, n: int) -> Tensor:
     """Return coordinates moved to the edge; what is moved, or is on the edge already, has no gradient."""
-    return where_p(c <= 0, c * 0, where_p(c >= n - 1, c * 0 + (n - 1), c))
+    return where_p(c > 0, where_p(c >= n - 1, float(n - 1), c), 0.0)  # NaN goes to the first pixel
 
 
 def _reflected(c: Tensor, n: int, align_corners: bool) -> Tensor:
@@ -66,7 +68,7 @@ def _contained(c: Tensor, n: int, padding_mode: str, align_corners: bool) -> Ten
     return _clipped(c if padding_mode == "border" else _reflected(c, n, align_corners), n)
 
 
-Neighbour = tuple[Any, Any]  # where a pixel is along a dimension, and its weight
+Neighbour = tuple[Any, Any, Any]  # where a pixel is along a dimension, its weight, whether it is one
 
 
 def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> list[Neighbour]:
@@ -79,16 +81,16 @@ def _neighbours(c: Tensor, n: int, mode: str, padding_mode: str, align_corners: 
     c = _contained(c, n, padding_mode, align_corners)
     if mode == "nearest":
         near = round_p(c)
-        return [_bounded(near, near * 0 + 1, n)]
+        return [_bounded(near, zero_p(near) + 1, n)]
     low = floor_p(c)
     t = c - low
     return [_bounded(low, 1 - t, n), _bounded(low + 1, t, n)]
 
 
 def _bounded(place: Tensor, weight: Tensor, n: int) -> Neighbour:
-    """Return a pixel's index and weight; what lies outside of the image weighs nothing."""
+    """Return a pixel's index, its weight, and whether it lies inside of the image; what does not weighs nothing."""
     inside = (place >= 0) & (place <= n - 1)
-    return cast_p(where_p(inside, place, 0), _INTEGER), where_p(inside, weight, weight * 0)
+    return cast_p(where_p(inside, place, 0), _INTEGER), where_p(inside, weight, weight * 0), inside
 
 
 # --- Reading ----------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ def _along(grid: Any, size: Any, neighbours: Any, *how: Any) -> list[list[Neighb
 def _place(corner: Any, size: Any, channels: int) -> Any:
     """Return where in its flattened image a corner lies, for each channel."""
     place = corner[0][0]
-    for n, (p, _) in zip(size[1:], corner[1:], strict=True):
+    for n, (p, *_) in zip(size[1:], corner[1:], strict=True):
         place = place * n + p
     count = place.shape[0]
     length = math.prod(place.shape[1:])
@@ -114,9 +116,15 @@ def _place(corner: Any, size: Any, channels: int) -> Any:
 def _weight(corner: Any) -> Any:
     """Return a corner's weight, for all channels."""
     weight = corner[0][1]
-    for _, w in corner[1:]:
+    for _, w, _ in corner[1:]:
         weight = weight * w
     return reshape_p(weight, (weight.shape[0], 1, math.prod(weight.shape[1:])))
+
+
+def _inside(corner: Any, values: Any) -> Any:
+    """Return what is read at a corner, or goes there: 0 outside of the image, whatever the pixel in its place is."""
+    inside = functools.reduce(operator.and_, (at for _, _, at in corner))
+    return where_p(reshape_p(inside, (inside.shape[0], 1, math.prod(inside.shape[1:]))), values, 0)
 
 
 def _sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> Any:
@@ -124,7 +132,7 @@ def _sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool
     image = reshape_p(x, (count, channels, math.prod(size)))
     total = None
     for corner in itertools.product(*_along(grid, size, _neighbours, mode, padding_mode, align_corners)):
-        part = gather_p(image, _place(corner, size, channels), 2) * _weight(corner)
+        part = _inside(corner, gather_p(image, _place(corner, size, channels), 2)) * _weight(corner)
         total = part if total is None else total + part
     return reshape_p(total, (count, channels, *grid.shape[1:-1]))
 
@@ -168,8 +176,8 @@ def _bilinear_back(g: Any, x: Any, grid: Any, padding_mode: Any, align_corners: 
     turns: list[Any] = [0, 0]
     for corner, turned in _turned(along, slopes):
         place = _place(corner, size, channels)
-        gx = gx + ungather_p(g * _weight(corner), place, image.shape, 2)
-        change = (g * gather_p(image, place, 2)).sum(1, keepdims=True)
+        gx = gx + ungather_p(_inside(corner, g * _weight(corner)), place, image.shape, 2)
+        change = (g * _inside(corner, gather_p(image, place, 2))).sum(1, keepdims=True)
         turns = [t + change * w for t, w in zip(turns, turned, strict=True)]
     shape = tuple(grid.shape[:-1])
     return reshape_p(gx, tuple(x.shape)), stack_p(tuple(reshape_p(t, shape) for t in turns), len(shape))
@@ -186,7 +194,7 @@ def _bilinear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     along = _along(grid, size, _neighbours, "bilinear", *params)
     for corner, turned in _turned(along, _along(grid, size, _slopes, *params)):
         change = sum(reshape_p(select_p(tgrid, tgrid.ndim - 1, d), (count, 1, -1)) * w for d, w in enumerate(turned))
-        moved = moved + gather_p(image, _place(corner, size, channels), 2) * change
+        moved = moved + _inside(corner, gather_p(image, _place(corner, size, channels), 2)) * change
     moved = reshape_p(moved, tuple(out.shape))
     return moved if total is None else total + moved
 

@@ -28,6 +28,7 @@ from ..core.tensor import TensorBase, note_write
 from ..kernels import copying, provider
 from ..kernels.gathering import added_rows
 from . import create
+from .compare import zeros_p
 from .convert import copy_, values_of
 from .precision import autocasting
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
@@ -704,12 +705,7 @@ def _unit_axes(y: Any, rank: int) -> Any:
 def _set_slice_jvp(tangents: Any, inputs: Any, index: Any) -> Any:
     tx, ty = tangents
     x = inputs[0]
-    return set_slice_p(_zeros_like(x) if tx is None else tx, _ZERO if ty is None else ty, index)
-
-
-def _zeros_like(x: Any) -> Any:
-    raw = x.array if isinstance(x, TensorBase) else x
-    return np.zeros(raw.shape, raw.dtype) if isinstance(raw, ndarray) else x * 0
+    return set_slice_p(zeros_p(x) if tx is None else tx, _ZERO if ty is None else ty, index)
 
 
 def _index_put(xs: Any, spec: Any, accumulate: Any) -> Any:
@@ -757,7 +753,7 @@ index_put_p: Primitive = variadic(
 
 def _index_put_jvp(tangents: Any, inputs: Any, spec: Any, accumulate: Any) -> Any:
     tx, ty = tangents[:2]
-    tx = _zeros_like(inputs[0]) if tx is None else tx
+    tx = zeros_p(inputs[0]) if tx is None else tx
     return index_put_p((tx, _ZERO if ty is None else ty, *inputs[2:]), spec, accumulate)
 
 

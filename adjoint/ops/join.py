@@ -16,6 +16,7 @@ from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider
 from .arguments import dim_in, either
+from .compare import zeros_p
 from .create import apart, into
 from .index import slice_p
 from .shape import atleast_1d, atleast_2d, atleast_3d, expand_p, permute_p, reshape, reshape_p
@@ -65,7 +66,9 @@ def _cat_xs(g: Any, xs_shape: Any, axis: Any, needs: Any = None) -> Any:
 
 def _join_jvp(primitive: Any) -> Any:
     def jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-        return primitive()(tuple(x * 0 if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params)
+        return primitive()(
+            tuple(zeros_p(x) if t is None else t for t, x in zip(tangents, inputs, strict=True)), *params
+        )
 
     return jvp
 

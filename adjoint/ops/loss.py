@@ -344,7 +344,8 @@ def binary_cross_entropy(
 
 logistic_loss_p = elementwise_loss(
     "binary_cross_entropy_with_logits",
-    lambda x, y, option: log1p_exp(x) - x * y,
+    # One product, which an infinite logit does not make inf - inf.
+    lambda x, y, option: log1p_exp(-np.abs(x)) + x * (where_p(x > 0, 1, 0) - y),
     x=lambda g, x, y, option: g * (sigmoid_p(x) - y),
     y=lambda g, x, y, option: g * -x,
 )
@@ -447,7 +448,7 @@ def gaussian_nll_loss(
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
-    spread = spread + (spread.detach().clamp(min=eps) - spread.detach())
+    spread = where_p(spread < eps, spread - spread.detach() + eps, spread)  # raised, with the gradient of the variance
     away = input - target
     loss = 0.5 * (spread.log() + away * away / spread)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction_of(reduction))

@@ -81,7 +81,7 @@ def _direction(g: Any, x: Any, out: Any, p: Any, axes: Any, keepdims: Any) -> An
         return x * where_p(none, 0, g / where_p(none, 1, out))
     size = abs_p(x)
     if math.isinf(p):
-        chosen = cast_p(size == out, dtype_of(g))
+        chosen = cast_p((size == out) | ((out != out) & (size != size)), dtype_of(g))
         return sgn_p(x) * (chosen * (g / chosen.sum(axis=axes, keepdims=True)))
     none = (size == 0) | (out == 0)
     ratio = where_p(none, 1, size) / where_p(none, 1, out)

@@ -133,6 +133,13 @@ class UntypedStorage:
         return made
 
     @classmethod
+    def over(cls, memory: Any) -> UntypedStorage:
+        """Return the storage of an array of bytes."""
+        made: UntypedStorage = object.__new__(cls)
+        made._bytes = memory
+        return made
+
+    @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """Return the first `nbytes` bytes of a file, read as they are looked at; writes reach it only if `shared`."""
         made: UntypedStorage = object.__new__(cls)

@@ -25,6 +25,7 @@ from ..kernels import norms, provider
 from ..kernels.constants import constants_of
 from ..kernels.softmax import LARGE
 from .arguments import dtype_of, either
+from .compare import zeros_p
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sub_p
 from .measure import vector_norm
@@ -435,7 +436,7 @@ def _norm_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
         part = _unscaled(tx, standard, rstd, axes, centered)
         part = part if weight is None else part * weight
         total = part if total is None else total + part
-    return total + 0 * standard if tx is None and tw is None else total
+    return total + zeros_p(standard) if tx is None and tw is None else total
 
 
 def _norm_batch(x: Any, weight: Any, bias: Any, axes: Any, shape: Any, eps: Any, centered: Any, moments: Any) -> Any:

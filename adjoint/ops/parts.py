@@ -18,6 +18,7 @@ from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
 from .arguments import dim_in, either, missing, require_tensor, shape_from
+from .compare import zeros_p
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
 from .precision import autocasting
@@ -186,7 +187,7 @@ set_diagonal_p: Primitive = nary(
     x=lambda g, offset, axis1, axis2: set_diagonal_p(g, _ZERO, offset, axis1, axis2),
     y=lambda g, offset, axis1, axis2: diagonal_p(g, offset, axis1, axis2),
     jvp=lambda tangents, inputs, out, params: set_diagonal_p(
-        inputs[0] * 0 if tangents[0] is None else tangents[0],
+        zeros_p(inputs[0]) if tangents[0] is None else tangents[0],
         _ZERO if tangents[1] is None else tangents[1],
         *params,
     ),

@@ -38,7 +38,8 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _power_y(g: Any, x: Any, y: Any, out: Any) -> Any:
-    return where_p((x == 0) & _nonnegative(y), 0, g * out * np.log(x))
+    flat = (x == 0) & _nonnegative(y)
+    return where_p(flat, 0, g * out * np.log(where_p(flat, 1, x)))  # a derivative of log(0) would be 0 times infinity
 
 
 def _nonnegative(y: Any) -> Any:
@@ -51,7 +52,7 @@ def _nonnegative(y: Any) -> Any:
 
 pow_p: Primitive = binary(
     _power,
-    x=lambda g, x, y: where_p(y == 0, 0, g * (y * pow_p(x, y - 1))),
+    x=lambda g, x, y: where_p(y == 0, 0, g * (y * pow_p(where_p(y == 0, 1, x), y - 1))),
     y=_power_y,
     name="pow",
     node_name="PowBackward1",

@@ -235,7 +235,7 @@ def nansum(
     """Add up all elements, or those along `dim`, as if NaNs were zeros."""
     input = as_given(input, dtype)
     if input.array.dtype.kind in "biu":
-        return sum(input, dim, keepdim, out=out, axis=axis, keepdims=keepdims)
+        return sum(input, dim, keepdim, dtype=dtype, out=out, axis=axis, keepdims=keepdims)
     if input.array.dtype.kind == "c":
         raise RuntimeError("nansum does not support complex inputs; take nansum of the real and imaginary parts")
     axes = dims_in(dim if axis is None else either(dim, axis), input.array.ndim)

@@ -210,12 +210,12 @@ def _logcumsumexp(x: Any, axis: Any) -> Any:
 
 
 def _fall(out: Any, axis: int) -> Any:
-    """Return how much of each running sum is left in the next one; 1 between two empty sums."""
+    """Return how much of each running sum is left in the next one; 1 between two that are empty, or infinite."""
     if out.shape[axis] == 0:
         return out
-    following = widened(part(out, axis, 1, out.shape[axis] - 1), axis, 0, 1, math.inf)
-    empty = following == -math.inf
-    return where_p(empty, 1, np.exp(where_p(empty, 0, out) - where_p(empty, 0, following)))
+    following = widened(part(out, axis, 1, out.shape[axis] - 1), axis, 0, 1, 0.0)
+    stuck = (following == out) & (np.abs(out) == math.inf)
+    return where_p(stuck, 1, np.exp(where_p(stuck, 0, out) - where_p(stuck, 0, following)))
 
 
 def _part(x: Any, out: Any) -> Any:

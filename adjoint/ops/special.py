@@ -172,9 +172,13 @@ _gammaln = special("gammaln")
 
 
 def _lgamma(x: Any) -> Any:
-    if type(x) is ndarray and x.dtype.itemsize > 2 and not np.count_nonzero(x == constants_of(x)[-np.inf]):
-        return _gammaln(x)
-    return np.where(np.isneginf(x), np.inf, _gammaln(x)).astype(x.dtype)
+    out = _gammaln(x)
+    finite = np.isfinite(out)
+    if finite.all():
+        return out
+    # SciPy has other limits at -inf, and none near 0, where gamma(x) is 1 / x.
+    near = np.where(~finite & (np.abs(x) < 1), -np.log(np.abs(x)), out)
+    return np.where(np.isneginf(x), np.inf, near).astype(x.dtype)
 
 
 lgamma_p = unary(_lgamma, x=lambda g, x: g * digamma_p(x), floating=True, name="lgamma", holomorphic=False)
@@ -296,8 +300,8 @@ gammainc, gammaincc = igamma, igammac
 
 
 def _ratio(out: Any, x: Any, at_zero: float) -> Any:
-    """Return ``out / x``, with its limit where `x` is zero."""
-    zero = x == 0
+    """Return ``out / x``, with its limit where `x` is zero, or so small that `out` has lost digits."""
+    zero = x * x == 0
     return where_p(zero, at_zero, out / where_p(zero, 1, x))
 
 
@@ -454,14 +458,14 @@ def _spherical(x: Any) -> Any:
 
 
 def _sinc_x(g: Any, x: Any) -> Any:
-    zero = x == 0
     angle = x * math.pi
+    zero = angle * x == 0  # also where the square underflows
     slope = (angle * np.cos(angle) - np.sin(angle)) / where_p(zero, 1, angle * x)
     return g * where_p(zero, 0, slope)
 
 
 def _spherical_x(g: Any, x: Any) -> Any:
-    zero = x == 0
+    zero = x * x == 0
     return g * where_p(zero, 0, (x * np.cos(x) - np.sin(x)) / where_p(zero, 1, x * x))
 
 

@@ -16,6 +16,7 @@ from ..core.payload import Level, Payload, inside, payload_of, top_payload
 from ..core.primitive import Op
 from ..core.tensor import STALE, TensorBase, ledger_of, storage_of
 from ..core.views import edge_of, replayed, replayed_all, way_from_base
+from ..ops.compare import zeros_p
 from ..ops.shape import copy_strided_p, expand_p
 from .speech import Speaking
 
@@ -142,7 +143,9 @@ class Dual(Speaking):
         value = result.array if _is_at(result.array, level) else cls(result, None, level)
         primal.copy_(_tensor(value.primal))
         if value.tangent is not None or dual.tangent is not None:
-            _set_tangent(x, base, _tensor(value.tangent) if value.tangent is not None else primal.detach() * 0, level)
+            _set_tangent(
+                x, base, _tensor(value.tangent) if value.tangent is not None else zeros_p(primal.detach()), level
+            )
         ledger = ledger_of(storage_of(x))
         if x.memory is not primal.memory:
             ledger.version += 1
@@ -194,7 +197,7 @@ def _set_tangent(x: Any, base: Any, tangent: Any, level: int) -> None:
         return
     old = base.array.tangent
     if old is None:
-        old = _tensor(base.array.primal).detach() * 0
+        old = zeros_p(_tensor(base.array.primal).detach())
     new = copy_strided_p(_tensor(old), tuple(whole.strides))
     part = new
     for op, params in way_from_base(x, memory=(whole, own)):
@@ -257,10 +260,20 @@ def tangent_of(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out:
 
 
 def _zeros(value: Any) -> Any:
-    return 0 * value
+    return zeros_p(value)
+
+
+def _promoted(value: Any, out: Any) -> Any:
+    """Return a number beside tensors as one of these: its logarithm, in a rule, is then of their precision."""
+    if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
+        dtype = _array(out).dtype
+        if isinstance(out, TensorBase) and differentiable(dtype) and dtype.kind != "c" and value.dtype.kind not in "bc":
+            return wrap(np.asarray(value, dtype))
+    return value
 
 
 def _elementwise(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], out: Any, params: tuple[Any, ...]) -> Any:
+    primals = tuple(_promoted(p, out) for p in primals)
     env = (*primals, out, *params, *(_derived(primals[i], what) for i, what in op.derived))
     total = None
     for t, rule, kept in zip(tangents, op.rules, op.keeps, strict=True):

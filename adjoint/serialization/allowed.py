@@ -6,8 +6,9 @@ import argparse
 import collections
 import math
 import re
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,13 +17,14 @@ from ..core import dtypes, layout
 from ..core.size import Size
 from ..nn.parameter import Parameter
 from ..ops import create
-from ..ops.memory import from_bytes
+from ..ops.copies import RESTING
+from ..ops.memory import TypedStorage, UntypedStorage, from_bytes
 from ..tensor import Tensor
 from .sources import FileFormatError
 
 __all__ = [
-    "ALLOWED", "Builder", "Keys", "StorageKind", "StoredMemory", "built", "numpy_dtype", "numpy_scalar",
-    "own_attributes",
+    "ALLOWED", "Builder", "Keys", "StorageKind", "built", "checked_bools", "numpy_dtype", "numpy_scalar",
+    "own_attributes", "storage_of",
 ]  # fmt: skip
 
 
@@ -45,20 +47,23 @@ class StorageKind:
         self.dtype = dtype
 
 
-class StoredMemory:
-    """The bytes of a storage, on the device where its tensors shall be."""
+Storage: TypeAlias = UntypedStorage | TypedStorage
 
-    __slots__ = ("_boolean", "dtype", "memory")
 
-    def __init__(self, memory: Any, dtype: dtypes.dtype | None) -> None:
-        self.memory, self.dtype = memory, dtype
-        self._boolean: bool | None = None
+def storage_of(memory: UntypedStorage, dtype: dtypes.dtype | None) -> Storage:
+    """Return the storage that a file names: of one dtype, or of bytes."""
+    if dtype is dtypes.bool_:
+        checked_bools(memory)
+    return memory if dtype is None else TypedStorage(memory, dtype)
 
-    def is_boolean(self) -> bool:
-        """Return whether there are no other bytes than 0 and 1; NumPy's bool knows none. Looked at once."""
-        if self._boolean is None:
-            self._boolean = not self.memory.size or bool(self.memory.max() <= 1)
-        return self._boolean
+
+def checked_bools(memory: UntypedStorage) -> None:
+    """Raise if there are other bytes than 0 and 1, with which NumPy counts wrongly. Looked at once."""
+    looked = memory.__dict__
+    if "_boolean" not in looked:
+        looked["_boolean"] = not memory._bytes.size or bool(memory._bytes.max() <= 1)
+    if not looked["_boolean"]:
+        raise FileFormatError("a tensor of bools has other bytes than 0 and 1")
 
 
 # --- What may be a key ------------------------------------------------------------------------------
@@ -97,7 +102,7 @@ class Keys:
     """
 
     def __init__(self) -> None:
-        self._hashes: collections.Counter[tuple[int, int]] = collections.Counter()
+        self._known: dict[int, tuple[Any, collections.Counter[int]]] = {}
 
     def check(self, target: Any, key: Any) -> int:
         """Return of how many parts a key of a container is; raise for one that it must not have."""
@@ -108,9 +113,12 @@ class Keys:
             raise FileFormatError(f"a {type(key).__name__} is a key of a dict, or a member of a set")
         if (type(key) is int and -_DISTINCT < key < _DISTINCT) or isinstance(key, bytes) or key in target:
             return parts
-        at = id(target), hash(key)
-        self._hashes[at] += 1
-        if self._hashes[at] > _MOST_COLLISIONS:
+        if len(target) < _MOST_COLLISIONS:
+            return parts
+        # With the container: what is made after it has gone may have its number.
+        _, hashes = self._known.setdefault(id(target), (target, collections.Counter()))
+        hashes[hash(key)] += 1
+        if hashes[hash(key)] > _MOST_COLLISIONS:
             raise FileFormatError("the keys of a container are chosen to have one hash")
         return parts
 
@@ -123,19 +131,20 @@ def _is_count(n: Any) -> bool:
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: dtypes.dtype | None = None) -> Any:
-    if not isinstance(storage, StoredMemory):
+    if not isinstance(storage, Storage):
         raise FileFormatError("a tensor is built on something that is no storage")
     if not isinstance(size, tuple) or not isinstance(stride, tuple) or len(size) != len(stride) or len(size) > 64:
         raise FileFormatError("a tensor's size and stride are no tuples of the same length")
     if not all(map(_is_count, (*size, *stride, offset))):
         raise FileFormatError("a tensor has a size, stride or offset that is no count")
-    wanted = dtype or storage.dtype
+    wanted = dtype or (storage.dtype if isinstance(storage, TypedStorage) else None)
     if wanted is None:
         raise FileFormatError("a tensor on untyped memory does not say its dtype")
-    if wanted is dtypes.bool_ and not storage.is_boolean():
-        raise FileFormatError("a tensor of bools has other bytes than 0 and 1")
+    memory = storage.untyped()
+    if wanted is dtypes.bool_:
+        checked_bools(memory)
     try:
-        return create.finish(from_bytes(storage.memory, wanted.np, offset, size, stride))
+        return create.finish(from_bytes(memory._bytes, wanted.np, offset, size, stride))
     except (RuntimeError, ValueError, MemoryError, OverflowError) as error:
         raise FileFormatError(f"a tensor does not lie inside its storage: {error}") from None
 
@@ -166,28 +175,34 @@ def _parameter(data: Any, requires_grad: Any, hooks: Any, state: Any = None) -> 
     floating = dtypes.of(data.array.dtype).category >= 2
     made = Parameter(data, requires_grad is True and floating)
     if isinstance(state, dict):
-        made.__dict__.update({k: v for k, v in state.items() if isinstance(k, str) and k != "_resting_node"})
+        made.__dict__.update(own_attributes(made, state))
     return made
 
 
 def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
     """A tensor with attributes, or of a subclass: the tensor, and those attributes that are a plain dict."""
-    if not isinstance(function, Builder) or not isinstance(args, tuple):
+    if not isinstance(function, Builder) or function.make not in _OF_TENSORS or not isinstance(args, tuple):
         raise FileFormatError("a tensor with attributes is not built by one of the known functions")
     made = function.make(*args)
-    if isinstance(state, dict) and isinstance(made, Tensor):
+    if isinstance(state, dict):
         made.__dict__.update(own_attributes(made, state))
     return made
 
 
+_OF_TENSORS = (_tensor, _tensor_v2, _tensor_v3, _parameter)
+# What tensors keep for themselves beside a program's attributes: nodes, rows of an embedding's gradient.
+_PRIVATE = (RESTING, "_rows_looked_up", "_rows_of_gradient")
+
+
 def own_attributes(target: Any, state: dict[Any, Any]) -> dict[str, Any]:
-    """Return the attributes that a file has for an object, without those that its class has already."""
+    """Return the attributes that a file has for an object, without those that its class has, or keeps for itself."""
     kind = type(target)
-    return {k: v for k, v in state.items() if isinstance(k, str) and not hasattr(kind, k) and k != "_resting_node"}
+    return {k: v for k, v in state.items() if isinstance(k, str) and not hasattr(kind, k) and k not in _PRIVATE}
 
 
 # --- NumPy ------------------------------------------------------------------------------------------
 
+_LAST = sys.maxunicode
 _NUMPY_DTYPE = re.compile(r"[<>|=]?([?bBhHiIlLqQefdFD]|b1|[iu][1248]|f[248]|c(8|16)|[SU]\d{1,4})")
 
 
@@ -221,9 +236,13 @@ def _array_of(data: Any, dtype: Any, shape: Any, order: Any) -> Any:
         raise FileFormatError("a NumPy array whose shape is no tuple of counts")
     if math.prod(shape) * dtype.itemsize != len(data) or dtype.kind not in "biufcSU":
         raise FileFormatError(f"a NumPy array of dtype {dtype} does not have the {len(data)} bytes that it is given")
+    if not dtype.itemsize:  # NumPy takes one byte for each of its elements nevertheless
+        raise FileFormatError("a NumPy array of elements without size")
     memory = np.frombuffer(bytearray(data), np.uint8)
     if dtype.kind == "b" and memory.size and memory.max() > 1:
         raise FileFormatError("a NumPy array of bools has other bytes than 0 and 1")
+    if dtype.kind == "U" and memory.size and memory.view(np.dtype("u4").newbyteorder(dtype.byteorder)).max() > _LAST:
+        raise FileFormatError("a NumPy array of text has numbers that are no characters")
     return memory.view(dtype).reshape(shape, order=order) if memory.size else np.empty(shape, dtype)
 
 

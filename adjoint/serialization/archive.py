@@ -7,7 +7,8 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
-from .allowed import StorageKind, StoredMemory
+from ..ops.memory import UntypedStorage
+from .allowed import Storage, StorageKind, storage_of
 from .extents import Placement
 from .kinds import added_by_name
 from .machine import UNKNOWN, Machine
@@ -29,6 +30,8 @@ class _Archive:
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, struct.error, EOFError) as error:
             raise FileFormatError(f"the zip archive is damaged or cut short: {error}") from None
         self.records = {info.filename: info for info in archive.infolist()}
+        if len(self.records) != len(archive.infolist()):
+            raise FileFormatError("two records of the archive have the same name")
         if sum(info.file_size for info in archive.infolist()) > source.size:
             raise FileFormatError("the archive's records are longer than the archive")
         found = [name for name in self.records if name.rpartition("/")[2] == "data.pkl"]
@@ -54,7 +57,7 @@ class _Archive:
         if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits & 1:
             raise FileFormatError(f"the record {name!r:.60} is compressed or encrypted, which torch.save never does")
         header = self.source.bytes_at(info.header_offset, 30)
-        if header[:4] != b"PK\3\4":
+        if header[:4] != b"PK\3\4" or header[8:10] != b"\0\0":
             raise FileFormatError(f"the record {name!r:.60} is not where the archive says")
         named, extra = struct.unpack("<HH", header[26:])
         return info.header_offset + 30 + named + extra, info.file_size
@@ -124,21 +127,21 @@ def _machine(source: Source, place: Placement) -> Machine:
     return Machine(data, 0, storage, added_by_name())
 
 
-def storages_in(source: Source, place: Placement) -> tuple[bytes, Callable[[Any], StoredMemory]]:
+def storages_in(source: Source, place: Placement) -> tuple[bytes, Callable[[Any], Storage]]:
     """Return the pickle in a zip file, and what gives the storages that it names."""
     archive = _Archive(source)
-    read: dict[str, Any] = {}
-    made: dict[tuple[str, Any], StoredMemory] = {}
+    read: dict[str, UntypedStorage] = {}
+    made: dict[tuple[str, Any], Storage] = {}
 
-    def storage(key: Any) -> StoredMemory:
+    def storage(key: Any) -> Storage:
         kind, name, location, count = _described(key)
         found = made.get((name, kind.dtype))
         begin, size = archive.place(f"data/{name}")
         _check_size(name, count, kind, size)
         if found is None:
             if name not in read:
-                read[name] = place(source.array_at(begin, size), location)
-            found = made[name, kind.dtype] = StoredMemory(read[name], kind.dtype)
+                read[name] = UntypedStorage.over(place(source.aligned_at(begin, size), location))
+            found = made[name, kind.dtype] = storage_of(read[name], kind.dtype)
         return found
 
     return archive.read("data.pkl"), storage
@@ -189,9 +192,9 @@ def read_stream(source: Source, place: Placement) -> Any:
 
 def _stored(
     source: Source, names: Machine, kinds: dict[str, tuple[StorageKind, str]], place: Placement
-) -> dict[str, StoredMemory]:
+) -> dict[str, Storage]:
     """Return the storages that follow a list of their names."""
-    stored: dict[str, StoredMemory] = {}
+    stored: dict[str, Storage] = {}
     order = names.run()
     named = isinstance(order, list) and all(isinstance(name, str) for name in order)
     if not named or sorted(order) != sorted(kinds):
@@ -200,6 +203,7 @@ def _stored(
     for name in order:
         kind, location = kinds[name]
         size = int.from_bytes(source.bytes_at(at, 8), "little") * (kind.dtype.itemsize if kind.dtype else 1)
-        stored[name] = StoredMemory(place(source.array_at(at + 8, size), location), kind.dtype)
+        memory = place(source.aligned_at(at + 8, size), location)
+        stored[name] = storage_of(UntypedStorage.over(memory), kind.dtype)
         at += 8 + size
     return stored

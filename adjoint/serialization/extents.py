@@ -37,9 +37,7 @@ def placement(map_location: Any) -> Placement:
 
 
 def _asked(function: Any, memory: Any, location: str) -> Any:
-    storage: UntypedStorage = object.__new__(UntypedStorage)
-    storage._bytes = memory
-    answer = function(storage, location)
+    answer = function(UntypedStorage.over(memory), location)
     if answer is None:
         return _where_it_was(memory, location)
     if isinstance(answer, str | devices.device):
@@ -53,13 +51,13 @@ def _where_it_was(memory: Any, location: str) -> Any:
         return memory
     if name != "cuda":
         raise FileFormatError(
-            f"don't know how to restore data location of storage (tagged with {location!r}); "
+            f"don't know how to restore data location of storage (tagged with {location!r:.60}); "
             "pass map_location='cpu' to load"
         )
     try:
         return devices.place_array(memory, devices.device(location))
-    except RuntimeError as error:
-        raise RuntimeError(
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise FileFormatError(
             "Attempting to deserialize object on a CUDA device but adjoint.cuda.is_available() is False. If you are "
             "running on a CPU-only machine, use load with map_location='cpu' to map your storages to the CPU."
         ) from error

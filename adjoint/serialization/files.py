@@ -17,10 +17,6 @@ MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Any | str | dict[str, str]
 
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 _FORMATS = ("adjoint", "pt")
-_DAMAGE = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, RecursionError,
-    SystemError, TypeError, ValueError,
-)  # fmt: skip
 
 
 def save(
@@ -128,10 +124,10 @@ def _read(source: Source, place: Placement) -> Any:
 
     try:
         return _reader_of(source)(source, placed)
-    except (FileFormatError, *_DAMAGE) as error:
+    except Exception as error:
         if from_program:
             raise from_program[-1] from None
-        if isinstance(error, FileFormatError):
+        if isinstance(error, FileFormatError | OSError):  # of the file's content, or of the disk
             raise
         raise FileFormatError(f"the file is damaged: {type(error).__name__}: {error}") from None
 

@@ -4,8 +4,9 @@ It reads every opcode that plain data need, up to protocol 5. A name outside the
 goes on, so that one error can tell all of them; what a file builds with such a name is never made.
 
 Two promises besides: a file never changes what exists (a NumPy dtype or array that gets a state is replaced by a new
-one), and work and memory stay within a small multiple of the file's size (`Machine.charge`): what a pickle copies,
-hashes or names again and again by a few bytes each is counted.
+one), and work and memory stay within a small multiple of the file's size: what a pickle copies, hashes or names again
+and again by a few bytes each is counted (`Machine.charge`), and so are the objects that a byte or two make
+(`Machine.occupy`). The page docs/loading.md says all of this to those who have to trust it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.tensor import TensorBase
 from .allowed import ALLOWED, Builder, Keys, built
 from .sources import FileFormatError
 
@@ -27,6 +29,11 @@ _DICTS = (dict, OrderedDict, Counter, defaultdict)
 _LONGEST_INTEGER = 1024  # bytes
 _LONGEST_NAME = 500  # characters of a module's or class's name
 _WORK = 8  # bytes copied, or parts of keys hashed, for each byte of the file
+_ROOM = 64  # bytes of objects for each byte of the file: about what the densest of honest pickles makes
+_FREE = 1 << 24  # bytes of objects that any file may make
+# Bytes that objects take: what the opcodes of one byte make, what a dict grows by with its first item, and what calls
+# make, tensors in particular (with its array, its memory and its place in the graph).
+_SET, _LIST, _FIRST_ITEM, _CALLED, _TENSOR = 216, 56, 168, 250, 1000
 
 
 _DAMAGE = (
@@ -61,6 +68,7 @@ class Machine:
         self.memo: dict[int, Any] = {}
         self.refused: dict[str, None] = {}
         self._left = _WORK * (len(data) + 10_000)
+        self._room = _ROOM * len(data) + _FREE
         self._keys = Keys()
         self._unbuilt: dict[int, tuple[Any, list[int]]] = {}
 
@@ -89,6 +97,12 @@ class Machine:
         self._left -= work
         if self._left < 0:
             raise FileFormatError("the pickle repeats itself: it would take far more memory or time than its size")
+
+    def occupy(self, size: int) -> None:
+        """Count memory that an opcode of few bytes takes; raise where that is out of proportion."""
+        self._room -= size
+        if self._room < 0:
+            raise FileFormatError("the pickle makes so many objects that they would take far more memory than its size")
 
     # --- Bytes
 
@@ -167,6 +181,8 @@ class Machine:
             return
         if type(target) not in _DICTS or len(pairs) % 2:
             raise FileFormatError(f"the pickle sets items of a {type(target).__name__}")
+        if not target and pairs:
+            self.occupy(_FIRST_ITEM)
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             if key is _refused:
                 continue
@@ -217,8 +233,11 @@ class Machine:
         if not isinstance(function, Builder):
             raise FileFormatError(f"the pickle calls a {type(function).__name__}")
         self.charge(sum(map(_length, args)))
+        self.occupy(_CALLED)
         made = function.make(self.check_key, *args) if function.takes_keys else function.make(*args)
-        if isinstance(made, np.dtype | np.ndarray):
+        if isinstance(made, TensorBase):
+            self.occupy(_TENSOR)
+        elif isinstance(made, np.dtype | np.ndarray):
             self._unbuilt[id(made)] = made, []
         return made
 
@@ -287,9 +306,14 @@ def _itself(value: Any) -> Any:
     return value if value is _refused else None
 
 
+_SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+
+
 def _length(value: Any) -> int:
-    """Return how much there is to copy of an argument."""
-    return len(value) if isinstance(value, str | bytes | bytearray | list | tuple | dict | set | frozenset) else 1
+    """Return how much there is to copy of an argument; of a tuple, which may be arguments in turn, with its parts."""
+    if type(value) is tuple:
+        return len(value) + sum(len(part) for part in value if isinstance(part, _SIZED))
+    return len(value) if isinstance(value, _SIZED) else 1
 
 
 def _restored(target: Any, state: Any) -> None:
@@ -324,15 +348,20 @@ def _text_integer(text: str) -> int:
     return int(text.rstrip("L"))
 
 
+def _made(m: Machine, value: Any, size: int) -> Any:
+    m.occupy(size)
+    return value
+
+
 def _set_dict(m: Machine) -> None:
     values = m.marked()
-    m.push({})
+    m.push(_made(m, {}, _LIST))
     m.put(values)
 
 
 def _frozen(m: Machine) -> None:
     values = m.marked()
-    made: set[Any] = set()
+    made: set[Any] = _made(m, set(), _SET)
     m.push(made)
     m.add(values)
     m.pop()
@@ -410,15 +439,15 @@ _STEPS: dict[int, Callable[[Machine], Any]] = {
     0x85: lambda m: m.push(m.last(1)),
     0x86: lambda m: m.push(m.last(2)),
     0x87: lambda m: m.push(m.last(3)),
-    ord("]"): lambda m: m.push([]),
-    ord("l"): lambda m: m.push(m.marked()),
+    ord("]"): lambda m: m.push(_made(m, [], _LIST)),
+    ord("l"): lambda m: m.push(_made(m, m.marked(), _LIST)),
     ord("a"): _append_one,
     ord("e"): lambda m: m.extend(m.marked()),
-    ord("}"): lambda m: m.push({}),
+    ord("}"): lambda m: m.push(_made(m, {}, _LIST)),
     ord("d"): _set_dict,
     ord("s"): _put_one,
     ord("u"): lambda m: m.put(m.marked()),
-    0x8F: lambda m: m.push(set()),
+    0x8F: lambda m: m.push(_made(m, set(), _SET)),
     0x90: lambda m: m.add(m.marked()),
     0x91: _frozen,
     ord("q"): _note("<B"),

@@ -84,6 +84,7 @@ def read_header(source: Source) -> tuple[dict[str, str], dict[str, Entry]]:
 def parsed_json(text: bytes | str) -> Any:
     """Return what JSON says; a name said twice, NaN and nesting without end are refused."""
     try:
+        text = text.decode() if isinstance(text, bytes) else text  # or JSON's reader guesses, and imports a codec
         return json.loads(text, object_pairs_hook=_once, parse_constant=_refused_constant)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"the JSON in the file cannot be read: {error}") from None
@@ -140,7 +141,10 @@ def as_array(memory: Any, dtype: dtypes.dtype, shape: tuple[int, ...]) -> Any:
         memory = (memory != 0).view(np.uint8)
     if address_of(memory) % dtype.itemsize:  # mapped, and not at a whole element
         memory = memory.copy()
-    return np.ndarray(shape, dtype.np, memory)
+    try:
+        return np.ndarray(shape, dtype.np, memory)
+    except (TypeError, ValueError) as error:  # no elements, but dimensions that NumPy does not have
+        raise FileFormatError(f"safetensors: no array of shape {shape}: {error}") from None
 
 
 # --- Writing ----------------------------------------------------------------------------------------
@@ -322,9 +326,12 @@ def load_sharded(path: str | os.PathLike[str], device: Any = "cpu", mmap: bool =
     places = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(places, dict) or not all(isinstance(v, str) for v in places.values()):
         raise FileFormatError(f"{path}: no weight_map of names to files")
+    shards: dict[str, list[str]] = {}
+    for name, shard in places.items():
+        shards.setdefault(shard, []).append(name)
     state: dict[str, Any] = {}
-    for shard in sorted(set(places.values())):
-        state |= _from_shard(path, shard, [name for name, file in places.items() if file == shard], device, mmap)
+    for shard in sorted(shards):
+        state |= _from_shard(path, shard, shards[shard], device, mmap)
     return {name: state[name] for name in places}
 
 
@@ -338,7 +345,7 @@ def _checkpoint_in(folder: str) -> str:
 
 
 def _from_shard(index: str, shard: str, names: Iterable[str], device: Any, mmap: bool) -> dict[str, Any]:
-    if shard != os.path.basename(shard) or shard in ("", ".", "..") or "\\" in shard or "\0" in shard:
+    if shard != os.path.basename(shard) or shard in ("", ".", "..") or "\\" in shard or not shard.isprintable():
         raise FileFormatError(f"{index} names {shard!r}: a shard lies beside its index")
     with opened(os.path.join(os.path.dirname(index), shard), mmap) as source:
         _, entries = read_header(source)

@@ -10,10 +10,16 @@ import pickle
 import secrets
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["FileFormatError", "Source", "opened", "replacing"]
 
@@ -23,6 +29,9 @@ class FileFormatError(pickle.UnpicklingError, RuntimeError):
 
     It is both of what ``torch.load`` raises for such files, `pickle.UnpicklingError` and `RuntimeError`.
     """
+
+
+_ALIGNMENT = 16  # bytes of the widest element
 
 
 class Source:
@@ -58,6 +67,11 @@ class Source:
             if self.stream.readinto(memoryview(array)) == size:  # type: ignore[attr-defined]
                 return array
         return np.frombuffer(bytearray(self.bytes_at(offset, size)), np.uint8)
+
+    def aligned_at(self, offset: int, size: int) -> Any:
+        """Return `size` bytes as an array at whose start an element of any dtype may lie; a copy, if need be."""
+        array = self.array_at(offset, size)
+        return array.copy() if array.size and array.ctypes.data % _ALIGNMENT else array
 
     def _check(self, offset: int, size: int) -> None:
         if offset < 0 or size < 0 or offset + size > self.size:
@@ -126,14 +140,17 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
     """
     folder, name = os.path.split(path)
     beside = os.path.join(folder, f"{_prefix(name)}{os.getpid()}.{secrets.token_hex(8)}{_SUFFIX}")
-    mode = None
+    old = None
     with contextlib.suppress(FileNotFoundError):
-        mode = stat.S_IMODE(os.stat(path).st_mode)
-    descriptor, named = _created(beside, 0o666 if mode is None else mode)
+        old = os.stat(path)
+    # Of a file that is replaced, the new one gets the rights once it also has the owner and group.
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700
     try:
+        descriptor, named = _created(beside, mode)
         with os.fdopen(descriptor, "wb") as stream:
-            if mode is not None:
-                os.chmod(descriptor if os.chmod in os.supports_fd else beside, mode)
+            _lock(descriptor)
+            if old is not None:
+                _take_over(descriptor, beside, old)
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -141,10 +158,24 @@ def _partial(path: str) -> Iterator[IO[bytes]]:
                 # The descriptor makes Python call linkat(), which follows the link; the path is absolute.
                 os.link(f"/proc/self/fd/{stream.fileno()}", beside, src_dir_fd=stream.fileno(), follow_symlinks=True)
         os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
+    except BaseException as error:
+        planted = isinstance(error, FileExistsError) and beside in (error.filename, error.filename2)
+        if not planted:  # else it is somebody else's
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
         raise
+
+
+def _take_over(descriptor: int, path: str, old: os.stat_result) -> None:
+    """Give a new file the owner, group and rights of an old one; where the group is another, it gets no rights."""
+    mode = stat.S_IMODE(old.st_mode)
+    if hasattr(os, "fchown"):
+        for owner, group in ((old.st_uid, -1), (-1, old.st_gid)):
+            with contextlib.suppress(OSError):  # only the superuser gives files away
+                os.fchown(descriptor, owner, group)
+        if os.fstat(descriptor).st_gid != old.st_gid:
+            mode &= ~0o070
+    os.chmod(descriptor if os.chmod in os.supports_fd else path, mode)
 
 
 def _created(path: str, mode: int) -> tuple[int, bool]:
@@ -154,7 +185,11 @@ def _created(path: str, mode: int) -> tuple[int, bool]:
         with contextlib.suppress(OSError):  # not every file system can
             return os.open(os.path.dirname(path), unnamed | os.O_WRONLY | os.O_CLOEXEC, mode), False
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags, mode), True
+    try:
+        return os.open(path, flags, mode), True
+    except PermissionError as error:
+        said = f"{error.strerror}: a file is replaced by a new one, for which its folder must be writable"
+        raise PermissionError(error.errno, said, os.path.dirname(path)) from None
 
 
 def _prefix(name: str) -> str:
@@ -180,9 +215,34 @@ def _sweep(folder: str, name: str) -> None:
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
             if entry.startswith(prefix) and entry.endswith(_SUFFIX):
-                process = entry[len(prefix) :].split(".")[0]
-                if process.isdigit() and not _alive(int(process)):
-                    os.unlink(os.path.join(folder, entry))
+                process, path = entry[len(prefix) :].split(".")[0], os.path.join(folder, entry)
+                if process.isdigit() and (not _alive(int(process)) or _abandoned(path)):
+                    os.unlink(path)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file as long as it is open; return whether that could be done."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody has, or the file system cannot
+        return False
+    return True
+
+
+def _abandoned(path: str) -> bool:
+    """Return whether nobody writes a file any more, though a process has the number of the one that did.
+
+    In a container every program may have the number 1.
+    """
+    if time.time() - os.lstat(path).st_mtime < 60:  # perhaps just made, and not locked yet
+        return False
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        return _lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _alive(process: int) -> bool:

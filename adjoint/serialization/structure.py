@@ -22,10 +22,11 @@ from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..nn.parameter import Parameter
 from ..ops import create
-from ..ops.memory import from_bytes
+from ..ops.memory import UntypedStorage, from_bytes
 from . import safetensors
-from .allowed import Keys, numpy_dtype, numpy_scalar, own_attributes
+from .allowed import Keys, checked_bools, numpy_dtype, numpy_scalar, own_attributes
 from .extents import Look, Placement, survey
+from .machine import _FREE, _ROOM, _TENSOR
 from .sources import FileFormatError, Source
 
 __all__ = ["read", "write"]
@@ -176,6 +177,8 @@ def read(source: Source, place: Placement) -> Any:
     try:
         if said["version"] != 1:
             raise FileFormatError(f"the file has version {said['version']!r:.20} of adjoint's format; this knows 1")
+        if _TENSOR * len(said["tensors"]) > _ROOM * source.size + _FREE:
+            raise FileFormatError("the file has so many tensors that they would take far more memory than its size")
         tensors = _Tensors(source, entries, place)
         made = [tensors.made(row) for row in said["tensors"]]
         return _Object(made).of(said["value"])
@@ -183,8 +186,11 @@ def read(source: Source, place: Placement) -> Any:
         raise FileFormatError(f"the structure in the file is damaged: {type(error).__name__}: {error}") from None
 
 
-def _placed(source: Source, entry: safetensors.Entry, location: str, place: Placement) -> Any:
-    memory = place(source.array_at(entry.begin, entry.size), location)
+def _placed(
+    source: Source, entry: safetensors.Entry, location: str, place: Placement, for_any_dtype: bool = False
+) -> Any:
+    read = source.aligned_at if for_any_dtype else source.array_at
+    memory = place(read(entry.begin, entry.size), location)
     if isinstance(memory, np.ndarray):
         return safetensors.as_array(memory, entry.dtype, entry.shape)
     return memory.view(entry.dtype.np).reshape(entry.shape)
@@ -196,6 +202,7 @@ class _Tensors:
     def __init__(self, source: Source, entries: dict[str, safetensors.Entry], place: Placement) -> None:
         self._source, self._entries, self._place = source, entries, place
         self._read: dict[str, Any] = {}
+        self._bytes: dict[str, UntypedStorage] = {}
 
     def made(self, row: dict[str, Any]) -> Any:
         """Return the tensor, or array, that a row describes."""
@@ -211,7 +218,7 @@ class _Tensors:
         name = row["name"]
         if name not in self._read:
             entry = self._entries[name]
-            array = _placed(self._source, entry, str(row.get("device", "cpu")), self._place)
+            array = _placed(self._source, entry, str(row.get("device", "cpu")), self._place, "dtype" in row)
             self._read[name] = _reordered(array, row["order"]) if "order" in row else array
         array = self._read[name]
         if "dtype" not in row:
@@ -222,8 +229,11 @@ class _Tensors:
         counts = [*shape, *strides, offset]
         if len(shape) != len(strides) or not all(type(n) is int and 0 <= n < 2**62 for n in counts):
             raise FileFormatError(f"{name!r}: shape {shape!r:.60}, strides {strides!r:.60}, offset {offset!r:.20}")
+        memory, dtype = UntypedStorage.over(array.reshape(-1).view(np.uint8)), _dtype(row["dtype"])
+        if dtype is dtypes.bool_:
+            checked_bools(self._bytes.setdefault(name, memory))
         try:
-            return from_bytes(array.reshape(-1).view(np.uint8), _dtype(row["dtype"]).np, offset, shape, strides)
+            return from_bytes(memory._bytes, dtype.np, offset, shape, strides)
         except (RuntimeError, MemoryError) as error:
             raise FileFormatError(f"{name!r}: {error}") from None
 
@@ -295,6 +305,12 @@ class _Object:
             made.__dict__.update(own_attributes(made, state))
         return made
 
+    def namespace(self, said: Any) -> Any:
+        """Return a namespace."""
+        made = argparse.Namespace()
+        made.__dict__.update(own_attributes(made, dict(self.pairs(said))))
+        return made
+
     def defaulted(self, said: Any) -> Any:
         """Return a defaultdict."""
         factory = said["factory"]
@@ -321,7 +337,7 @@ _MAKERS: dict[str, Callable[[_Object, Any], Any]] = {
     "OrderedDict": _Object.ordered,
     "Counter": lambda made, said: collections.Counter(dict(made.pairs(said))),
     "defaultdict": _Object.defaulted,
-    "Namespace": lambda made, said: argparse.Namespace(**dict(made.pairs(said))),
+    "Namespace": _Object.namespace,
     "bytes": lambda made, said: base64.b64decode(said["value"], validate=True),
     "bytearray": lambda made, said: bytearray(base64.b64decode(said["value"], validate=True)),
     "complex": _Object.complex,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import adjoint as torch
+from adjoint.distributed import checkpoint
+from adjoint.serialization import FileFormatError
 from tests.distributed.jobs import ROOT, WORKERS, environment, passed, run
 
 
@@ -75,3 +82,56 @@ def test_examples_run(tmp_path: Path) -> None:
     job = launch("--nproc", "2", str(ROOT / "examples/distributed/tensor_parallel.py"))
     passed(job)
     assert job.stdout.count("gradients agree") == 2
+
+
+# --- Folders from strangers, and folders that hold more ------------------------------------------------------------
+
+
+def _saved(folder: Path) -> dict[str, Any]:
+    checkpoint.save({"a": torch.ones(4), "w": torch.arange(4.0), "n": 5}, checkpoint_id=folder, no_dist=True)
+    return json.loads((folder / "manifest.json").read_text())
+
+
+def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
+    others = ["model.safetensors", "model-00001-of-00002.safetensors", "notes.txt"]
+    for name in others:
+        (tmp_path / name).write_text("mine")
+    _saved(tmp_path)
+    _saved(tmp_path)
+    assert all((tmp_path / name).read_text() == "mine" for name in others)
+    assert len(list(tmp_path.iterdir())) == len(others) + 3  # tensors, values, manifest
+
+
+def _pieces(*spans: tuple[int, int]) -> Callable[[Any, str], None]:
+    def change(said: Any, file: str) -> None:
+        said["tensors"]["w"]["pieces"] = [{"file": file, "start": a, "size": n} for a, n in spans]
+
+    return change
+
+
+MANIFESTS: dict[str, Callable[[Any, str], Any]] = {
+    "two pieces of one place": _pieces((0, 2), (0, 2)),
+    "a hole": _pieces((0, 1), (3, 1)),
+    "a piece larger than its tensor": _pieces((0, 400)),
+    "a piece smaller than its tensor": _pieces((0, 1), (1, 1), (2, 1), (3, 1)),
+    "no pieces": _pieces(),
+    "a negative start": _pieces((-4, 8)),
+    "a start that is no number": lambda said, file: said["tensors"]["w"]["pieces"][0].update(start="0"),
+    "pieces that are none": lambda said, file: said["tensors"].update(w={"shape": [4], "pieces": 5}),
+    "a file elsewhere": lambda said, file: said["tensors"]["w"]["pieces"][0].update(file="../" + file),
+    "a file that is a number": lambda said, file: said["tensors"]["w"]["pieces"][0].update(file=5),
+    "a file of values elsewhere": lambda said, file: said["values"].update(n="/etc/passwd"),
+    "a file without the value": lambda said, file: said["values"].update(n=file),
+    "no tensors": lambda said, file: said.update(tensors=[]),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifest_that_lies_is_refused(name: str, tmp_path: Path) -> None:
+    said = _saved(tmp_path)
+    MANIFESTS[name](said, said["tensors"]["w"]["pieces"][0]["file"])
+    (tmp_path / "manifest.json").write_text(json.dumps(said))
+    first, second = torch.zeros(4), torch.zeros(4)
+    with pytest.raises(FileFormatError):
+        checkpoint.load({"a": first, "w": second, "n": 0}, checkpoint_id=tmp_path, no_dist=True)
+    assert not first.any() and not second.any()  # nothing is written before all was found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import adjoint
@@ -58,3 +60,117 @@ def test_logit_with_crossed_bounds(eps: float | None) -> None:
         return [m.logit(x, eps=eps), *m.autograd.grad(m.logit(x, eps=eps).sum(), x)]
 
     same(program)
+
+
+# --- What `gates.ops` found ----------------------------------------------------------------------------
+
+inf = float("inf")
+
+
+def _grad(m: Any, f: Any, *values: Any) -> Any:
+    """Return the value of a function of float64 tensors, and gradients of its sum."""
+    leaves = [m.tensor(v, dtype=m.float64, requires_grad=True) for v in values]
+    out = f(*leaves)
+    return [out, *m.autograd.grad(out.sum(), leaves)]
+
+
+def _tangent(m: Any, f: Any, value: Any, other: Any) -> Any:
+    """Return the tangent of a function of two tensors along the second alone."""
+    x, y = (m.tensor(v, dtype=m.float64) for v in (value, other))
+    return m.func.jvp(lambda y: f(x, y), (y,), (m.ones_like(y),))[1]
+
+
+def _pow_twice(m: Any) -> Any:
+    x, y = (m.tensor(v, dtype=m.float64, requires_grad=True) for v in ([0.0, 2.0, 0.0], [0.5, 2.0, 2.5]))
+    g = m.ones(3, dtype=m.float64, requires_grad=True)
+    return m.autograd.grad(m.autograd.grad(x**y, (x, y), g, create_graph=True), g, (g.detach(), g.detach()))
+
+
+def _elu_twice(m: Any) -> Any:
+    x = m.tensor([0.0, -0.0, 1.0, -1.0], dtype=m.float64, requires_grad=True)
+    (g,) = m.autograd.grad(m.nn.functional.celu(x).sum(), x, create_graph=True)
+    return m.autograd.grad(g.sum(), x)
+
+
+def _read(m: Any, grid: Any, mode: str, padding: str) -> Any:
+    image = m.tensor([[[[inf, 1.0, 2.0], [3.0, 4.0, 5.0]]]], dtype=m.float64)
+    place = m.tensor([[grid]], dtype=m.float64)
+    return m.nn.functional.grid_sample(image, place, mode, padding, align_corners=True)
+
+
+AT_EDGES = {
+    "no tangent of an infinite part: cat": lambda m: _tangent(m, lambda x, y: m.cat([x, y]), [inf, nan], [1.0]),
+    "no tangent: dstack": lambda m: _tangent(m, lambda x, y: m.dstack([x, y]), [inf, nan], [1.0, 2.0]),
+    "no tangent: masked_scatter": lambda m: _tangent(
+        m, lambda x, y: x.masked_scatter(m.tensor([True, False]), y), [inf, nan], [1.0, 2.0]
+    ),
+    "no tangent: index_add": lambda m: _tangent(
+        m, lambda x, y: x.index_add(0, m.tensor([0]), y), [inf, nan], [1.0]
+    ),
+    "no tangent: diagonal_scatter": lambda m: _tangent(
+        m, lambda x, y: m.diagonal_scatter(x, y), [[inf, nan], [nan, 1.0]], [1.0, 2.0]
+    ),
+    "no tangent: slice_scatter": lambda m: _tangent(
+        m, lambda x, y: m.slice_scatter(x, y, 0, 1), [inf, nan, 1.0], [1.0, 2.0]
+    ),
+    "pow at zero": _pow_twice,
+    "celu at its bend": _elu_twice,
+    "logcumsumexp and inf": lambda m: _grad(m, lambda x: m.logcumsumexp(x, 0), [1.0, -inf, 2.0, inf, 3.0]),
+    "i1 of the smallest": lambda m: _grad(m, m.special.i1, [5e-324, 0.0, 1.0]),
+    "i1e of the smallest": lambda m: _grad(m, m.special.i1e, [5e-324, 0.0, 1.0]),
+    "sinc of the smallest": lambda m: _grad(m, m.sinc, [5e-324, 0.0, 1.0]),
+    "lgamma of the smallest": lambda m: m.lgamma(m.tensor([5e-324, 1e-310, -5e-324, -inf], dtype=m.float64)),
+    "addcdiv by the smallest": lambda m: m.addcdiv(
+        *(m.tensor([v], dtype=m.float64) for v in (1.0, 2.0, 5e-324)), value=0
+    ),
+    "addcmul of the largest": lambda m: m.addcmul(
+        *(m.tensor([v], dtype=m.float64) for v in (1.0, 1e308, 0.25)), value=4
+    ),
+    "gaussian_nll_loss, infinite variance": lambda m: _grad(
+        m, lambda x, v: m.nn.functional.gaussian_nll_loss(x, x.detach() + 1, v), [0.5, 1.0], [inf, 1e-9]
+    ),
+    "logits that are infinite": lambda m: m.nn.functional.binary_cross_entropy_with_logits(
+        m.tensor([inf, inf, inf, 1.0]), m.tensor([0.0, 0.5, 2.0, 0.5]), reduction="none"
+    ),
+    "logits that are infinite, many": lambda m: m.nn.functional.binary_cross_entropy_with_logits(
+        m.tensor([inf, 1.0]).repeat(50000), m.tensor([0.5, 0.5]).repeat(50000), reduction="none"
+    ),
+    "leaky_relu without a slope": lambda m: m.nn.functional.leaky_relu(m.tensor([inf, 1.0, -1.0]), 0),
+    "leaky_relu without a slope, many": lambda m: m.nn.functional.leaky_relu(m.tensor([inf, -1.0] * 70000), 0),
+    "largest element beside NaN": lambda m: _grad(m, lambda x: m.linalg.vector_norm(x, inf), [1.0, nan, 2.0])[1][::2],
+    "smooth_l1_loss of NaN": lambda m: _tangent(m, m.nn.functional.smooth_l1_loss, [nan, 1.0], [1.0, 2.0]),
+    "huber_loss of NaN": lambda m: _tangent(m, m.nn.functional.huber_loss, [nan, 1.0], [1.0, 2.0]),
+    "nansum of integers": lambda m: m.nansum(m.tensor([1, 2], dtype=m.int16), dtype=m.int16),
+    "index_fill of bytes": lambda m: m.ones(3, dtype=m.uint8).index_fill(0, m.tensor([1]), -2),
+    "gelu of the largest": lambda m: m.nn.functional.gelu(m.tensor([1.7976931348623157e308], dtype=m.float64)),
+    "sub with alpha, bytes": lambda m: m.sub(m.ones(2, dtype=m.float64), m.tensor(3, dtype=m.uint8), alpha=-1),
+    "adaptive_max_pool2d to more than there are": lambda m: _grad(
+        m, lambda x: m.nn.functional.adaptive_max_pool2d(x, (1, 4)), [[[[1.0, 2.0], [4.0, 3.0], [0.0, 5.0]]]]
+    ),
+    "quantile beside infinity": lambda m: m.quantile(m.tensor([-inf, -1.0, 1.0, inf]), 0.25),
+    "midpoint beside infinity": lambda m: m.quantile(m.tensor([-inf, 1.0]), 0.5, interpolation="midpoint"),
+    "add with alpha, booleans": lambda m: m.add(m.tensor([True, False]), m.tensor([False, True]), alpha=2),
+    "add with alpha, bytes": lambda m: m.add(m.tensor([1], dtype=m.uint8), m.tensor([True]), alpha=3),
+    "interpolate to its own size, bfloat16": lambda m: m.nn.functional.interpolate(
+        m.tensor([[[1.0, 2.0]]], dtype=m.bfloat16), scale_factor=1.0, mode="linear", align_corners=True
+    ),
+    "grid_sample outside, beside inf": lambda m: _read(m, [[2.0, -1.0], [1.5, 0.0], [0.0, -1.0]], "bilinear", "zeros"),
+    "grid_sample at infinity, border": lambda m: _read(m, [[inf, 1.0], [-1.0, inf], [nan, 1.0]], "bilinear", "border"),
+    "grid_sample at infinity, nearest": lambda m: _read(m, [[inf, 1.0], [nan, nan]], "nearest", "zeros"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("other", [3, np.int64(3), adjoint.tensor(3)], ids=["int", "NumPy", "0-d"])
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+def test_tangent_beside_an_integer_is_of_double_precision(name: str, other: Any) -> None:
+    ad = adjoint.autograd.forward_ad
+    with ad.dual_level():
+        x = ad.make_dual(*(adjoint.tensor([v], dtype=adjoint.float64) for v in (2.0, 1.0)))
+        tangent = ad.unpack_dual(getattr(adjoint.special, name)(x, other)).tangent
+    assert tangent.item() == pytest.approx(math.log(3 if name == "xlogy" else 4), rel=1e-15)
+
+
+@needs_torch
+@pytest.mark.parametrize("name", AT_EDGES)
+def test_at_an_edge(name: str) -> None:
+    same(AT_EDGES[name])

@@ -35,6 +35,17 @@ def written(folder: Path) -> None:
         writer.add_text("note", "hello", 2)
 
 
+def test_a_file_that_is_there_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from adjoint.utils.tensorboard import records as module
+
+    monkeypatch.setattr(module.time, "time", lambda: 0.0)
+    monkeypatch.setattr(module, "_count", iter([1, 1, 2]))
+    first = SummaryWriter(tmp_path)
+    first.close()
+    SummaryWriter(tmp_path).close()
+    assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["1", "2"]
+
+
 def test_records(tmp_path: Path) -> None:
     assert _checksum(b"123456789") == struct.pack(
         "<I", ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF

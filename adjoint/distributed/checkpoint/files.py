@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from typing import Any
@@ -87,6 +88,7 @@ def _leaves(holder: Any, path: tuple[Any, ...]) -> Iterator[Leaf]:
 
 
 _MANIFEST = "manifest.json"
+_OURS = re.compile(r"[0-9a-f]{12}-\d+(-values)?\.safetensors")  # a token and a rank; all else is somebody else's
 _FORMAT = "adjoint distributed checkpoint 1"
 
 
@@ -267,7 +269,7 @@ def _manifest(plan: list[list[dict[str, Any]]], token: str) -> dict[str, Any]:
 def _sweep(folder: str, token: str) -> None:
     """Remove the files of earlier checkpoints: no manifest names them any more."""
     for name in os.listdir(folder):
-        if name.endswith(".safetensors") and not name.startswith(f"{token}-"):
+        if _OURS.fullmatch(name) and not name.startswith(f"{token}-"):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(folder, name))
 
@@ -287,7 +289,7 @@ def load(
     """Fill a state dict from a checkpoint, whatever number of processes wrote it.
 
     Tensors are written in place, each rank's parts from wherever they lie; other values are replaced. Objects that
-    have a ``load_state_dict`` are given theirs.
+    have a ``load_state_dict`` are given theirs. Nothing is written before all of it was found.
     """
     folder = _folder(checkpoint_id, storage_reader)
     manifest = _read_manifest(folder)
@@ -297,11 +299,17 @@ def load(
     if missing:
         raise KeyError(f"the checkpoint in {folder} has no {', '.join(missing[:5])}")
     with _Files(folder) as files:
-        for leaf in leaves:
+        found = [
+            _parts_of(leaf, manifest["tensors"][leaf.name], files)
+            if leaf.is_tensor
+            else files.value(manifest["values"][leaf.name], leaf.name)
+            for leaf in leaves
+        ]
+        for leaf, what in zip(leaves, found, strict=True):
             if leaf.is_tensor:
-                _fill(leaf, manifest["tensors"][leaf.name], files)
+                _fill(leaf, what)
             else:
-                leaf.replace(files.value(manifest["values"][leaf.name], leaf.name))
+                leaf.replace(what)
     for key, held in state_dict.items():
         if hasattr(held, "load_state_dict"):
             held.load_state_dict(states[key])
@@ -317,7 +325,21 @@ def _read_manifest(folder: str) -> dict[str, Any]:
         said = parsed_json(stream.read())
     if not isinstance(said, dict) or said.get("format") != _FORMAT:
         raise FileFormatError(f"{path} is no manifest of this format")
+    tensors, values = said.get("tensors"), said.get("values")
+    if not isinstance(tensors, dict) or not isinstance(values, dict) or not all(map(_described, tensors.values())):
+        raise FileFormatError(f"{path} does not say where the tensors and values are")
     return said
+
+
+def _described(said: Any) -> bool:
+    """Return whether a manifest describes a tensor: its shape, and pieces with file, start and size."""
+    if not isinstance(said, dict) or not _counts(said.get("shape")) or not isinstance(said.get("pieces"), list):
+        return False
+    return all(isinstance(p, dict) and _counts([p.get("start"), p.get("size")]) and "file" in p for p in said["pieces"])
+
+
+def _counts(numbers: Any) -> bool:
+    return isinstance(numbers, list) and all(type(n) is int and 0 <= n < 2**62 for n in numbers)
 
 
 class _Files:
@@ -336,14 +358,16 @@ class _Files:
         self._stack.close()
 
     def _path(self, name: Any) -> str:
-        if not isinstance(name, str) or name != os.path.basename(name) or not name.endswith(".safetensors"):
+        beside = isinstance(name, str) and name == os.path.basename(name) and name.isprintable()
+        if not beside or not name.endswith(".safetensors"):
             raise FileFormatError(f"the manifest names {name!r}: a file of a checkpoint lies beside it")
         return os.path.join(self.folder, name)
 
     def tensor(self, file: str, name: str) -> Any:
         """Return the elements of a tensor in a file, mapped."""
+        path = self._path(file)
         if file not in self._open:
-            source = self._stack.enter_context(opened(self._path(file), True))
+            source = self._stack.enter_context(opened(path, True))
             self._open[file] = (source, read_header(source)[1])
         source, entries = self._open[file]
         if name not in entries:
@@ -352,26 +376,41 @@ class _Files:
 
     def value(self, file: str, name: str) -> Any:
         """Return a plain value."""
+        path = self._path(file)
         if file not in self._values:
-            self._values[file] = load_file(self._path(file))
-        return self._values[file][name]
+            self._values[file] = load_file(path)
+        held = self._values[file]
+        if not isinstance(held, dict) or name not in held:
+            raise FileFormatError(f"{file} has no {name}, which the manifest says it has")
+        return held[name]
 
 
-def _fill(leaf: Leaf, said: dict[str, Any], files: _Files) -> None:
-    """Write the elements that a leaf holds, from the pieces that have them."""
+def _parts_of(leaf: Leaf, said: dict[str, Any], files: _Files) -> list[tuple[int, Any]]:
+    """Return the elements that a leaf holds: mapped parts that follow each other without a hole, and where they go."""
     if tuple(said["shape"]) != leaf.shape:
         raise ValueError(f"{leaf.name} is {list(leaf.shape)}, and {said['shape']} in the checkpoint")
+    parts: list[tuple[int, Any]] = []
+    at, size = leaf.start, int(leaf.value.array.size)
+    for piece in sorted(said["pieces"], key=lambda piece: piece["start"]):
+        first, last = piece["start"], piece["start"] + piece["size"]
+        end = min(leaf.start + size, last)
+        if first > at or end <= at:
+            continue
+        data = files.tensor(piece["file"], leaf.name)
+        if data.size != piece["size"]:
+            raise FileFormatError(f"{leaf.name}: {piece['file']} has {data.size} elements of {piece['size']}")
+        parts.append((at - leaf.start, data[at - first : end - first]))
+        at = end
+    if at != leaf.start + size:
+        raise FileFormatError(f"{leaf.name}: the checkpoint has {at - leaf.start} of the {size} elements wanted here")
+    return parts
+
+
+def _fill(leaf: Leaf, parts: list[tuple[int, Any]]) -> None:
+    """Write the elements that a leaf holds."""
     tensor = leaf.value
     array = np.empty(tensor.array.size, tensor.array.dtype)
-    low, filled = leaf.start, 0
-    high = low + array.size
-    for piece in said["pieces"]:
-        begin, end = max(low, piece["start"]), min(high, piece["start"] + piece["size"])
-        if begin < end:
-            data = files.tensor(piece["file"], leaf.name)
-            array[begin - low : end - low] = data[begin - piece["start"] : end - piece["start"]]
-            filled += end - begin
-    if filled != array.size:
-        raise FileFormatError(f"{leaf.name}: the checkpoint has {filled} of the {array.size} elements wanted here")
+    for at, data in parts:
+        array[at : at + data.size] = data
     tensor.array[...] = devices.place_array(array.reshape(tensor.array.shape), devices.of(tensor.array))
     note_write(tensor, "load")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
 import struct
 import threading
 import time
-from typing import Any
+from typing import IO, Any
 
 __all__ = ["RecordWriter", "Summary"]
 
@@ -74,14 +75,22 @@ def _checksum(data: bytes) -> bytes:
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
+def _new_file(folder: str, suffix: str) -> tuple[str, IO[bytes]]:
+    """Return a file that was not there before: neither another writer's, nor a link that somebody has put there."""
+    while True:
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_count)}"
+        path = os.path.join(folder, name + suffix)
+        with contextlib.suppress(FileExistsError):
+            return path, open(path, "xb")
+
+
 class RecordWriter:
     """Writes events into one file of a folder."""
 
     def __init__(self, log_dir: str, filename_suffix: str = "") -> None:
         os.makedirs(log_dir, exist_ok=True)
-        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_count)}"
-        self._path = os.path.join(log_dir, name + filename_suffix)
-        self._file, self._lock = open(self._path, "ab"), threading.Lock()  # noqa: SIM115  # it stays open
+        self._path, self._file = _new_file(log_dir, filename_suffix)
+        self._lock = threading.Lock()
         self.write(part(3, "brain.Event:2"))
         self.flush()
 
