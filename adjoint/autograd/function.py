@@ -967,7 +967,7 @@ class _Outputs:
     def _returned(self, v: Any, node: Any, index: int) -> Any:
         """Return an input that `forward` gave back as a view of it, with the history of this call."""
         out = wrap(v.array, node, storage_of(v))
-        out.lineage = View(v if v.lineage is None else v.lineage.base, (), View.CUSTOM)
+        out.lineage = View(v if v.lineage is None else v.lineage.base, None, View.CUSTOM)
         if node is not None:
             out.lineage.maker = f"Output {index} of {self.ctx.op.title.removesuffix('Backward')}"
         watch_base(out)
