@@ -109,7 +109,7 @@ ended: weakref.WeakSet[Any] = weakref.WeakSet()
 class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
-    __slots__ = ("_number", "callbacks", "captured", "keep", "lift", "needed", "place", "roots", "start", "wanted")
+    __slots__ = ("_number", "callbacks", "captured", "keep", "lift", "needed", "place", "reached", "roots", "start", "wanted")
 
     def __init__(self, keep: bool, lift: bool) -> None:
         self.keep = keep
@@ -121,6 +121,7 @@ class Task:
         self.roots: Sequence[Any] = ()
         self.start: tuple[Any, int] | None = None  # where the program started it, if it is recorded
         self.place: tuple[Any, int] | None = None  # the same while a rule runs, which has no line of the program's own
+        self.reached: set[Any] | None = None  # what `will_reach` has found
         self._number: int | None = None
 
     @property
@@ -134,9 +135,9 @@ class Task:
         """Return whether the pass gives a gradient to `node`."""
         if self.needed is not None:
             return node in self.needed
-        if node in self.roots:
-            return True
-        return any(e is node for n in reach(self.roots) for e in (n, *n.edges))
+        if self.reached is None:  # found once: every hook of a pass may ask
+            self.reached = {e for n in reach(self.roots) for e in (n, *n.edges)}.union(self.roots)
+        return node in self.reached
 
 
 _next_number = count().__next__

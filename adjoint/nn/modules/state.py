@@ -157,10 +157,14 @@ def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bo
         if assign:
             local_metadata["assign_to_params_buffers"] = assign
         module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
+        below: dict[str, Any] = {}
+        for key, value in local.items() if module._modules else ():
+            if key.startswith(prefix):
+                below.setdefault(key[len(prefix) :].partition(".")[0], OrderedDict())[key] = value
         for name, child in module._modules.items():
             if child is not None:
-                below = f"{prefix}{name}."
-                load(child, OrderedDict((k, v) for k, v in local.items() if k.startswith(below)), below)
+                found = below.get(name, OrderedDict()) if "." not in name else _below(local, f"{prefix}{name}.")
+                load(child, found, f"{prefix}{name}.")
         keys = IncompatibleKeys(missing, unexpected)
         for hook in module._load_state_dict_post_hooks.values():
             if hook(module, keys) is not None:
@@ -179,6 +183,10 @@ def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bo
         listed = "\n\t".join(errors)
         raise RuntimeError(f"Error(s) in loading state_dict for {type(root).__name__}:\n\t{listed}")
     return IncompatibleKeys(missing, unexpected)
+
+
+def _below(state: Any, prefix: str) -> Any:
+    return OrderedDict((k, v) for k, v in state.items() if k.startswith(prefix))
 
 
 def _quoted(keys: list[str]) -> str:
