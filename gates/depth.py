@@ -293,6 +293,13 @@ def outputs(n: int) -> None:
     check(x.grad, 2)
 
 
+@graph()
+def collated(n: int) -> None:
+    """A batch of n samples, stacked of views."""
+    samples = adjoint.arange(n)
+    check(adjoint.stack([samples[i] for i in range(n)])[-1], n - 1)
+
+
 @graph(0.2)
 def wide_function(n: int) -> None:
     """A custom function of n tensors."""

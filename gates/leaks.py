@@ -364,9 +364,23 @@ def parametrizations(T: Any) -> None:
     utils.prune.l1_unstructured(T.nn.Linear(3, 3), "weight", 0.5)(T.ones(2, 3))
 
 
-OPTIMIZERS = (
-    "SGD Adam AdamW Adagrad Adadelta Adamax ASGD NAdam RAdam RMSprop Rprop LBFGS Adafactor SparseAdam Muon"
-).split()
+OPTIMIZERS = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Adagrad",
+    "Adadelta",
+    "Adamax",
+    "ASGD",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "LBFGS",
+    "Adafactor",
+    "SparseAdam",
+    "Muon",
+]
 
 
 @feature

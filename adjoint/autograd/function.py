@@ -933,9 +933,7 @@ class _Outputs:
             own = [v.node for v in values if isinstance(v, TensorBase) and type(v.node) is Output]
             first_is_newest([node for node in own if node.edges[0] is ctx])
         if ctx.non_differentiable and not ctx._materialize_non_diff_grads:
-            ctx.metas = tuple(
-                [None if id(v) in self.constant else m for v, m in zip(values, ctx.metas, strict=True)]
-            )
+            ctx.metas = tuple([None if id(v) in self.constant else m for v, m in zip(values, ctx.metas, strict=True)])
         self._keep(attributes)
         if modes.unusual and modes.local.anomaly_stack:
             extra_of(ctx).traceback = Trail.now()

@@ -109,7 +109,19 @@ ended: weakref.WeakSet[Any] = weakref.WeakSet()
 class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
-    __slots__ = ("_number", "callbacks", "captured", "keep", "lift", "needed", "place", "reached", "roots", "start", "wanted")
+    __slots__ = (
+        "_number",
+        "callbacks",
+        "captured",
+        "keep",
+        "lift",
+        "needed",
+        "place",
+        "reached",
+        "roots",
+        "start",
+        "wanted",
+    )
 
     def __init__(self, keep: bool, lift: bool) -> None:
         self.keep = keep

@@ -229,7 +229,7 @@ def looking_into(memory: Any, dtype: Any, offset: int, shape: Sequence[int], str
     return module.lib.stride_tricks.as_strided(elements, tuple(shape), tuple(strides))
 
 
-def strided(x: Any, shape: Any, strides: Any) -> Any:
+def strided_view(x: Any, shape: Any, strides: Any) -> Any:
     """Return a view with any strides, in bytes, of the memory that an array looks at.
 
     NumPy's own puts an object between the view and `x`, so that views of views make a chain of bases, through which

@@ -20,7 +20,7 @@ ndarray = np.ndarray
 
 def _view_as_real(x: Any) -> Any:
     parts = np.asarray(x).real if isinstance(x, np.generic) else x.real
-    return layout.strided(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
+    return layout.strided_view(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
 
 
 def _view_as_complex(x: Any) -> Any:

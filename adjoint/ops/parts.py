@@ -273,7 +273,7 @@ def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
     count = (x.shape[axis] - size) // step + 1
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
     strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :], x.strides[axis])
-    return layout.strided(x, shape, strides)
+    return layout.strided_view(x, shape, strides)
 
 
 def _refold(x: Any, shape: Any, axis: Any, size: Any, step: Any) -> Any:
@@ -338,7 +338,7 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     if type(x) is not ndarray:
         return _as_strided_on_gpu(x, shape, strides, shift * item)
     if shift == 0:
-        return layout.strided(x, shape, strides)
+        return layout.strided_view(x, shape, strides)
     owner = owner_of(x)
     start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
     if owner.flags.c_contiguous or owner.flags.f_contiguous:

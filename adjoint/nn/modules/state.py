@@ -163,7 +163,9 @@ def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bo
     return IncompatibleKeys(missing, unexpected)
 
 
-def _load_below(module: Any, local: Any, prefix: str, metadata: Any, assign: bool, found: tuple[list[str], ...]) -> None:
+def _load_below(
+    module: Any, local: Any, prefix: str, metadata: Any, assign: bool, found: tuple[list[str], ...]
+) -> None:
     """Load the entries of a module, then those of the modules below it; what is wrong goes into the lists `found`."""
     local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
     if assign:
