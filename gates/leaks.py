@@ -365,22 +365,9 @@ def parametrizations(T: Any) -> None:
 
 
 OPTIMIZERS = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "Adagrad",
-    "Adadelta",
-    "Adamax",
-    "ASGD",
-    "NAdam",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "LBFGS",
-    "Adafactor",
-    "SparseAdam",
-    "Muon",
-]
+    "SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "LBFGS",
+    "Adafactor", "SparseAdam", "Muon",
+]  # fmt: skip
 
 
 @feature
@@ -547,7 +534,7 @@ def copies(T: Any) -> None:
     m = model_of(T)
     copy.deepcopy([x, x.detach()[1:], m])
     copy.copy(m)
-    pickle.loads(pickle.dumps([x, m]))
+    pickle.loads(pickle.dumps([x, m]))  # noqa: S301 - our own
 
 
 @feature

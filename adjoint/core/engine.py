@@ -110,18 +110,8 @@ class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
     __slots__ = (
-        "_number",
-        "callbacks",
-        "captured",
-        "keep",
-        "lift",
-        "needed",
-        "place",
-        "reached",
-        "roots",
-        "start",
-        "wanted",
-    )
+        "_number", "callbacks", "captured", "keep", "lift", "needed", "place", "reached", "roots", "start", "wanted",
+    )  # fmt: skip
 
     def __init__(self, keep: bool, lift: bool) -> None:
         self.keep = keep

@@ -19,14 +19,15 @@ from gates import depth, leaks
 @pytest.mark.parametrize("name", [name for name, (_, part) in depth.GRAPHS.items() if part >= 0.1])
 def test_calls_are_linear(name: str) -> None:
     build, _ = depth.GRAPHS[name]
-    build(60)
-    few, many = depth.calls(build, 60), depth.calls(build, 240)
+    build(100)
+    few, many = depth.calls(build, 100), depth.calls(build, 400)
     assert many < depth.CALLS * few
 
 
-@pytest.mark.parametrize(
-    "name", ["modules", "module_hooks", "files", "tensor_hooks", "compiled", "schedulers", "views"]
-)
+LOOPS = ["modules", "module_hooks", "files", "tensor_hooks", "compiled", "schedulers", "views"]
+
+
+@pytest.mark.parametrize("name", LOOPS)
 def test_nothing_is_left_for_the_collector(name: str) -> None:
     run = leaks.FEATURES[name]
     run(adjoint)
