@@ -15,7 +15,6 @@ import adjoint
 from adjoint.core.tensor import owner_of
 from gates import depth, leaks
 
-
 GRAPHS = ["views", "strided_views", "written_views", "references", "wide_function", "hook_of_all", "parameters"]
 
 
