@@ -99,7 +99,7 @@ def views(n: int) -> None:
     check(x.grad, 6)
 
 
-@graph(0.1)
+@graph(0.02)
 def strided_views(n: int) -> None:
     """Views of views whose strides are given."""
     x = leaf(4)

@@ -884,7 +884,8 @@ class _Outputs:
         self.ctx, self.args, self.several = ctx, args, several
         self.values = list(values)
         self.places: dict[int, int] | None = None
-        self.dirty, self.constant = ({id(t) for t in ts} for ts in (ctx.dirty_tensors, ctx.non_differentiable))
+        self.dirty: Any = {id(t) for t in ctx.dirty_tensors} if ctx.dirty_tensors else ()
+        self.constant: Any = {id(t) for t in ctx.non_differentiable} if ctx.non_differentiable else ()
 
     def place(self, value: Any) -> int | None:
         """Return which argument a tensor is, if one."""
