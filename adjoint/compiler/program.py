@@ -45,6 +45,7 @@ class Program:
         decompose(graph)
         simplify(graph)
         self.fusion = Fusion(graph)
+        self.functions: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW}
         if kernels is not None:
             self.env.update(row=kernels.row, pieces=pieces)
@@ -680,13 +681,15 @@ class Program:
         self.bound = bound
         self.crowd = threads.count
         env.update({self.names[reference.value]: array for reference, _, array in bound})
-        if "program" not in env:
+        if self.functions is None:
             env.update(self._arrays())
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
-        env["look"]()
+            self.functions = env.pop("look"), env.pop("program")  # no cycle: a function holds what it was made in
+        look, program = self.functions
+        look()
         # A NaN is a value like any other: where NumPy computes, it shall not warn.
         quiet = np.errstate(all="ignore") if self.kernels is None or any(v is np.matmul for v in env.values()) else None
-        self.run: Callable[..., Any] = env["program"] if quiet is None else quiet(env["program"])
+        self.run: Callable[..., Any] = program if quiet is None else quiet(program)
 
     def _arrays(self) -> dict[str, Any]:
         """Return an array for each buffer; those that are not in use at the same time may share memory."""

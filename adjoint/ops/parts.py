@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .._typing import Tensor
-from ..core import modes
+from ..core import layout, modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
@@ -274,7 +274,7 @@ def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
     count = (x.shape[axis] - size) // step + 1
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
     strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :], x.strides[axis])
-    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+    return layout.strided_view(x, shape, strides)
 
 
 def _refold(x: Any, shape: Any, axis: Any, size: Any, step: Any) -> Any:
@@ -339,7 +339,7 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     if type(x) is not ndarray:
         return _as_strided_on_gpu(x, shape, strides, shift * item)
     if shift == 0:
-        return np.lib.stride_tricks.as_strided(x, shape, strides)
+        return layout.strided_view(x, shape, strides)
     owner = owner_of(x)
     start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
     if owner.flags.c_contiguous or owner.flags.f_contiguous:

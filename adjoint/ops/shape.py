@@ -555,7 +555,7 @@ def _expand(x: Any, shape: Any) -> Any:
         view = x.view()
         view._set_shape_and_strides(tuple(shape), tuple(strides), True, True)
         return view
-    return np.lib.stride_tricks.as_strided(x, shape, strides)
+    return layout.strided_view(x, shape, strides)
 
 
 def _expand_error(shape: Any, existing: Any) -> RuntimeError:
