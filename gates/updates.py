@@ -341,17 +341,22 @@ def _resources() -> set[str]:
     found = {f"process {p.pid}" for p in multiprocessing.active_children()}
     found |= {f"thread {t.name}" for t in threading.enumerate()}
     mine = (f"adjoint-{os.getpid()}-", "sem.")
-    found |= {f"file {n}" for n in os.listdir("/dev/shm") if n.startswith(mine)} if os.path.isdir("/dev/shm") else set()
-    return (
-        found | {f"descriptor {n}" for n in os.listdir("/proc/self/fd")[:-1]} if os.path.isdir("/proc/self") else found
-    )
+    found |= {f"file {n}" for n in _listed("/dev/shm") if n.startswith(mine)}
+    for n in _listed("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own is closed by now
+            found.add(f"descriptor {n} {os.readlink(f'/proc/self/fd/{n}')}")
+    return found
+
+
+def _listed(folder: str) -> list[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else []
 
 
 def loaded(rng: random.Random) -> str:
     """Let a loader fail in one way; return what is left of it, or wrong with the next."""
     how, where = (
         rng.choice(["raise", "interrupt", "exit", "kill", "signal"]),
-        rng.choice(["dataset", "collate", "main"]),
+        rng.choice(["dataset", "collate", "main", "timer", "timer"]),
     )
     workers, method = rng.choice([0, 1, 2, 3]), rng.choice(["fork", "fork", "fork", "spawn"])
     if not workers and how in ("kill", "signal") and where == "dataset":
@@ -362,19 +367,25 @@ def loaded(rng: random.Random) -> str:
     if workers:
         options |= {"persistent_workers": rng.random() < 0.5, "multiprocessing_context": method}
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    alarm = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with nothing_left() as found:
             loader = DataLoader(data, **options)
             with contextlib.suppress(ValueError, KeyboardInterrupt, SystemExit, RuntimeError):
-                for i, _ in enumerate(loader):
+                if where == "timer":
+                    signal.setitimer(signal.ITIMER_REAL, rng.random() * 0.15)
+                for i, batch in enumerate(loader):
+                    del batch  # which holds memory that is shared
                     if where == "main" and i == 2:
                         raise KeyboardInterrupt
+            signal.setitimer(signal.ITIMER_REAL, 0)
             del loader
         good = DataLoader(Faulty("", 0), batch_size=4, num_workers=min(workers, 2))
         if [float(b[0, 0]) for b in good] != [0.0, 4.0, 8.0]:
             found.append("the next loader gives other batches")
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGALRM, alarm)
     return f"loader: {how} in {where}, {workers} workers by {method}: {', '.join(found)}" if found else ""
 
 

@@ -8,6 +8,7 @@ that the first took too long. Other threads never run handlers, and pass through
 from __future__ import annotations
 
 import _signal
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -100,8 +101,16 @@ class _Hold:
             if came[1:]:
                 self._deliver(came[1:])
 
+    def forget(self) -> None:
+        """Be as if nothing were held: in a child forked inside a block, the block is the parent's."""
+        if self.owner is not None:
+            self.came = ()
+            self.end()
+
 
 _hold = _Hold()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_hold.forget)
 
 
 class whole:
