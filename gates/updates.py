@@ -103,6 +103,7 @@ def clipping(clip: Callable[..., Any]) -> Update:
 
 def averaging(**options: Any) -> Update:
     """Take weights into an average, the second time."""
+    T.manual_seed(0)
     model = nn.Linear(3, 2)
     average = optim.swa_utils.AveragedModel(model, **options)
     average.update_parameters(model)
@@ -155,7 +156,6 @@ UPDATES: dict[str, Callable[[], Update]] = {
     "AdamW, fused": lambda: stepping(optim.AdamW, fused=True),
     "Adam, amsgrad, maximize": lambda: stepping(optim.Adam, amsgrad=True, maximize=True, weight_decay=0.1),
     "SGD, momentum": lambda: stepping(optim.SGD, momentum=0.9),
-    "SGD, differentiable": lambda: stepping(optim.SGD, differentiable=True),
     "SparseAdam": sparse_step,
     "GradScaler.step": scaler_step,
     "GradScaler.update": scaler_update,
@@ -210,19 +210,26 @@ def left_over() -> list[str]:
 NOTHING = faults.finished(lambda s: None)
 
 
-def updates(rng: random.Random, until: float, table: Counter[str], stride: int = 1) -> None:
-    """Interrupt every update at every check, or at every so many."""
-    for name, make in UPDATES.items():
-        at = 1 + rng.randrange(stride)
-        while time.perf_counter() < until:
-            wrong, injector = interrupted_update(make, at)
-            if injector.count < at:
-                break
+def updates(rng: random.Random, until: float, table: Counter[str]) -> None:
+    """Interrupt every update at many checks, each for its share of the time."""
+    names = list(UPDATES)
+    for number, name in enumerate(names):
+        now = time.perf_counter()
+        end = now + (until - now) / (len(names) - number)
+        for at in _spread(rng, UPDATES[name]):
+            wrong, injector = interrupted_update(UPDATES[name], at)
             table["cases"] += 1
             if wrong:
                 table["wrong"] += 1
                 table[f"  {name} interrupted at {injector.where} (check {at}): {wrong}"] += 1
-            at += stride
+            if time.perf_counter() > end:
+                break
+
+
+def _spread(rng: random.Random, make: Callable[[], Update]) -> list[int]:
+    """Return the numbers of an update's checks, in any order."""
+    _, injector = interrupted_update(make, 1 << 30)
+    return rng.sample(range(1, injector.count + 1), injector.count)
 
 
 def minimized(rng: random.Random) -> str:
@@ -401,7 +408,7 @@ def main(argv: list[str] | None = None) -> int:
     table: Counter[str] = Counter(cases=0, wrong=0)
     resource_tracker.ensure_running()  # the standard library's, which stays
     gc.disable()  # a collection looks for signals in whatever it calls, and swallows their exceptions
-    updates(rng, start + 30 * options.minutes, table, stride=1 if options.minutes >= 2 else 7)
+    updates(rng, start + 30 * options.minutes, table)
     while time.perf_counter() < end:
         case = rng.choice([minimized, captured, captured, loaded])
         seed = rng.randrange(1 << 30)

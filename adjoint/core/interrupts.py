@@ -7,7 +7,7 @@ that the first took too long. Other threads never run handlers, and pass through
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import os
 import signal
 import sys
