@@ -684,7 +684,8 @@ def main(argv: list[str] | None = None) -> int:
     chosen = [case for case in CASES if given.only in case.__name__]
     end, total, turn = time.monotonic() + 60 * given.minutes, Counter[str](), 0
     print(f"{'case':14} {'rounds':>7} {'wrong':>6} {'lost':>5} {'late':>5} {'hung':>5} {'crashed':>8}")
-    while turn < len(chosen) or time.monotonic() < end:
+    random.Random(given.seed).shuffle(chosen)  # a short run has time for some of them
+    while not turn or time.monotonic() < end:
         case = chosen[turn % len(chosen)]
         share = min(max((end - time.monotonic()) / max(len(chosen) - turn, 1), 0), 30.0)
         table = watched(case, given.seed + 1000 * turn, share, given.calls)
