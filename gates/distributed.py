@@ -32,7 +32,23 @@ ROOT = Path(__file__).parents[1]
 WORKERS = ROOT / "tests" / "distributed" / "workers"
 LIMIT = 90.0  # seconds after which a job has hung
 LAUNCHERS = {"launch": ["launch", "--nproc", "2"], "torchrun": ["torchrun", "--nproc-per-node", "2"]}
-MISMATCHES = ("count", "dtype", "reduction", "root", "op", "async", "new-after-known", "both-known", "swapped-known")
+MISMATCHES = (
+    "count",
+    "dtype",
+    "reduction",
+    "root",
+    "op",
+    "async",
+    "new-async",
+    "new-both-async",
+    "new-unwaited",
+    "known-against-new",
+    "extra",
+    "extra-async",
+    "new-after-known",
+    "both-known",
+    "swapped-known",
+)
 
 
 def start(launcher: str, restarts: int, worker: str, *arguments: str) -> subprocess.Popen[str]:

@@ -13,7 +13,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -114,10 +114,7 @@ class Tracer(Observer):
         self.readings: list[weakref.ref[Reading]] = []
         self.made: list[tuple[weakref.ref[Any], str]] = []
         # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
-        # (By type: `isinstance` asks strange objects for their class, and some answer with a warning.)
-        kinds = _and_subclasses(TensorBase)
-        tensors = [t for t in gc.get_objects() if type(t) in kinds and hasattr(t, "_grad")]
-        self.before = {id(t): (t, t._grad) for t in tensors}
+        self.before = {id(t): (t, t._grad) for t in _alive_tensors()}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
             key = layout_of(t.array) if hasattr(type(t.array), "strides") else None
@@ -630,6 +627,20 @@ def _is_kept(memory: Memory) -> bool:
 
 def _and_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_and_subclasses, kind.__subclasses__()))
+
+
+_is_tensor = type.__instancecheck__.__get__(TensorBase)
+
+
+def _alive_tensors() -> list[Any]:
+    """Return all tensors that there are, in one call of C's: objects refer to their class.
+
+    `gc.get_objects` would refer to everything, and CPython cannot resize a tuple that another thread is building while
+    somebody else refers to it: that thread would get a SystemError.
+    """
+    kinds = _and_subclasses(TensorBase)
+    found = filter(_is_tensor, chain.from_iterable(starmap(gc.get_referrers, (kinds,))))
+    return [t for t in list(found) if type(t) in kinds and hasattr(t, "_grad")]
 
 
 def _arrays_in(params: Any) -> list[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
+from ..core.interrupts import once_written
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
@@ -205,6 +206,12 @@ class Trace:
 
     def run(self, leaves: list[Any]) -> Any:
         """Run the program, put its effects in place, and return what the function returns."""
+        if not self.written:
+            return self._run(leaves)
+        with once_written():
+            return self._run(leaves)
+
+    def _run(self, leaves: list[Any]) -> Any:
         program = self.program
         with self.lock:
             if not program.is_bound():

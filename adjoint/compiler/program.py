@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.interrupts import writing
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import forks, threads
@@ -27,6 +28,7 @@ from .memory import shared_blocks
 from .replay import answer_of
 from .simplification import simplify
 
+_WRITING = "writing()"
 _VIEWED = 3  # views of an argument, from which on it is copied to a place of its own, if it is small
 _SMALL_BYTES = 1 << 18
 _ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
@@ -46,7 +48,7 @@ class Program:
         simplify(graph)
         self.fusion = Fusion(graph)
         self.functions: tuple[Callable[..., Any], Callable[..., Any]] | None = None
-        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW}
+        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW, "writing": writing}
         if kernels is not None:
             self.env.update(row=kernels.row, pieces=pieces)
         self.buffers: list[tuple[str, Value]] = []  # made once
@@ -57,6 +59,7 @@ class Program:
         self.early: set[Value] = set()  # values whose array is there from then on
         self.runs = 0
         self.body: list[Any] = []  # lines of text, and calls of machine code
+        self.holds = False  # whether signals wait from here on
         self.names: dict[Value, str] = {}
         self.samples: dict[Value, Any] = {}  # arrays laid out as those of each run
         self.strides: dict[Value, tuple[int, ...]] = {}
@@ -431,11 +434,19 @@ class Program:
 
     def _emit_region(self, region: Region) -> None:
         if self.kernels is None:
+            self._note_direct([region])
             self._emit_without_loops(region)
         else:
             self._emit_kernel([region], True)
 
+    def _note_direct(self, regions: list[Region]) -> None:
+        """From the first write to memory that outlives the run, an interrupt waits for the last."""
+        if not self.holds and any(v in self.direct for region in regions for v in region.made):
+            self.holds = True
+            self.body.append(_WRITING)
+
     def _emit_kernel(self, regions: list[Region], threaded: bool) -> None:
+        self._note_direct(regions)
         for i, region in enumerate(regions):
             for v in (*region.inputs(), *region.outputs):
                 if v in region.made:
@@ -580,6 +591,9 @@ class Program:
             if isinstance(item, _Native):
                 waiting.append(item)
                 continue
+            if item is _WRITING:  # before the calls that wait, which stay one
+                lines.append(item)
+                continue
             if waiting:
                 texts = [call.text for call in waiting]
                 inner = ",\n        ".join(texts)
@@ -624,6 +638,8 @@ class Program:
         for i, (_, source) in enumerate(held):
             if source.endswith(".copy()"):
                 self.body.append(f"h{i} = {source}")
+        if held and not self.holds:
+            self.body.append(_WRITING)
         for i, (target, source) in enumerate(held):
             self.body.append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
 
