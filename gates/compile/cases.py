@@ -108,6 +108,8 @@ def compare(found: Any, expected: Any, where: str) -> None:
 def _compare_tensors(found: Any, expected: Any, where: str) -> None:
     if not isinstance(found, torch.Tensor) or _described(found) != _described(expected):
         raise Wrong(f"{where}: {_described(found)}, eager {_described(expected)}")
+    if expected.is_contiguous() and not found.is_contiguous():
+        raise Wrong(f"{where}: strides {found.stride()}, eager {expected.stride()}")
     a, b = (t.detach().cpu().double().numpy() for t in (found, expected))
     if not np.allclose(a, b, rtol=1e-5, atol=1e-7, equal_nan=True):
         raise Wrong(f"{where}: differs by {np.nanmax(np.abs(a - b)):.3g}")
