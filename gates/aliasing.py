@@ -23,6 +23,8 @@ import numpy as np
 
 import adjoint
 
+from .summary import summary
+
 Step = tuple[Any, ...]
 Rng = np.random.Generator
 
@@ -511,8 +513,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--length", type=int, default=8)
     parser.add_argument("--show", type=int, default=10, help="how many of the programs that differ are printed")
     given = parser.parse_args(argv)
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        print("torch, which judges here, is not installed")
+        return 0
     warnings.simplefilter("ignore")
     table, shown = Counter[str](), Counter[str]()
     end = time.monotonic() + 60 * given.minutes
@@ -535,6 +540,7 @@ def main(argv: list[str] | None = None) -> int:
                 sys.stdout.flush()
     print(f"{'cases':>8} {'wrong':>8} {'differs':>8} {'crashed':>8}")
     print(f"{table.total():>8} {table['wrong']:>8} {table['differs']:>8} {table['crashed']:>8}")
+    print(summary("aliasing", table.total(), wrong=table["wrong"], crashed=table["crashed"]))
     return int(table["wrong"] + table["crashed"] > 0)
 
 

@@ -24,6 +24,7 @@ import adjoint
 
 from . import aliasing
 from .aliasing import Rng, State, Step, direction, perform
+from .summary import summary
 
 NOT_HERE = ("view_as_real", "view_as_complex", "real", "imag", "as_strided")
 VIEWS = [name for name in aliasing.VIEWS if name not in NOT_HERE]
@@ -175,7 +176,9 @@ def main(argv: list[str] | None = None) -> int:
     print(f"{'':12}{'cases':>8} {'wrong':>8} {'refused':>8} {'crashed':>8}")
     for which in ("vmap", "jvp", "grad", "vmap(grad)"):
         print(f"{which:12}{cases:>8} " + " ".join(f"{table[which, k]:>8}" for k in ("wrong", "refused", "crashed")))
-    return int(any(count for (_, kind), count in table.items() if kind in ("wrong", "crashed")))
+    wrong, crashed = (sum(n for (_, kind), n in table.items() if kind == word) for word in ("wrong", "crashed"))
+    print(summary("transforms", cases, wrong=wrong, crashed=crashed))
+    return int(wrong + crashed > 0)
 
 
 if __name__ == "__main__":
