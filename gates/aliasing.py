@@ -184,6 +184,10 @@ OTHERS: dict[str, Callable[[State, Any, int], Any]] = {
     "read": lambda s, v, i: s.read.append((v * v).sum()),
     "read_exp": lambda s, v, i: s.read.append(v.exp().sum()),
     "numpy": lambda s, v, i: v.detach().numpy().__imul__(1.1),
+    "from_numpy": lambda s, v, i: s.tensors.append(s.T.from_numpy(v.detach().numpy())),
+    "asarray": lambda s, v, i: np.asarray(v.detach()).__iadd__(0.25),
+    "as_tensor": lambda s, v, i: s.tensors.append(s.T.as_tensor(np.asarray(v.detach()))),
+    "from_dlpack": lambda s, v, i: s.tensors.append(s.T.from_dlpack(v.detach())),
     "look": lambda s, v, i: v.grad_fn,
     "set_": lambda s, v, i: _unviewed(s, v).set_(s.tensors[i % len(s.tensors)].detach()),
     "set_data": lambda s, v, i: setattr(v, "data", _unviewed(s, v).detach().clone().mul_(2)),
@@ -191,7 +195,19 @@ OTHERS: dict[str, Callable[[State, Any, int], Any]] = {
     "identity": lambda s, v, i: s.tensors.append(_functions(s.T)[1].apply(v)),
     "custom_view": lambda s, v, i: s.tensors.append(_functions(s.T)[2].apply(v)),
 }
-IMPURE = {"detach_", "freeze", "numpy", "set_", "set_data", "hook_scale", "requires_grad_"}
+IMPURE = {
+    "detach_",
+    "freeze",
+    "numpy",
+    "from_numpy",
+    "asarray",
+    "as_tensor",
+    "from_dlpack",
+    "set_",
+    "set_data",
+    "hook_scale",
+    "requires_grad_",
+}
 
 
 def _unviewed(s: State, v: Any) -> Any:

@@ -69,6 +69,9 @@ BINARY = _expressions("""
     x * o[o > 0].sum()
     x + x[o > 0].mean()
     x * len(o[o > 0])
+    x * o[o[0].argmax()]
+    x.index_put((o[:, 0] > 0,), o[1])
+    x + (o > 0).nonzero().shape[0]
     x - o.t().clamp(-1, 1).as_strided((4, 4), (4, 1))
     x.float() * o
     x @ o * 0.3

@@ -290,6 +290,40 @@ def test_shapes_that_depend_on_data(name: str, inside: bool) -> None:
         close(twin.grad, x.grad)
 
 
+# What is read of an index, and of a mask; i is a number from 0 to 3, of m more or fewer are true.
+INDEXED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a number": lambda x, m, i: x[i], "in a tuple": lambda x, m, i: x[:, i] * x[i, i],
+    "found": lambda x, m, i: x[x[0].argmax()], "put": lambda x, m, i: x.index_put((m,), x[0] * 2),
+    "added": lambda x, m, i: x.index_put((m,), x[:1], accumulate=True),
+    "written": lambda x, m, i: _written(x * 1, m, x[0]), "written at a number": lambda x, m, i: _written(x * 1, i, 0.0),
+    "masked sum": lambda x, m, i: torch.masked.sum(x.view(2, 2, 4), dim=[1, 2], mask=m),
+    "one element": lambda x, m, i: x[m, i].sum(), "masked columns": lambda x, m, i: x[i][m],
+}  # fmt: skip
+
+
+def _written(y: Any, index: Any, value: Any) -> Any:
+    y[index] = value
+    y[index] += 1
+    return y
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indexes_that_are_tensors(name: str) -> None:
+    def step(x: Any, m: Any, i: Any) -> Any:
+        out = INDEXED[name](x, m, i)
+        return out.detach(), torch.autograd.grad((out * out).sum(), x)[0]
+
+    compiled = torch.compile(step, backend="numpy")
+    for k, i in enumerate((1, 1, 2, 0, 1)):
+        torch.manual_seed(k)
+        given = torch.randn(4, 4, requires_grad=True), torch.rand(4) > 0.4, torch.tensor(i)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for found, expected in zip(compiled(*given), step(*given), strict=True):
+                assert found.shape == expected.shape
+                close(expected, found)
+
+
 @pytest.mark.parametrize("backend", ["numpy", None])
 def test_as_strided_of_memory_that_lies_otherwise_in_a_program(backend: Any) -> None:
     def run(x: Any) -> Any:
