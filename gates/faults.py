@@ -28,8 +28,6 @@ import adjoint
 from adjoint.autograd import forward_ad
 from adjoint.core import engine, modes, nodes, payload, recorders
 
-from .summary import summary
-
 OURS = os.path.dirname(adjoint.__file__) + os.sep
 SLOWEST = 5.0  # seconds that an interrupted program may take until it has ended
 
@@ -437,12 +435,10 @@ def main(argv: list[str] | None = None) -> int:
                 table[f"  raised: {', '.join(found)}"] += 1
         gc.collect()
     table["threads left"] = threading.active_count() - 1
-    line = summary("faults", table["cases"], wrong=table["corrupt"], hung=table["hung"])
     for name in ("cases", "corrupt", "hung"):
         print(f"{name:8} {table.pop(name, 0)}")
     for name, number in table.most_common():
         print(f"{number:6} {name}")
-    print(line)
     return 1 if any(name.startswith("  ") for name in table) else 0
 
 
