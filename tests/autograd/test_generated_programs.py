@@ -254,3 +254,15 @@ def test_parts_of_what_is_detached_are_written_inside_transforms() -> None:
     x = adjoint.tensor([[2.0, 3.0], [8.0, 1.0]])
     expected = [adjoint.func.grad(f)(row).tolist() for row in x]
     assert adjoint.func.vmap(adjoint.func.grad(f))(x).tolist() == expected
+
+
+def test_a_view_that_was_written_inside_vmap_lies_where_it_lay() -> None:
+    def f(x):
+        y = x * 1
+        part = y.chunk(3)[2]
+        part[0] = 7
+        assert part.storage_offset() == 8 and part.stride() == (4, 1)
+        part.fill_diagonal_(5)
+        return y
+
+    assert adjoint.func.vmap(f)(adjoint.zeros(2, 3, 4))[1, 2].tolist() == [5, 7, 7, 7]
