@@ -432,9 +432,8 @@ class Tracer(Observer):
             if memory is not None and layout == memory.home:
                 outputs.append(self.graph.value(array))  # the very input: a name that nobody uses
                 continue
-            if (
-                op.name == "as_strided" and layout is not None
-            ):  # of memory as it lies here; a program's may lie otherwise
+            if op.name == "as_strided" and memory is not None and layout is not None:
+                # It looks at memory as it lies here; in a program the same value may lie otherwise.
                 outputs.append(self._region(memory, layout, array))
                 continue
             aliases = False

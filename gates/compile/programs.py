@@ -55,7 +55,7 @@ class Program(World):
         self.box["list"] = [torch.randn(4, 4), torch.randn(4, 4)]
         self.array = np.ones((4, 4))
         self.slots = Slotted()
-        self.settings = type("Own", (Settings,), {"gain": 1.0})
+        self.settings: Any = type("Own", (Settings,), {"gain": 1.0})
 
     def __str__(self) -> str:
         lines = [
