@@ -342,7 +342,7 @@ def _check_ranks(name: str, x: Tensor, y: Tensor, ranks: tuple[int, int]) -> Non
 
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two matrices."""
-    if input.array.ndim != 2 or mat2.array.ndim != 2:
+    if modes.unusual and (input.array.ndim != 2 or mat2.array.ndim != 2):
         _check_ranks("mm", input, mat2, (2, 2))
     if input.array.ndim != 2:
         raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
