@@ -41,6 +41,8 @@ __all__ = ["CaptureError", "Captured", "capture"]
 _RESHAPING = frozenset(
     ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "resize_", "increment_version")
 )
+# Calls whose result has a shape that depends on data: the lines after them hold for one shape.
+_DATA_DEPENDENT = frozenset(("masked_select", "nonzero", "argwhere", "unique", "unique_consecutive", "one_hot"))
 
 
 class CaptureError(RuntimeError):
@@ -427,6 +429,10 @@ class Tracer(Observer):
             if memory is not None and layout == memory.home:
                 outputs.append(self.graph.value(array))  # the very input: a name that nobody uses
                 continue
+            if op.name == "as_strided" and memory is not None and layout is not None:
+                # It looks at memory as it lies here; in a program the same value may lie otherwise.
+                outputs.append(self._region(memory, layout, array))
+                continue
             aliases = False
             value = self.graph.value(array)
             outputs.append(value)
@@ -440,6 +446,8 @@ class Tracer(Observer):
                 if not self._is_constant(array):
                     self._refuse_unknown(array)
             self.graph.add(Line(op, operands, params, outputs, where, backward))
+            if op.name in _DATA_DEPENDENT or (op.name == "index" and any(map(_is_mask, operands[1:]))):
+                self.graph.add(Line(GUARD, (outputs[0],), ("shape", outputs[0].shape), (), where, backward))
         for result in results:
             if isinstance(result, TensorBase):
                 self.made.append((weakref.ref(result), f"{op.name} at {where}"))
@@ -615,6 +623,10 @@ class Pattern:
 
 
 _running_rule = engine._run_watched.__code__
+
+
+def _is_mask(operand: Any) -> bool:
+    return isinstance(operand, Value) and operand.dtype == bool
 
 
 def _is_kept(memory: Memory) -> bool:

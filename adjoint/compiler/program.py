@@ -20,7 +20,7 @@ from ..kernels.products import LARGE, dot_into
 from ..ops.gather import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose
-from .expressions import FLOATS, name_of
+from .expressions import FLOATS, is_elementwise, name_of
 from .fusion import Fusion, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
 from .loops import SCATTERING, Kind, Nest, combining_text, copying_text, function_text
@@ -345,6 +345,8 @@ class Program:
         if line.op.outputs:
             self.body.append(f"{', '.join(made)}, = {self._object(_all_in_order, 'in_order')}({text}){note}")
         else:
+            if is_elementwise(line) and np.broadcast_shapes(*(v.shape for v in line.inputs)) != out.shape:
+                text = f"np.broadcast_to({text}, {out.shape})"  # operands stand as they were before they were repeated
             self.body.append(f"{made[0]} = np.asarray({text}, order='C'){note}")
 
     def _emit_scatter(self, line: Line) -> bool:

@@ -234,7 +234,8 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     owned = tuple(v if isinstance(v, TensorBase) else None for v in inputs)
     edges: tuple[Any, ...] = (None,) * len(owned)  # unrecorded, nobody asks for the history of a stale view
     if not modes.off or modes.local.grad:
-        if x.node is STALE and x.lineage is not None and x.lineage.base.node is not None:
+        view = x.lineage
+        if x.node is STALE and view is not None and view.base.node is not None and not is_detached(view):
             _check_history(x)  # before its history is rebuilt, which may be refused in other words
         edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
         if x.node is not None and edges[0] is None:

@@ -17,6 +17,7 @@ from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
+from ..core.views import refresh
 from .arguments import dim_in, either, missing, require_tensor, shape_from
 from .compare import zeros_p
 from .create import into
@@ -428,6 +429,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
+    if isinstance(input.array, Payload):
+        refresh(input)  # after a write it stands for memory that lies otherwise
     array = input.array
     memory = array.memory() if isinstance(array, Payload) and array.level else None
     if is_batch(input):
