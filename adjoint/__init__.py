@@ -80,6 +80,7 @@ from .core.layout import (
 from .core.modes import is_grad_enabled as is_grad_enabled
 from .core.size import Size as Size
 from .cuda import OutOfMemoryError as OutOfMemoryError
+from .ops import signatures as _signatures
 from .ops.namespace import *  # noqa: F403
 from .printing import set_printoptions as set_printoptions
 from .settings import *  # noqa: F403
@@ -103,6 +104,7 @@ e = _math.e
 newaxis = None
 
 globals().update(_typed_constructors)
+_signatures.enforce_methods(Tensor)
 
 # NumPy warns where torch computes inf or nan in silence. Only what adjoint's own frames compute is meant:
 # the program's NumPy code warns as ever.

@@ -1,5 +1,6 @@
 """Fourier transforms: ``adjoint.fft``."""
 
+from .ops import signatures as _signatures
 from .ops.fft import (
     fft,
     fft2,
@@ -30,3 +31,5 @@ __all__ = [
     "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq",
     "rfftn",
 ]  # fmt: skip
+
+_signatures.enforce(globals(), "fft_")
