@@ -1,5 +1,6 @@
 """Fourier transforms: ``adjoint.fft``."""
 
+from .ops import namespace as _namespace  # noqa: F401  # what it has too goes by its own name
 from .ops import signatures as _signatures
 from .ops.fft import (
     fft,

@@ -4,6 +4,7 @@ Every function takes a matrix or a batch of them, the last two dims being the ma
 """
 
 from .errors import LinAlgError
+from .ops import namespace as _namespace  # noqa: F401  # what it has too goes by its own name
 from .ops import signatures as _signatures
 from .ops.contraction import matmul
 from .ops.decomposition import (

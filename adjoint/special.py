@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .ops import namespace as _namespace  # noqa: F401  # what it has too goes by its own name
 from .ops import signatures as _signatures
 from .ops.elementwise import exp2, expm1, log1p
 from .ops.elementwise import sigmoid as expit

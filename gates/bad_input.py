@@ -27,6 +27,8 @@ OPAQUE = re.compile(
     r"|only integers, slices|unhashable type|cannot unpack|missing .* required positional|Cannot interpret"
     r"|operands could not|data type .* not understood|NoneType"
 )
+# Words that name the argument, or the call.
+CLEAR = re.compile(r"must be .*, not |invalid combination of arguments")
 # Calls that would take the machine's memory, or hang, in either library.
 _DANGEROUS = {"empty", "ones", "zeros", "full", "new_empty", "new_full", "randint", "rand", "randn", "normal", "eye"}
 
@@ -77,12 +79,16 @@ class Call(NamedTuple):
     @property
     def verdict(self) -> str:
         """Return same, class (another one), accepted, refused (what torch takes) or opaque."""
-        if self.mine[0] != "ok" and OPAQUE.search(self.mine[1]):
+        if self.mine[0] != "ok" and OPAQUE.search(self.mine[1]) and not CLEAR.search(self.mine[1]):
+            if self.mine[0] == self.theirs[0] and OPAQUE.search(self.theirs[1]):
+                return "same"
             return "opaque" if self.theirs[0] != "ok" or self.mine[0] in ("AttributeError", "ValueError") else "refused"
         if self.mine[0] == self.theirs[0]:
             return "same"
         if self.theirs[0] == "ok":
             return "refused"
+        if self.mine[0] == "TypeError" and self.theirs[0] in ("AttributeError", "UnboundLocalError"):
+            return "same"  # where torch's own Python code stumbles over the argument
         return "accepted" if self.mine[0] == "ok" else "class"
 
 

@@ -525,9 +525,13 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         top = top_payload(inputs)
         if top is not None and top.level:
             return escaped(op, inputs, params, top)
+        if inputs and type(inputs[0]) in _NO_ARRAYS:
+            raise _no_tensor(op, inputs[0])
         return _run_raw(op, inputs, params)
     if modes.unusual and modes.local.autocast is not None:
         inputs = modes.local.autocast(op, inputs)
+    if inputs and type(inputs[0]) in _NO_ARRAYS and not any(isinstance(v, TensorBase) for v in inputs):
+        raise _no_tensor(op, inputs[0])
     top = None
     bare = True
     for v in inputs:
@@ -569,6 +573,16 @@ def _outside(value: Any, op: Op) -> Any:
 
 
 _NUMBERS = frozenset((int, float, complex, bool))
+_NO_ARRAYS = frozenset((type(None), str, bytes, list, tuple, dict, set, object))  # no rule hands these to a primitive
+
+
+def _no_tensor(op: Op, value: Any) -> TypeError:
+    return TypeError(
+        f"{op.name.removesuffix('_all')}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}; "
+        "convert it with adjoint.tensor(...)"
+    )
+
+
 _TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div", "div_floor"))
 
 
@@ -576,10 +590,7 @@ def _of_numbers(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     """Call a primitive on nothing but Python's numbers: the four operations take them, in a program alone."""
     first = inputs[0]
     if op.name not in _TAKES_NUMBERS:
-        raise TypeError(
-            f"{op.name.removesuffix('_all')}(): argument 'input' (position 1) must be Tensor, not "
-            f"{type(first).__name__}; convert it with adjoint.tensor(...)"
-        )
+        raise _no_tensor(op, first)
     return op.call(wrap(np.asarray(first, of_number(first).np)), *inputs[1:], *params)
 
 
