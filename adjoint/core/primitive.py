@@ -530,8 +530,11 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         return _run_raw(op, inputs, params)
     if modes.unusual and modes.local.autocast is not None:
         inputs = modes.local.autocast(op, inputs)
-    if inputs and type(inputs[0]) in _NO_ARRAYS and not any(isinstance(v, TensorBase) for v in inputs):
-        raise _no_tensor(op, inputs[0])
+    if inputs and type(inputs[0]) in _NO_TENSORS and not any(isinstance(v, TensorBase) for v in inputs):
+        if type(inputs[0]) in _NO_ARRAYS:
+            raise _no_tensor(op, inputs[0])
+        if not inside.levels and len(inputs) == 1:
+            return _of_numbers(op, inputs, params)
     top = None
     bare = True
     for v in inputs:
@@ -574,6 +577,8 @@ def _outside(value: Any, op: Op) -> Any:
 
 _NUMBERS = frozenset((int, float, complex, bool))
 _NO_ARRAYS = frozenset((type(None), str, bytes, list, tuple, dict, set, object))  # no rule hands these to a primitive
+
+_NO_TENSORS = _NUMBERS | _NO_ARRAYS
 
 
 def _no_tensor(op: Op, value: Any) -> TypeError:

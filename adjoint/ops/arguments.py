@@ -96,6 +96,14 @@ def require_tensor(value: Any, name: str, op: str) -> None:
         raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")
 
 
+def require_tensors(op: str, **given: Any) -> None:
+    """Raise TypeError unless all arguments are tensors."""
+    for place, (name, value) in enumerate(given.items(), 1):
+        if not isinstance(value, TensorBase) and not hasattr(type(value), "__torch_function__"):
+            found = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(f"{op}(): argument '{name}' (position {place}) must be Tensor, not {found}")
+
+
 def dtype_of(value: Any) -> Any:
     """Return the NumPy dtype of a tensor, an array or a payload: what a rule may look at of its values."""
     return (value.array if isinstance(value, TensorBase) else value).dtype

@@ -21,7 +21,7 @@ from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
 from ..kernels import provider
 from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
-from .arguments import dim_in, either, require_tensor
+from .arguments import dim_in, either, require_tensor, require_tensors
 from .create import into
 from .elementwise import add_p, mul_p
 from .precision import autocasting
@@ -342,7 +342,12 @@ def _check_ranks(name: str, x: Tensor, y: Tensor, ranks: tuple[int, int]) -> Non
 
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two matrices."""
-    if input.array.ndim != 2 or mat2.array.ndim != 2:
+    try:
+        wrong = input.array.ndim != 2 or mat2.array.ndim != 2
+    except AttributeError:
+        require_tensors("mm", input=input, mat2=mat2)
+        raise
+    if wrong:
         _check_ranks("mm", input, mat2, (2, 2))
     if input.array.ndim != 2:
         raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
@@ -737,7 +742,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     """
     if out is not None:
         return into(out, linear(input, weight, bias))
-    a, w = input.array, weight.array
+    try:
+        a, w = input.array, weight.array
+    except AttributeError:
+        require_tensors("linear", input=input, weight=weight)
+        raise
     if a.dtype is not w.dtype:
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
     if bias is None:

@@ -32,6 +32,7 @@ from ..kernels.fused import LARGE
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
+from .literals import depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .shape import cast_p, conj_p, reshape_p
@@ -108,7 +109,7 @@ def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], e
         f"This overload of {name} is deprecated:\n\t{name}(Number {scalar}, {tensors})\nConsider using one of the "
         f"following signatures instead:\n\t{name}({tensors}, *, Number {scalar} = 1)",
         UserWarning,
-        stacklevel=3,
+        stacklevel=depth_outside(),
     )
     return given
 

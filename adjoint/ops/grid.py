@@ -20,6 +20,7 @@ from .arguments import require_tensor
 from .contraction import check_dtypes
 from .gather import gather_p, ungather_p
 from .join import stack_p
+from .literals import depth_outside
 from .piecewise import floor_p, round_p, where_p
 from .pooling import refuse
 from .precision import autocasting
@@ -265,7 +266,7 @@ def grid_sample(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
             "specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for "
             "details.",
-            stacklevel=2,
+            stacklevel=depth_outside(),
         )
         align_corners = False
     require_tensor(input, "input", "grid_sample")
@@ -331,7 +332,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
             "specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for "
             "details.",
-            stacklevel=2,
+            stacklevel=depth_outside(),
         )
         align_corners = False
     require_tensor(theta, "theta", "affine_grid")

@@ -119,7 +119,7 @@ def range(
     warnings.warn(
         "adjoint.range is deprecated as torch.range is: its end is included, unlike Python's; use adjoint.arange",
         UserWarning,
-        stacklevel=2,
+        stacklevel=depth_outside(),
     )
     if end is None:
         start, end = 0, start

@@ -19,6 +19,7 @@ from .fft import c2c_p, c2r_p, r2c_p
 from .gather import index_select_p
 from .index import slice_p
 from .kinds import view_as_real
+from .literals import depth_outside
 from .parts import refold_p, unfold_p
 from .precision import autocasting
 from .reduce import widened
@@ -413,7 +414,7 @@ def _overlapped(frames: Tensor, window: Tensor, n_fft: int, hop: int, center: bo
         warnings.warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
-            stacklevel=3,
+            stacklevel=depth_outside(),
         )
         y = widened(y, y.array.ndim - 1, 0, end - total)
     return y

@@ -19,13 +19,35 @@ from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
 
-# Functions whose frame would be a good part of their time. Most are recorders or views.
+# Functions whose frame would be a good part of their time; and methods of which the same is true.
 HOT = frozenset((
-    "add", "sub", "mul", "div", "pow", "sum", "mean", "matmul", "mm", "linear", "relu", "softmax", "log_softmax", "cat",
-    "stack", "reshape", "view", "transpose", "permute", "unsqueeze", "squeeze", "flatten", "expand", "select", "t",
-    "detach", "clone", "zeros", "ones", "empty", "tensor", "is_tensor", "numel", "is_floating_point", "contiguous",
-    "to", "float", "size", "dim", "item",
+    "add", "sub", "mul", "div", "pow", "matmul", "mm", "linear", "relu", "cat", "stack",
+    "zeros", "ones", "empty", "tensor", "is_tensor", "numel", "is_floating_point",
 ))  # fmt: skip
+HOT_METHODS = HOT | {
+    "softmax",
+    "log_softmax",
+    "sum",
+    "mean",
+    "reshape",
+    "view",
+    "transpose",
+    "permute",
+    "unsqueeze",
+    "squeeze",
+    "flatten",
+    "expand",
+    "select",
+    "t",
+    "detach",
+    "clone",
+    "contiguous",
+    "to",
+    "float",
+    "size",
+    "dim",
+    "item",
+}
 
 _NUMBERS = (int, float, complex, np.generic)
 
@@ -51,11 +73,19 @@ def _is_float(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, _NUMBERS) or _is_float(value) or _is_tensor(value)
+    return isinstance(value, _NUMBERS) or _is_float(value)
 
 
 def _is_operand(value: Any) -> bool:
-    return _is_number(value) or hasattr(value, "dtype")
+    return isinstance(value, _NUMBERS) or _is_tensor(value) or hasattr(value, "dtype") or _is_float(value)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(_is_int(n) or isinstance(n, TensorBase | Payload) for n in value)
+
+
+def _is_sizes(value: Any) -> bool:
+    return _is_int(value) or _is_size(value)
 
 
 def _is_dims(value: Any) -> bool:
@@ -76,7 +106,7 @@ class _Kind:
         return _Kind(self.words, lambda value: value is None or self.fits(value), *self.known, type(None))
 
     def takes(self, value: Any) -> bool:
-        if not self.fits(value) and not hasattr(type(value), "__torch_function__"):
+        if not self.fits(value) and (isinstance(value, TensorBase) or not hasattr(type(value), "__torch_function__")):
             return False
         if type(value) in plain and self.words == "Tensor":
             self.known.add(type(value))
@@ -91,20 +121,36 @@ _KINDS = {
     "str": _Kind("str", _is_str, str),
     "Number": _Kind("Number", _is_number, float, int),
     "Tensor | Number": _Kind("Tensor", _is_operand, float, int),
+    "Size": _Kind("tuple of ints", _is_size),
+    "Sizes": _Kind("tuple of ints", _is_sizes, int),
     "Dims": _Kind("tuple of ints", _is_dims, int, type(None)),
 }
 _KINDS |= {f"{name} | None": kind.or_none() for name, kind in _KINDS.items()}
 
+# What the name of a parameter says, where its annotation lets anything pass.
+_NAMED = {
+    "normalized_shape": _KINDS["Size"],
+    "split_sizes": _KINDS["Size"],
+    "kernel_size": _KINDS["Sizes | None"],
+    "dilation": _KINDS["Sizes | None"],
+    "output_padding": _KINDS["Sizes | None"],
+    "unbiased": _KINDS["bool | None"],
+    "dim": _KINDS["Dims"],
+}
+
 # Python's and NumPy's words for what a caller did not say to them.
 _FOREIGN = re.compile(
     r"object is not (subscriptable|iterable|callable)|object of type .* has no len|not supported between instances"
-    r"|unsupported operand|bad operand type|ufunc '|cannot unpack|must be real number|cannot be interpreted as an integer"
+    r"|unsupported operand|bad operand type|ufunc '|cannot unpack|must be real number"
+    r"|cannot be interpreted as an integer"
     r"|Cannot interpret|data type .* not understood|unhashable type|argument must be a (string|sequence)|int\(\) "
     r"|float\(\) |can't multiply sequence|can only concatenate|NoneType|only integers, slices|only integer scalar"
     r"|only (0-dimensional|length-1) arrays|setting an array element|invalid literal|integer is required|must be str"
     r"|not supported for the input types|could not convert|__array__|Cannot cast|invalid type promotion|loop of ufunc"
 )
-_SHAPES = re.compile(r"could not be broadcast|operands could not|could not broadcast|shape mismatch|mismatch in its core")
+_SHAPES = re.compile(
+    r"could not be broadcast|operands could not|could not broadcast|shape mismatch|mismatch in its core"
+)
 _AMBIGUOUS = re.compile(r"truth value of an array")
 _ESCAPING = (AttributeError, TypeError, ValueError, IndexError, StopIteration, KeyError, OverflowError, RecursionError)
 
@@ -174,7 +220,9 @@ def checked(function: FunctionType, prefix: str = "") -> Callable[..., Any]:
     described: Any = inspect.unwrap(function)
     code = described.__code__
     names = code.co_varnames[: code.co_argcount]
-    by_name = {k: _KINDS[a] for k, a in described.__annotations__.items() if a in _KINDS and k != "return"}
+    written = described.__annotations__
+    by_name = {k: _NAMED.get(k) if a == "Any" else _KINDS.get(a) for k, a in written.items() if k != "return"}
+    by_name = {k: kind for k, kind in by_name.items() if kind is not None}
     kinds = [by_name.get(name) for name in names]
     known = [kind and kind.known for kind in kinds]
     known_by_name = {key: kind.known for key, kind in by_name.items()}
@@ -219,5 +267,5 @@ def enforce(names: dict[str, Any], prefix: str = "") -> None:
 def enforce_methods(tensor: Any) -> None:
     """Let the methods of Tensor that are public functions check their arguments, as those do."""
     for key, value in list(vars(tensor).items()):
-        if type(value) is FunctionType and key not in HOT and value in _checked:
+        if type(value) is FunctionType and key not in HOT_METHODS and value in _checked:
             setattr(tensor, key, _checked[value])
