@@ -202,8 +202,10 @@ def __getattr__(name: str) -> _Any:
     if name in _ROOMS_LATER:
         return _importlib.import_module(f"adjoint.{name}")
     if name in _NAMES_LATER:
-        value = globals()[name] = getattr(_importlib.import_module(f"adjoint.{_NAMES_LATER[name]}"), name)
-        return value
+        value = getattr(_importlib.import_module(f"adjoint.{_NAMES_LATER[name]}"), name)
+        globals()[name] = value
+        _signatures.enforce(globals(), __name__, only=name)
+        return globals()[name]
     if name.startswith("_foreach_"):  # ops on lists of tensors
         return getattr(_importlib.import_module("adjoint.ops.lists"), name)
     raise AttributeError(f"module 'adjoint' has no attribute '{name}'")

@@ -33,4 +33,4 @@ __all__ = [
     "rfftn",
 ]  # fmt: skip
 
-_signatures.enforce(globals(), "fft_")
+_signatures.enforce(globals(), __name__, "fft_")

@@ -96,4 +96,4 @@ __all__ = [
     "vector_norm",
 ]
 
-_signatures.enforce(globals(), "linalg_")
+_signatures.enforce(globals(), __name__, "linalg_")

@@ -72,4 +72,4 @@ __all__ = [
     "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 
-_signatures.enforce(globals(), "special_")
+_signatures.enforce(globals(), __name__, "special_")

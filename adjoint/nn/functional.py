@@ -164,5 +164,5 @@ from ..ops.resample import (
     upsample_nearest as upsample_nearest,
 )
 
-_signatures.enforce(globals())
+_signatures.enforce(globals(), __name__)
 _subclasses.exchange_late()

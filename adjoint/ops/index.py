@@ -603,7 +603,10 @@ def _index_tensor(item: Any) -> Any:
     array = item.array
     name = array.dtype.name
     if name == "uint8":
-        warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=depth_outside())
+        warnings.warn(
+            "indexing with dtype uint8 is now deprecated, please use a dtype bool instead.",
+            stacklevel=depth_outside(),
+        )
         from .shape import cast_p
 
         return cast_p(item, np.dtype(bool))

@@ -75,6 +75,6 @@ if not TYPE_CHECKING:
         for name in getattr(room, "__all__", vars(room))
         if _is_public(room, name)
     }
-    signatures.enforce(_names)
+    signatures.enforce(_names, __name__)
     globals().update(_names)
     __all__ = list(_names)

@@ -308,14 +308,18 @@ def upsample(
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Resize: the old name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=depth_outside())
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=depth_outside(),
+    )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """Resize by repeating pixels: an old name of ``interpolate(mode="nearest")``."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=depth_outside()
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=depth_outside(),
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -323,7 +327,8 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """Resize images, corners aligned: an old name of ``interpolate(mode="bilinear")``."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=depth_outside()
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=depth_outside(),
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 

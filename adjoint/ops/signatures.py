@@ -243,16 +243,16 @@ def checked(function: FunctionType, prefix: str = "") -> Callable[..., Any]:
         except _ESCAPING as error:
             explain(error, name, args, kwargs)
 
-    call.__name__, call.__qualname__, call.__module__ = function.__name__, function.__qualname__, function.__module__
+    call.__name__ = function.__name__
     call.__doc__, call.__annotations__ = function.__doc__, function.__annotations__
     call.__wrapped__ = function  # type: ignore[attr-defined]
     call.checks = True  # type: ignore[attr-defined]
     return call
 
 
-def enforce(names: dict[str, Any], prefix: str = "") -> None:
-    """Let the public functions of a namespace check their arguments."""
-    for key, value in list(names.items()):
+def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None = None) -> None:
+    """Let the public functions of a namespace, the module `home`, or one of them, check their arguments."""
+    for key, value in list(names.items()) if only is None else [(only, names[only])]:
         if (
             type(value) is FunctionType
             and not key.startswith("__")
@@ -261,7 +261,11 @@ def enforce(names: dict[str, Any], prefix: str = "") -> None:
             and not hasattr(value, "op")  # a recorder
             and not hasattr(value, "checks")
         ):
-            names[key] = _checked.get(value) or _checked.setdefault(value, checked(value, prefix))
+            if value not in _checked:
+                _checked[value] = call = checked(value, prefix)
+                call.__module__ = home  # where pickles find it
+                call.__qualname__ = value.__name__ if names.get(value.__name__) is value else key
+            names[key] = _checked[value]
 
 
 def enforce_methods(tensor: Any) -> None:
