@@ -612,7 +612,7 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
             pass
         elif held is None:
             like = variable.array if chosen is None or lift else g
-            variable._grad = _laid_out(g.clone(), like) if lift else wrap(_own(g, like, _references_below))
+            variable._grad = _laid_out(g, like) if lift else wrap(_own(g, like, _references_below))
         elif lift:
             variable._grad = held + g if lift is True else held.add_(g)
         elif _writable(held.array, g if chosen is None else (g := g.astype(held.array.dtype))):
@@ -684,11 +684,12 @@ def _copied_like(g: Any, like: Any) -> Any:
 
 
 def _laid_out(g: Any, like: Any) -> Any:
-    """Return a gradient that is a tensor of its own in the memory layout of `like`."""
+    """Return a copy of a gradient, a tensor, in the memory layout of `like`, if that leaves no holes; by an op."""
     a = g.array
     if type(a) is ndarray and type(like) is ndarray and a.strides != like.strides and a.shape == like.shape:
-        g.array = _copied_like(a, like)
-    return g
+        if np.empty_like(like, order="K", subok=False).strides == like.strides:
+            return nodes.registry["copy_strided"].call(g, like.strides)
+    return g.clone()
 
 
 def _is_whole(g: Any) -> bool:

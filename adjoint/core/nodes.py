@@ -16,6 +16,7 @@ from ..hooks import RemovableHandle
 from . import device, modes
 from .anomaly import Trail, recording
 from .dtypes import of
+from .observation import literal
 from .payload import is_captured
 from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
@@ -426,6 +427,8 @@ def _lift_one(node: Node, value: Any, index: int) -> Any:
         )
     if not hasattr(value, "dtype"):
         return value
+    if isinstance(value, np.generic):  # a scalar operand beside an array of a GPU
+        value = literal(asarray(value))
     edge = edges[index]
     target = node.targets[index] if edge is not None and node.targets is not None else None
     if target is not None and target[1] != value.dtype:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
@@ -198,3 +199,24 @@ def test_values_decide() -> None:
         number, found = compiled(torch.full((5,), float(sign), device="cuda"))
         assert number == (10 if sign > 0 else -11)
         np.testing.assert_array_equal(found.cpu().numpy(), np.full(3, (i + 1) * (1 if sign > 0 else 2)))
+
+
+SCALAR_OPERANDS: dict[str, Any] = {
+    "mul": lambda y: y * 2,
+    "mul, sin": lambda y: (y * 2.5).sin(),
+    "mul, sin_": lambda y: (y * 1).sin_(),
+    "add, div": lambda y: (y + 1) / 3,
+    "mul_": lambda y: y.clone().mul_(2),
+}
+
+
+@pytest.mark.parametrize("name", SCALAR_OPERANDS)
+def test_scalar_operands_are_captured(name: str) -> None:
+    w = nn.Parameter(torch.randn(8, 8, device="cuda"))
+    step = lambda x: torch.autograd.grad(SCALAR_OPERANDS[name](x @ w).sum(), w)
+    compiled = torch.compile(step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it does not run uncompiled
+        for _ in range(4):
+            x = torch.randn(4, 8, device="cuda")
+            torch.testing.assert_close(compiled(x), step(x))
