@@ -16,7 +16,7 @@ from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
-from .arguments import dim_in, dims_in, dtype_of, either, missing, shape_from
+from .arguments import dim_in, dims_in, dtype_of, either, missing, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
@@ -195,7 +195,11 @@ def sum(
     if dim is None and not keepdim and not keepdims:
         result = sum_all_p(input)
     else:
-        result = sum_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+        try:
+            result = sum_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+        except AttributeError:
+            require_tensors("sum", input=input)
+            raise
     if dtype is not None:  # int32, asked for explicitly
         result = as_given(result, dtype)
     return result if out is None else into(out, result)
@@ -299,7 +303,11 @@ def mean(
         if as_dtype(dtype).category < 2:
             raise _no_mean("Optional dtype", as_dtype(dtype))
         input = as_given(input, dtype)
-    d = input.array.dtype
+    try:
+        d = input.array.dtype
+    except AttributeError:
+        require_tensors("mean", input=input)
+        raise
     if d is not f32 and d is not f64 and of(d).category < 2:
         raise _no_mean("Input dtype", of(d))
     dim = dim if axis is None else either(dim, axis)

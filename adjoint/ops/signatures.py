@@ -22,7 +22,7 @@ from ..core.tensor import TensorBase
 # Functions whose frame would be a good part of their time; and methods of which the same is true.
 HOT = frozenset((
     "add", "sub", "mul", "div", "pow", "matmul", "mm", "linear", "relu", "cat", "stack",
-    "zeros", "ones", "empty", "tensor", "is_tensor", "numel", "is_floating_point",
+    "zeros", "ones", "empty", "tensor", "is_tensor", "numel", "is_floating_point", "sum", "mean",
 ))  # fmt: skip
 HOT_METHODS = HOT | {
     "softmax",
@@ -221,10 +221,10 @@ def checked(function: FunctionType, prefix: str = "") -> Callable[..., Any]:
     code = described.__code__
     names = code.co_varnames[: code.co_argcount]
     written = described.__annotations__
-    by_name = {k: _NAMED.get(k) if a == "Any" else _KINDS.get(a) for k, a in written.items() if k != "return"}
-    by_name = {k: kind for k, kind in by_name.items() if kind is not None}
+    said = {k: _NAMED.get(k) if a == "Any" else _KINDS.get(a) for k, a in written.items() if k != "return"}
+    by_name = {k: kind for k, kind in said.items() if kind is not None}
     kinds = [by_name.get(name) for name in names]
-    known = [kind and kind.known for kind in kinds]
+    known = [None if kind is None else kind.known for kind in kinds]
     known_by_name = {key: kind.known for key, kind in by_name.items()}
     name = prefix + function.__name__.removeprefix(prefix)
 
@@ -257,7 +257,7 @@ def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None
             type(value) is FunctionType
             and not key.startswith("__")
             and key not in HOT
-            and value.__module__.startswith("adjoint.ops.")
+            and (value.__module__ or "").startswith("adjoint.ops.")
             and not hasattr(value, "op")  # a recorder
             and not hasattr(value, "checks")
         ):
