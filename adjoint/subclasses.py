@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from .core import modes, overrides
 from .core.overrides import ask, disabled_torch_function, dispatching, overloaded, plain, public_functions, unconverted
 from .core.tensor import TensorBase
+from .kernels import forks
 
 # What an operator goes by when ``__torch_function__`` hears of it, where that is not its own name.
 _OPERATORS = {
@@ -240,7 +240,7 @@ def _asking_property(prop: property) -> property:
 _originals: dict[str, Any] = {}  # what Tensor's table holds when no mode is on; empty then
 _asking: dict[str, Any] = {}
 _entered = 0
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def enter_mode(tensor: Any) -> None:

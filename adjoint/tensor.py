@@ -454,10 +454,7 @@ class Tensor(TensorBase):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if type(self.node) is nodes.Hidden:  # no gradient ever arrives there
             return RemovableHandle({}, hook)
-        extra = extra_of(edge_of(self))
-        if extra.tensor_hooks is None:
-            extra.tensor_hooks = {}
-        return RemovableHandle(extra.tensor_hooks, hook)
+        return RemovableHandle(nodes.tensor_hooks_of(edge_of(self)), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
         """Call ``hook(self)`` after a gradient was added to this leaf's ``.grad``."""
@@ -1103,17 +1100,17 @@ def _check_grad(x: Any, value: Any) -> None:
     if value is x:
         raise RuntimeError("can't assign Variable as its own grad")
     mine, theirs = x.array, value.array
+    wanted = _grad_dtype(x)
+    if wanted is not None and theirs.dtype != wanted.np:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{dtypes.of(theirs.dtype).title.lower()}' to a tensor with "
+            f"grad_dtype '{wanted.title}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
+            "dtype): use gradient.to(tensor.grad_dtype), or set tensor.grad_dtype first"
+        )
     if tuple(theirs.shape) != tuple(mine.shape):
         raise RuntimeError(
             f"attempting to assign a gradient of size '{list(theirs.shape)}' to a tensor of size '{list(mine.shape)}'. "
             "Please ensure that the gradient and the tensor are the same size"
-        )
-    wanted = _grad_dtype(x)
-    if wanted is not None and theirs.dtype != wanted.np:
-        raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{dtypes.of(theirs.dtype).name}' to a tensor with grad_dtype "
-            f"'{wanted.name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype): use "
-            "gradient.to(tensor.grad_dtype), or set tensor.grad_dtype first"
         )
     if devices.of(theirs) != devices.of(mine):
         raise RuntimeError(

@@ -59,7 +59,7 @@ STEPS: dict[str, tuple[Callable[[], None], int]] = {
 MODES: dict[str, Callable[[], Any]] = {
     "plain": nullcontext,
     "detect_anomaly": adjoint.autograd.detect_anomaly,
-    "detect_anomaly(forward=False)": lambda: adjoint.autograd.detect_anomaly(forward=False),
+    "detect_anomaly(forward=True)": lambda: adjoint.autograd.detect_anomaly(forward=True),
 }
 
 

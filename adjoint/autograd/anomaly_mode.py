@@ -43,14 +43,14 @@ def _restore(before: _Before) -> None:
 
 
 class detect_anomaly:
-    """Raise where a NaN is made: in the forward pass at the op, in the backward pass with the forward op's line.
+    """Raise where the backward pass makes a NaN, with the forward op's line; if asked to, in the forward pass too.
 
     Parameters
     ----------
     check_nan
         Whether gradients are checked.
     forward
-        Whether results of forward ops are checked.
+        Whether results of forward ops are checked too: a NaN made out of numbers is found at the op that makes it.
     stack
         Whether the whole stack of every forward op is noted, not only its line. That costs half a step more.
 
@@ -58,14 +58,14 @@ class detect_anomaly:
     --------
     >>> import warnings
     >>> warnings.simplefilter("ignore")
-    >>> with adjoint.autograd.detect_anomaly():
+    >>> with adjoint.autograd.detect_anomaly(forward=True):
     ...     adjoint.tensor([-1.0]).log()
     Traceback (most recent call last):
     ...
     RuntimeError: Function 'log' returned nan values in its forward: ...
     """
 
-    def __init__(self, check_nan: bool = True, forward: bool = True, stack: bool = False) -> None:
+    def __init__(self, check_nan: bool = True, forward: bool = False, stack: bool = False) -> None:
         self.check_nan, self.forward, self.stack = check_nan, forward, stack
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled "
@@ -81,10 +81,10 @@ class detect_anomaly:
 
 
 class set_detect_anomaly:
-    """Switch anomaly detection on or off at once; as a context, until its end."""
+    """Switch anomaly detection on or off at once; as a context, until its end. `forward` as in `detect_anomaly`."""
 
-    def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self.before = _switch(mode, check_nan, mode and check_nan, False)
+    def __init__(self, mode: bool, check_nan: bool = True, forward: bool = False) -> None:
+        self.before = _switch(mode, check_nan, mode and check_nan and forward, False)
         if not mode:
             ignore_flags((_DEFAULT, None))
 

@@ -1075,3 +1075,11 @@ class NestedIOFunction(Function):
     """Torch's base for functions of nested inputs; kept for its name."""
 
     _is_base = True
+
+    def forward_extended(self, *input: Any) -> Any:
+        """Compute the outputs; to be defined by subclasses."""
+        raise NotImplementedError
+
+    def backward_extended(self, *grad_output: Any) -> Any:
+        """Compute the gradients; to be defined by subclasses."""
+        raise NotImplementedError

@@ -781,3 +781,61 @@ def _random_start(output: Any, random: np.random.Generator, noncontiguous: bool)
     made = wrap(devices.place_array(array, devices.of(output.array)))
     create.require_grad(made)
     return made
+
+
+# --- Names that torch once showed and still has ---------------------------------------------------------
+
+
+def _warn_of_private(name: str) -> None:
+    warnings.warn(
+        f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will "
+        "be removed in a future version of PyTorch.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+def _whole_jacobian(along_x: Any, along_y: Any) -> Tensor:
+    """Return a Jacobian as a tensor; that of a complex input as torch has it, along both axes at once."""
+    return wrap(along_x if along_y is None else 0.5 * (along_x + 1j * along_y))
+
+
+def get_numerical_jacobian(
+    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> list[Any]:
+    """Return the Jacobians of `fn`, which takes the tuple of inputs, by finite differences: one for each input."""
+    _warn_of_private("get_numerical_jacobian")
+    if grad_out != 1.0:
+        raise ValueError(
+            "Expected grad_out to be 1.0. get_numerical_jacobian no longer supports values of grad_out != 1.0."
+        )
+    inputs = _as_tuple(inputs)
+    targets = inputs if target is None else _as_tuple(target)
+    subject = _Subject(lambda *given: fn(given), inputs)
+    return [_whole_jacobian(*pair) for x in targets if x.requires_grad for pair in _numerical(subject, x, eps)]
+
+
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Callable[..., Any], input_idx: int, inputs: Any, eps: float, grad_out: float = 1.0
+) -> list[Any]:
+    """Return the Jacobians of the outputs of `fn` by one of its inputs, by finite differences."""
+    _warn_of_private("get_numerical_jacobian_wrt_specific_input")
+    subject = _Subject(fn, inputs)
+    return [_whole_jacobian(*pair) for pair in _numerical(subject, subject.inputs[input_idx], eps)]
+
+
+def get_analytical_jacobian(inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0) -> Any:
+    """Return Jacobians by the backward pass, and whether passes agree, sizes fit and dtypes do."""
+    _warn_of_private("get_analytical_jacobian")
+    if grad_out != 1.0:
+        raise ValueError(
+            "Expected grad_out to be 1.0. get_analytical_jacobian no longer supports values of grad_out != 1.0."
+        )
+    if output.is_complex():
+        raise ValueError(
+            "Expected output to be non-complex. get_analytical_jacobian no longer supports functions that return "
+            "complex outputs."
+        )
+    checked = [x for x in _tensors(_as_tuple(inputs)) if x.requires_grad]
+    found, apart = _analytical(output, checked, "real", False)
+    return tuple(wrap(np.asarray(jacobian)) for jacobian in found), apart <= nondet_tol, True, True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..hooks import RemovableHandle
+from ..kernels import forks
 from .differentiate import GradientEdge, gradient_edge
 from .holdings import saved
 
@@ -172,7 +172,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    lock = threading.Lock()
+    lock = forks.lock()
     if mode == "any":
         return _MultiHandle(_any_handles(tensors, fn, lock))
     for t in tensors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import threading
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from ..core.dtypes import default
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
+from ..kernels import forks
 from ..kernels.provider import plainly
 from ..ops.literals import depth_outside
 from ..ops.random import get_rng_state, set_rng_state
@@ -33,6 +34,9 @@ __all__ = ["Compiled", "compile"]
 
 _LIMIT = 256  # programs kept for one function, those that ran last
 _IN_VAIN = 16  # programs that never ran again, for what is not a matter of sizes
+_SIZES = 8  # programs for tensors of other sizes, of those that have not run as often as this:
+_REPAID = 16
+_MOST_SIZES = 32  # and of all
 _UNSETTLED = 3  # calls in a row that changed something besides tensors
 
 
@@ -68,6 +72,21 @@ class Signature:
             return False
         pairs = [(leaf, part) for leaf, part in zip(leaves, self.parts) if not _fits(leaf, part)]
         return bool(pairs) and all(isinstance(leaf, TensorBase) and type(part) is _Part for leaf, part in pairs)
+
+    def resized(self, leaves: list[Any], spec: Any) -> tuple[int, int] | None:
+        """Return the first tensor and axis of another size, if nothing else is different."""
+        if not self.differs_in_sizes(leaves, spec):
+            return None
+        first = None
+        for i, (leaf, part) in enumerate(zip(leaves, self.parts)):
+            if type(part) is not _Part:
+                continue
+            now = _described(leaf)
+            if len(now.shape) != len(part.shape) or now._replace(shape=part.shape, strides=part.strides) != part:
+                return None
+            axes = [axis for axis, (x, y) in enumerate(zip(now.shape, part.shape)) if x != y]
+            first = (i, axes[0]) if first is None and axes else first
+        return first
 
 
 class _Part(NamedTuple):
@@ -132,7 +151,7 @@ class Trace:
         self.program = program_of(graph, loops)
         self.program.bind()
         self.calls = 0
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
         self._plan()
         self.random = any(isinstance(m.op, Step) and m.op.random for m in graph.lines) and self.program.guarded
 
@@ -233,9 +252,10 @@ class Compiled:
         self.differentiable = False
         self.started = False
         self.unsettled = 0
+        self.warned = False  # that sizes keep changing
         self.volatile: set[tuple[int, Any]] = set()
         self.rows: dict[int, Any] = {}  # the structure of so many tensors
-        self.lock = threading.RLock()
+        self.lock = forks.reentrant_lock()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -280,8 +300,10 @@ class Compiled:
                     "changes a tensor argument, or compile a smaller part"
                 )
                 return self.function(*args, **kwargs)
+            if self._sizes_keep_changing(leaves, spec, args, kwargs):
+                return self.function(*args, **kwargs)
             if refusals:
-                self.reasons.append(refusals[0])
+                self.reasons = [*self.reasons[1 - _LIMIT :], refusals[0]]
             signature = Signature(leaves, spec)
             before = Before(self.function, leaves)
             if before.surroundings.unknown:
@@ -307,6 +329,27 @@ class Compiled:
             if self._is_settled(tracer.unable, graph, before):
                 self._add(Trace(signature, Surroundings(self.function, leaves, _numbers(graph)), graph, self.loops))
             return result
+
+    def _sizes_keep_changing(self, leaves: list[Any], spec: Any, args: Any, kwargs: Any) -> bool:
+        """Return whether there are enough programs for arguments of other sizes; these go on running."""
+        there = [(t, found) for t in self.traces if (found := t.signature.resized(leaves, spec)) is not None]
+        if len(there) < _SIZES:
+            return False
+        if len(there) < _MOST_SIZES and sum(t.calls < _REPAID for t, _ in there) < _SIZES:
+            return False
+        if not self.warned:
+            self.warned = True
+            (i, axis), trace = there[0][1], there[0][0]
+            name = _name_of(self.function, args, kwargs, leaves[i]) or f"argument {i}"
+            title = getattr(self, "__name__", type(self.function).__name__)
+            warnings.warn(
+                f"{title} runs uncompiled for further sizes: there are {len(there)} programs already, and the size of "
+                f"{name} along dimension {axis} keeps changing (it was {trace.signature.parts[i].shape[axis]}, and is "
+                f"{leaves[i].shape[axis]}). Pad it to few sizes",
+                RuntimeWarning,
+                stacklevel=depth_outside(),
+            )
+        return True
 
     def _note_volatile(self) -> None:
         """Note numbers that have changed since a program was captured: the next one reads them on every run."""
@@ -354,6 +397,15 @@ class Compiled:
     def code(self) -> str:
         """Return the source of every program, newest first."""
         return "\n\n".join(f"# program {i}\n{t.program.code()}" for i, t in enumerate(self.traces))
+
+
+def _name_of(function: Any, args: Any, kwargs: Any, leaf: Any) -> str:
+    """Return what a function calls the argument that a tensor is, or is in; nothing where that is not known."""
+    try:
+        given = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return ""
+    return next((f"'{k}'" for k, v in given.items() if any(x is leaf for x in tree_flatten(v)[0])), "")
 
 
 def _numbers(graph: Graph) -> set[tuple[int, Any]]:

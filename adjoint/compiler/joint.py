@@ -7,7 +7,6 @@ program needs are handed from one to the other. In the graph of the caller the t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..core.device import module_of
 from ..core.engine import AccumulateGrad
 from ..core.nodes import Freed, wrap
 from ..core.tensor import TensorBase
+from ..kernels import forks
 from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
 from .capture import Tracer
@@ -143,7 +143,7 @@ class JointTrace:
 
     def __init__(self, signature: Any, surroundings: Any, recording: Recording, loops: Any) -> None:
         self.signature, self.surroundings = signature, surroundings
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
         graph = recording.graph
         count = len(recording.found)
         outputs, gradients = graph.outputs[:count], graph.outputs[count:]

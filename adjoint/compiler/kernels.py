@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import threading
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..kernels import team
-from ..kernels.sources import folder, inlined, replace_file
+from ..kernels import disk, forks, team
+from ..kernels.sources import inlined
 from . import calls
 
 
@@ -27,7 +25,7 @@ class Code:
     def __init__(self) -> None:
         self.loaded: dict[Any, int] = {}
         self.bindable: dict[Any, Any] = {}  # loops and products, by what they are made of
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
 
     def loop(self, source: str, kinds: Sequence[Any]) -> calls.Loop:
         """Return the loop whose source this is, for arrays of these kinds."""
@@ -74,14 +72,14 @@ def _load(text: Any, module: Callable[[str], Any]) -> int:
     """Return the address of code, from the disk where it is kept, else compiled."""
     from .machine import machine
 
-    told = hashlib.sha256(repr((text, machine().name)).encode() + inlined() + _translator()).hexdigest()
-    symbol, place = f"adjoint_{told[:24]}", folder()
+    key = repr((text, machine().name)).encode() + inlined() + _translator()
+    symbol, place = f"adjoint_{hashlib.sha256(key).hexdigest()[:24]}", disk.folder()
     path = None if place is None else place / f"{symbol}.o"
-    found = None if path is None else _read(path)
+    found = None if path is None else disk.read(path, key)
     if found is None:
         found = machine().compile(module(symbol))
         if path is not None:
-            replace_file(path, found + hashlib.sha256(found).digest())
+            disk.write(path, key, found)
     return machine().load(found, symbol)
 
 
@@ -89,18 +87,6 @@ def _load(text: Any, module: Callable[[str], Any]) -> int:
 def _translator() -> bytes:
     """Return the text of what makes code: it is another where these are others."""
     return b"".join((Path(__file__).parent / name).read_bytes() for name in ("machine.py", "calls.py"))
-
-
-def _read(path: Path) -> bytes | None:
-    """Return code from a file, None where there is none that is whole."""
-    try:
-        found = path.read_bytes()
-    except OSError:
-        return None
-    if hashlib.sha256(found[:-32]).digest() == found[-32:]:
-        return found[:-32]
-    warnings.warn(f"compiled anew: {path} is not whole", UserWarning, stacklevel=2)
-    return None
 
 
 code = Code()

@@ -7,7 +7,6 @@ views of them are made once; what remains is source that a person can read (`Pro
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
-from ..kernels import threads
+from ..kernels import forks, threads
 from ..kernels.products import LARGE, dot_into
 from ..ops.gather import check_rows
 from .calls import NEW, Product, pieces
@@ -64,7 +63,7 @@ class Program:
         self.sources: list[str] = []
         self.forms: dict[Any, Any] = {}  # texts of loops, by what they depend on
         self.guarded = any(line.op is GUARD for line in graph.lines)
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
         self._write()
         self.samples.clear()
         # The block of memory that each buffer lies in, and their sizes.

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import place
+from ..kernels import forks
 from ..kernels.copying import copied
 from ..kernels.provider import note_large
 from . import device, modes, nodes, primitive, recorders
@@ -34,7 +35,7 @@ from .tensor import Storage, TensorBase, caller, clock, note_write, storage_of, 
 
 ndarray = np.ndarray
 _by_stamp = attrgetter("stamp")
-_accumulate_lock = threading.RLock()
+_accumulate_lock = forks.reentrant_lock()
 _SEQUENCE_OF_LEAVES = 2**64 - 1
 
 
@@ -92,7 +93,7 @@ class AccumulateGrad(Node):
 
 
 def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    accumulate(node, g, False)
+    accumulate(node, g, isinstance(g, TensorBase))
     return ()
 
 
@@ -498,11 +499,13 @@ def _run_watched(node: Any, g: Any, task: Task, freed: Freed | None) -> tuple[An
             else:
                 captured[node] = g = g if extra is None or g is None else _before(node, extra, g, lift)
                 return g, edges, (None,) * len(edges)
-    if extra is not None:
-        if g is not None:
+    if extra is not None and not (type(node) is nodes.Output and extra.tensor_hooks):  # the whole node runs those
+        if extra.outputs:
+            g = _before_several(node, extra.outputs, g, lift)
+        elif g is not None:
             g = _before(node, extra, g, lift)
         elif extra.tensor_hooks:
-            g = _replaced_undefined(extra.tensor_hooks, lift)
+            _tell_undefined(extra.tensor_hooks)
     if extra is not None and extra.prehooks:
         g = _call_prehooks(node, extra, g, lift)
     if node.stamp < clock.latest:
@@ -587,8 +590,7 @@ def finish(leaf: AccumulateGrad, g: Any, lift: bool, captured: dict[Any, Any] | 
 def _finish_undefined(leaf: AccumulateGrad, captured: dict[Any, Any] | None) -> None:
     """Run the hooks of a leaf whose gradient is undefined: a custom function has returned None."""
     if leaf.extra is not None and leaf.extra.tensor_hooks:
-        for hook in tuple(leaf.extra.tensor_hooks.values()):
-            hook(None)
+        _tell_undefined(leaf.extra.tensor_hooks)
     if captured is None and leaf.post_hooks:
         _call_post_hooks(leaf, leaf.variable)
 
@@ -730,13 +732,26 @@ def _before(node: Any, extra: Extra, g: Any, lift: bool) -> Any:
     return g
 
 
-def _replaced_undefined(hooks: dict[int, Callable[..., Any]], lift: bool) -> Any:
-    """Run the hooks of a tensor whose gradient is undefined, with None, and return what they put in its place."""
-    given: Any = None
+def _before_several(node: Any, outputs: list[tuple[int, Extra]], g: Any, lift: bool) -> Any:
+    """Run the hooks of a node's outputs, those that have no gradient too."""
+    parts: dict[int, Any] = {} if g is None else g.parts
+    for index, extra in outputs:
+        if extra.tensor_hooks:
+            if index in parts:
+                parts[index] = _before(node, extra, parts[index], lift)
+            else:
+                _tell_undefined(extra.tensor_hooks)
+    return g
+
+
+def _tell_undefined(hooks: dict[int, Callable[..., Any]]) -> None:
+    """Run the hooks of a tensor whose gradient is undefined, with None, which they may not replace."""
     for hook in tuple(hooks.values()):
-        result = hook(given)
-        given = given if result is None else result
-    return given if given is None or lift else given.array
+        if hook(None) is not None:
+            raise RuntimeError(
+                "can't replace a None gradient with a non-None value: no gradient arrives at the tensor that "
+                f"'{getattr(hook, '__name__', '<unknown>')}' is a hook of"
+            )
 
 
 def _check_hook_result(result: Any, given: Any, hook: Any) -> None:
@@ -803,7 +818,7 @@ def _call_hooks(node: Any, extra: Extra, results: Any, g: Any, lift: bool) -> An
         if outcome is not None:
             values = _as_values(_replaced(given, outcome, hook), lift)
             results = list(results)
-            for i, value in zip(node.op.shows or range(len(values)), values):
+            for i, value in zip(node.visible() or range(len(values)), values):
                 results[i] = value
     return results
 

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..kernels import forks
+
 unusual: int = 0
 off: list[None] = []
 warn_always: bool = False  # whether what is worth one warning in a process is warned of each time
@@ -23,7 +25,7 @@ guarded: bool = False  # whether a write must be looked at: `inferred`, or a tra
 
 told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
 
-_lock = threading.RLock()  # the collector may run in between, and what it frees counts itself out
+_lock = forks.reentrant_lock()  # the collector may run in between, and what it frees counts itself out
 
 
 class _Thread(threading.local):

@@ -18,6 +18,7 @@ from .anomaly import Trail, recording
 from .dtypes import of
 from .observation import literal
 from .payload import is_captured
+from .shown import TRIMMED, is_one_of_many, views_of
 from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
@@ -62,6 +63,17 @@ def note_form(node: Any, x: Any) -> None:
     _forms[node] = Form.of(x)
 
 
+def tensor_hooks_of(node: Any) -> dict[int, Callable[..., Any]]:
+    """Return the hooks of the tensor that `node` is the place of; those of one of several outputs run at the whole."""
+    extra = extra_of(node)
+    if extra.tensor_hooks is None:
+        extra.tensor_hooks = {}
+        if type(node) is Output:
+            whole = extra_of(node.edges[0])
+            whole.outputs = [*(whole.outputs or ()), (node.index, extra)]
+    return extra.tensor_hooks
+
+
 def form_of(node: Any) -> Form | None:
     """Return the form of the output that `node` is the place of, if it is known."""
     return node.form if hasattr(node, "form") else _forms.get(node)
@@ -78,6 +90,7 @@ class Extra:
         "grad_dtype",
         "hooks",
         "metadata",
+        "outputs",
         "prehooks",
         "retain",
         "shadow",
@@ -95,11 +108,12 @@ class Extra:
         self.grad_dtype: tuple[Any] | None = None
         self.detached = False  # whether its tensor has forgotten it, by `detach_`
         self.shadow: Node | None = None  # of an unfolded node, the one it was
+        self.outputs: list[tuple[int, Extra]] | None = None  # of those with hooks, in the order they were given one
 
     @property
     def hooked(self) -> bool:
         """Whether functions of the program's run when the node does."""
-        return bool(self.tensor_hooks or self.prehooks or self.hooks)
+        return bool(self.tensor_hooks or self.prehooks or self.hooks or self.outputs)
 
 
 class Freed:
@@ -254,8 +268,16 @@ class Node:
 
     def seen(self, values: Sequence[Any]) -> Sequence[Any]:
         """Return, of something for each input, what programs see: inputs that can have a gradient."""
-        shows = self.op.shows
+        shows = self.visible()
         return values if shows is None else [values[i] for i in shows]
+
+    def visible(self) -> Sequence[int] | None:
+        """Return which inputs programs see; None: all."""
+        shows = self.op.shows
+        if self.op.name not in TRIMMED and self.op.title not in TRIMMED:
+            return shows  # type: ignore[no-any-return]
+        positions = range(len(self.edges)) if shows is None else shows
+        return [i for i in positions if i == 0 or self.edges[i] is not None]
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -311,6 +333,9 @@ class Node:
     def __call__(self, *grads: Any) -> Any:
         """Run the node by hand: gradients of its outputs in, gradients of its inputs out."""
         lift = modes.is_grad_enabled()
+        count = len(self.metas) if isinstance(self, MultipleNode) else 1
+        if len(grads) != count:
+            raise TypeError(f"expected {count} arguments, got {len(grads)} instead")
         values = [g if g is None or lift else g.array for g in grads]
         if isinstance(self, MultipleNode):
             g: Any = Cotangents({i: v for i, v in enumerate(values) if v is not None})
@@ -323,6 +348,11 @@ class Node:
             for r in self.seen(self.op.run(self, g, self.edges, saved))
         )
         return results[0] if len(results) == 1 else results
+
+    @property
+    def requires_grad(self) -> bool:
+        """True: what needs no gradient has no node."""
+        return True
 
     def __repr__(self) -> str:
         return f"<{self.op.title} object at {id(self):#x}>"
@@ -352,10 +382,12 @@ def kept_arrays(node: Node, saved: Any) -> list[tuple[int, Any]]:
     return found
 
 
-def verify_kept(node: Node, saved: Any) -> None:
-    """Raise if one of the node's kept values was written after the node was recorded."""
+def verify_kept(node: Node, saved: Any, only: int = -1) -> None:
+    """Raise if one of the node's kept values, or the one asked for, was written after the node was recorded."""
     node = _as_recorded(node)
     for position, value in kept_arrays(node, saved):
+        if only not in (-1, position):
+            continue
         ledger = written_ledger(value)
         if ledger is not None and ledger.time > node.stamp:
             raise InPlaceError(_overwritten(node, position, ledger))
@@ -464,12 +496,30 @@ def show_saved(op: Any) -> None:
     names = [*op.inputs, "out", *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
     for index in sorted({i for kept in op.keeps for i in kept}):
         title = op.saved_names.get(names[index], names[index])
+        if is_one_of_many(names[index]):
+            continue
         setattr(op.node, f"_saved_{title}", property(functools.partial(_saved_value, index=index)))
         if index <= len(op.inputs):
             setattr(op.node, f"_raw_saved_{title}", property(functools.partial(_raw_saved, index=index)))
+    for title, view in views_of(op).items():
+        if view is not None:
+            setattr(op.node, f"_saved_{title}", property(functools.partial(_viewed, view=view)))
+        elif f"_saved_{title}" in op.node.__dict__:
+            delattr(op.node, f"_saved_{title}")
+
+
+def _viewed(node: Any, view: Any) -> Any:
+    """Return something that a node shows of what it keeps, or of the form of its output."""
+    op, form = node.op, form_of(node)
+    names = [*op.inputs, "out", *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
+    value = view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
+    if type(value) is tuple:
+        return tuple(wrap(v) if type(v) is ndarray else v for v in value)
+    return wrap(value) if type(value) is ndarray else value
 
 
 def _saved_value(node: Node, index: int) -> Any:
+    verify_kept(node, node.saved, index)
     saved = unpacked(node)
     for kept, indexes in zip(saved, node.op.keeps, strict=True):
         if kept is not None and index in indexes:
@@ -511,8 +561,24 @@ class SavedTensor:
 
     __slots__ = ("index", "node")
 
-    def __init__(self, node: Node, index: int) -> None:
+    def __init__(self, node: Node | None = None, index: int = 0) -> None:
+        if node is None:
+            raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden: nodes have them")
         self.node, self.index = node, index
+
+    @property
+    def data(self) -> Any:
+        """What is stored: what a pack hook has made of the value, or the value itself."""
+        saved = self.node.saved
+        if type(saved) is Packed and self.index in saved.entries:
+            return saved.entries[self.index][0]
+        return _saved_value(self.node, self.index)
+
+    @property
+    def unpack_hook(self) -> Callable[[Any], Any] | None:
+        """The hook that restores the value, if it has one."""
+        saved = self.node.saved
+        return saved.entries[self.index][1] if type(saved) is Packed and self.index in saved.entries else None
 
     def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
         """Store what `pack_hook` makes of the value, and let `unpack_hook` restore it."""
@@ -547,11 +613,13 @@ class Special:
         "inputs",
         "joint",
         "keeps",
+        "kept_for",
         "name",
         "node",
         "run",
         "saved_names",
         "shows",
+        "split",
         "title",
         "unfold",
         "wants_undefined",
@@ -567,8 +635,9 @@ class Special:
         self.joint = None
         self.node: Any = None
         self.saved_names: dict[str, str] = {}
-        self.unfold: Callable[[Node], None] | None = None
+        self.unfold = self.split = None
         self.finishes: tuple[int, ...] | None = None
+        self.kept_for: dict[int, int] = {}
 
 
 class Output(Node):
@@ -745,6 +814,40 @@ class Unfolded(Node):
             shadow.saved = None
 
 
+def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    return (g.reshape(node.targets) if tuple(g.shape) != node.targets else g,)
+
+
+@functools.cache
+def _shaping_op(title: str) -> Special:
+    op = Special(title, _run_shaped)
+    sizes = property(lambda node: node.targets)
+    op.node = type(title, (Node,), {"__slots__": (), "__module__": "adjoint", "_saved_self_sym_sizes": sizes})
+    return op
+
+
+def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...], after: float) -> Node:
+    """Return a part of an unfolded node that gives the gradient that it is given another shape; None leads nowhere."""
+    made = part(node, _shaping_op(title), (edge,))
+    made.targets, made.stamp = shape, node.stamp - after  # type: ignore[assignment]
+    return made
+
+
+def split(node: Node, title: str, op: Special, shape: tuple[int, ...], edges: tuple[Any, ...]) -> None:
+    """Let a node be one that shapes, before one of `op`: what torch has for products of more than two dimensions.
+
+    `shape` is that of the gradient there, `edges` are those that it leads to.
+    """
+    inner: Any = op.node()
+    inner.op, inner.edges, inner.saved, inner.targets, inner.extra = op, edges, node.saved, None, None
+    inner.stamp, inner.code, inner.lasti = node.stamp - 0.125, node.code, node.lasti
+    shadow = part(node, node.op, node.edges)
+    shadow.stamp, shadow.targets = node.stamp, node.targets
+    extra_of(inner).shadow = shadow
+    node.op, node.edges, node.saved, node.targets = _shaping_op(title), (inner,), None, shape
+    node.__class__ = node.op.node
+
+
 def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
     """Let a node be one of `op` from now on, with other edges; how it was stays in its shadow."""
     shadow = part(node, node.op, node.edges)
@@ -802,7 +905,10 @@ def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
     """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
+    kept_for = node.op.kept_for
     for position, _ in kept_arrays(node, node.saved):
+        if position in kept_for and node.edges[kept_for[position]] is None:
+            continue
         if position < len(inputs) and isinstance(inputs[position], TensorBase):
             if type(inputs[position].memory) is InferenceStorage and not is_captured(inputs[position]):
                 raise RuntimeError(
@@ -906,6 +1012,8 @@ def shown(node: Any) -> Any:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
         node.__class__ = node.op.node
+        if node.op.split is not None and not passes:
+            node.op.split(node)
     return node
 
 

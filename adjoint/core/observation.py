@@ -116,7 +116,7 @@ def lifting(create_graph: bool) -> Any:
         if watching.lifts:
             return "quiet"
         watching = watching.inner
-    return False
+    return "quiet" if modes.local.inference else False  # its gradients are tensors made in inference mode
 
 
 def is_captured() -> bool:

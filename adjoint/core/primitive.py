@@ -89,6 +89,7 @@ class Op:
         "jvp",
         "keeps",
         "keeps_outputs",
+        "kept_for",
         "kernel",
         "name",
         "node",
@@ -102,6 +103,7 @@ class Op:
         "sequence",
         "shows",
         "spans",
+        "split",
         "sums",
         "title",
         "twin",
@@ -143,6 +145,8 @@ class Op:
         self.promotes, self.floating, self.view, self.outputs = promotes, floating, view, outputs
         self.explain: Callable[..., Exception | None] | None = None
         self.unfold: Callable[[Node], None] | None = None  # how a node becomes those that torch has
+        self.split: Callable[[Node], None] | None = None  # the same, where the first of those is none of this op
+        self.kept_for: dict[int, int] = {}  # of one rule for all inputs: by input, whose gradient alone it is kept for
         self.finishes: tuple[int, ...] | None = None  # the order in which gradients of leaves are done; None: as inputs
         unknown = set(rules) - set(inputs)
         if unknown:

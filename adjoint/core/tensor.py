@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import weakref
 from itertools import count
 from typing import Any
 
+from ..kernels import forks
 from . import modes
 
 # One clock orders everything: a node's stamp is when it was recorded, a write's time is when it
@@ -26,7 +26,7 @@ class _Clock:
 
 
 clock = _Clock()
-_ledger_lock = threading.Lock()
+_ledger_lock = forks.lock()
 
 
 class Ledger:

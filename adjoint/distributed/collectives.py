@@ -151,7 +151,9 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         return memory.settle("all_reduce")
 
     what = f"{describe(array)}, {op.name}"
-    work = pg.begin("all_reduce", what, lambda: pg.engine_for(array).all_reduce(array, op), finish, memory)
+    work = pg.begin(
+        "all_reduce", what, lambda: pg.engine_for(array).all_reduce(array, op), finish, memory, waits=not async_op
+    )
     return _ended(work, async_op)
 
 
@@ -168,7 +170,14 @@ def all_reduce_coalesced(tensors: Any, op: Any = ReduceOp.SUM, group: Any = None
         return spread(array, tensors, "all_reduce_coalesced")
 
     what = f"{describe(array)}, {op.name}"
-    work = pg.begin("all_reduce_coalesced", what, lambda: pg.engine_for(array).all_reduce(array, op), finish, array)
+    work = pg.begin(
+        "all_reduce_coalesced",
+        what,
+        lambda: pg.engine_for(array).all_reduce(array, op),
+        finish,
+        array,
+        waits=not async_op,
+    )
     return _ended(work, async_op)
 
 
@@ -195,7 +204,9 @@ def reduce(
         return memory.settle("reduce")
 
     what = f"{describe(array)}, {op.name}, dst={pg.ranks[root]}"
-    work = pg.begin("reduce", what, lambda: pg.engine_for(array).reduce(array, op, root), finish, memory)
+    work = pg.begin(
+        "reduce", what, lambda: pg.engine_for(array).reduce(array, op, root), finish, memory, waits=not async_op
+    )
     return _ended(work, async_op)
 
 
@@ -234,7 +245,7 @@ def _reduce_scattered(
 
     what = f"{describe(given)}, {op.name}"
     start = lambda: pg.engine_for(given).reduce_scatter(into.array, given, op)
-    return _ended(pg.begin(name, what, start, finish, (into, given)), async_op)
+    return _ended(pg.begin(name, what, start, finish, (into, given), waits=not async_op), async_op)
 
 
 # --- Copies -----------------------------------------------------------------------------------------
@@ -252,7 +263,9 @@ def broadcast(
     array = memory.array
     finish = lambda: tensor if pg.rank() == root else memory.settle("broadcast")
     what = f"{describe(array)}, src={pg.ranks[root]}"
-    work = pg.begin("broadcast", what, lambda: pg.engine_for(array).broadcast(array, root), finish, memory)
+    work = pg.begin(
+        "broadcast", what, lambda: pg.engine_for(array).broadcast(array, root), finish, memory, waits=not async_op
+    )
     return _ended(work, async_op)
 
 
@@ -267,7 +280,7 @@ def all_gather_into_tensor(
     _check_parts("output_tensor", into.array, "input_tensor", given.array, pg)
     start = lambda: pg.engine_for(given.array).all_gather(into.array, given.array)
     finish = lambda: into.settle("all_gather_into_tensor")
-    work = pg.begin("all_gather_into_tensor", describe(given.array), start, finish, (into, given))
+    work = pg.begin("all_gather_into_tensor", describe(given.array), start, finish, (into, given), waits=not async_op)
     return _ended(work, async_op)
 
 
@@ -282,7 +295,7 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
     into = _room(given, pg.size())
     start = lambda: pg.engine_for(given).all_gather(into, given)
     finish = lambda: spread(into, tensor_list, "all_gather")
-    return _ended(pg.begin("all_gather", describe(given), start, finish, (into, given)), async_op)
+    return _ended(pg.begin("all_gather", describe(given), start, finish, (into, given), waits=not async_op), async_op)
 
 
 def gather(
@@ -306,7 +319,7 @@ def gather(
     start = lambda: pg.engine_for(given).gather(into, given, root)
     finish = lambda: spread(into, gather_list, "gather") if mine else []
     what = f"{describe(given)}, dst={pg.ranks[root]}"
-    return _ended(pg.begin("gather", what, start, finish, (into, given)), async_op)
+    return _ended(pg.begin("gather", what, start, finish, (into, given), waits=not async_op), async_op)
 
 
 def scatter(
@@ -329,7 +342,9 @@ def scatter(
     given = flat(scatter_list, "scatter_list", pg) if mine else None
     start = lambda: pg.engine_for(into.array).scatter(into.array, given, root)
     what = f"{describe(into.array)}, src={pg.ranks[root]}"
-    return _ended(pg.begin("scatter", what, start, lambda: into.settle("scatter"), (into, given)), async_op)
+    return _ended(
+        pg.begin("scatter", what, start, lambda: into.settle("scatter"), (into, given), waits=not async_op), async_op
+    )
 
 
 def all_to_all_single(
@@ -349,7 +364,7 @@ def all_to_all_single(
     sent = _counts(given.array, input_split_sizes, pg.size(), "input")
     start = lambda: pg.engine_for(given.array).all_to_all(into.array, given.array, received, sent)
     finish = lambda: into.settle("all_to_all_single")
-    work = pg.begin("all_to_all_single", given.array.dtype.name, start, finish, (into, given))
+    work = pg.begin("all_to_all_single", given.array.dtype.name, start, finish, (into, given), waits=not async_op)
     return _ended(work, async_op)
 
 
@@ -367,7 +382,7 @@ def all_to_all(
     received, sent = ([t.array.size for t in ts] for ts in (output_tensor_list, input_tensor_list))
     start = lambda: pg.engine_for(given).all_to_all(into, given, received, sent)
     finish = lambda: spread(into, output_tensor_list, "all_to_all")
-    return _ended(pg.begin("all_to_all", given.dtype.name, start, finish, (into, given)), async_op)
+    return _ended(pg.begin("all_to_all", given.dtype.name, start, finish, (into, given), waits=not async_op), async_op)
 
 
 # The names that torch 2.13 gives them.
@@ -384,7 +399,7 @@ def barrier(
     if not is_member(group):
         return _outside("barrier")
     pg = resolved(group)
-    work = pg.begin("barrier", "", lambda: pg._engine.barrier())
+    work = pg.begin("barrier", "", lambda: pg._engine.barrier(), waits=not async_op)
     if async_op:
         return work
     work.wait(timeout)

@@ -20,8 +20,9 @@ from ..core import device as devices
 from .engines.alone import Alone, AloneEngine
 from .engines.mpi import Letters, MpiEngine, mpi, release_shared_memory
 from .engines.sockets import SocketComm, SocketEngine
+from .lifeline import hold, say_goodbye
 from .meeting import meet, meets_by_store
-from .watch import Check, Watch, debugging
+from .watch import Check, Watch, debugging, differ, mismatch, waited
 from .works import Call, DistBackendError, Work, here
 
 __all__ = [
@@ -61,7 +62,8 @@ class ProcessGroup:
         self._rank, self._size = comm.Get_rank(), comm.Get_size()
         self._engine = _engine_of(comm)
         self._nccl: dict[int, Any] = {}  # by GPU
-        self._check = Check(_engine_of(comm.Dup())) if debugging() and self._size > 1 else None
+        self._check = Check(_engine_of(comm.Dup())) if self._size > 1 else None
+        self._debugging = debugging()
 
     def rank(self) -> int:
         """Return this process's number in the group."""
@@ -136,8 +138,9 @@ class ProcessGroup:
         finish: Callable[[], Any] | None = None,
         kept: Any = None,
         peer: int | None = None,
+        waits: bool = False,
     ) -> Work:
-        """Count and note a call, compare it with the others' in debug mode, and start it.
+        """Count and note a call, start it, and compare it with the others' where that is due.
 
         Parameters
         ----------
@@ -151,21 +154,56 @@ class ProcessGroup:
             Memory that must live until then.
         peer
             Of a send or receive the other side, in global ranks; -1 for anybody. These are not counted.
+        waits
+            Whether the caller waits for the end at once: the call is then compared first, and a wrong one not begun.
         """
         if peer is not None:
             return Work(start(), here(op, -1, self.group_name, what), self, finish, kept, peer)
         self._count += 1
         call = here(op, self._count, self.group_name, what)
-        self._watch.last[self.group_name] = call
+        self._watch.note(call)
+        comparison = None
         try:
             if self._check is not None:
-                self._check.compare(call, self)
+                if self._debugging:
+                    self._check.compare(call, self)
+                else:
+                    comparison = self._check.begin(call, self)
+                if comparison is not None and waits:
+                    comparison.verify(self.seconds)
+                    comparison = None
             test = start()
         except Exception as error:
             if not type(error).__module__.startswith(("mpi4py", "cupy")) and not isinstance(error, ConnectionError):
                 raise
+            if comparison is not None and not isinstance(error, ConnectionError):
+                comparison.verify(self.seconds)  # which can say why
             raise DistBackendError(f"{call}, called at {call.site}: {error}") from None
-        return Work(test, call, self, finish, kept)
+        return Work(test, call, self, finish, kept, comparison=comparison)
+
+    def waited(self, test: Any, seconds: float, call: Call) -> bool:
+        """Wait for a call; raise when another rank has called something else; return False if time is over."""
+        return waited(test, seconds, call, self)
+
+    def ask_around(self, call: Call, done: Callable[[], bool]) -> None:
+        """Raise if another rank has called something else at the place of this call."""
+        found = self._watch.others_at(call, self.ranks, done)
+        self._compare(call, found)
+
+    def earlier(self, call: Call) -> DistBackendError:
+        """Return the error that says which call before this one was not the same on all ranks."""
+        found = self._watch.first_difference(self.group_name, self.ranks)
+        if found is not None:
+            self._compare(found, self._watch.others_at(found, self.ranks, lambda: False))
+        return DistBackendError(
+            f"the ranks have not called the same collectives of group {self.group_name} before call #{call.number}, at "
+            f"{call.site}; TORCH_DISTRIBUTED_DEBUG=DETAIL tells where they begin to differ"
+        )
+
+    def _compare(self, call: Call, found: dict[int, list[Any]]) -> None:
+        mine = [call.number, call.op, call.what[:300], call.site]
+        if any(differ(said, mine) for said in found.values()):
+            raise mismatch(call, {self._watch.rank: mine, **found})
 
     def late(self, call: Call, seconds: float, peer: int | None = None) -> DistBackendError:
         """Return the error that says who did not come in time."""
@@ -297,6 +335,7 @@ def init_process_group(
     if isinstance(comm, SocketComm):
         backend = backend.replace("mpi", "gloo")
     _everyone.comm = comm
+    hold(comm.Get_rank())
     if _everyone.watch is None:
         sys.excepthook = print_with_rank if type(comm) in (Alone, SocketComm) else abort_with_traceback
         atexit.register(_leave)
@@ -363,6 +402,7 @@ def destroy_process_group(group: Any = None) -> None:
     if isinstance(_everyone.comm, SocketComm):
         _everyone.comm.mesh.close()
     _release_store()
+    say_goodbye()
     _everyone.world = _everyone.comm = None
     _everyone.made = 0
 
@@ -380,6 +420,7 @@ def _leave() -> None:
         _everyone.watch.stop()
     if isinstance(_everyone.comm, SocketComm):
         _everyone.comm.mesh.close()
+    say_goodbye()  # where the program raised the exit code tells
 
 
 def print_with_rank(kind: type[BaseException], error: BaseException, trace: Any) -> None:

@@ -8,9 +8,13 @@ import glob
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from typing import Any
+
+from .lifeline import Lifeline, die_with_parent
+from .trust import SECRET, is_loopback, make_secret
 
 __all__ = ["launch", "remove_leftovers"]
 
@@ -52,7 +56,7 @@ def launch(arguments: list[str]) -> int:
     command += [sys.executable, "-m", "adjoint.distributed.start"]
     command += [*(["--torch"] if said.torch else []), *(["-m"] if said.module else []), *said.program]
     for attempt in range(said.max_restarts + 1):
-        code = _run(command, _environment(attempt, said.max_restarts))
+        code = _attempt(command, _environment(attempt, said.max_restarts), said.hosts)
         if code in (0, 130):
             return code
         if attempt < said.max_restarts:
@@ -63,9 +67,30 @@ def launch(arguments: list[str]) -> int:
     return code
 
 
+def _attempt(command: list[str], env: dict[str, str], hosts: str | None) -> int:
+    """Run the job once; a process that exits with code 0 before its program has come to its end has failed."""
+    host = socket.gethostbyname(socket.gethostname()) if hosts else "127.0.0.1"
+    if hosts and is_loopback(host):  # other machines cannot reach this one by its name
+        return _run(command, env)
+    lifeline = Lifeline(host)
+    try:
+        code = _run(command, {**env, **lifeline.environment()})
+        silent = lifeline.silent()
+    finally:
+        lifeline.close()
+    if code != 0 or not silent:
+        return code
+    sys.stderr.write(
+        f"adjoint launch: a process exited with code 0 in the middle of its program, as os._exit(0) does; without a "
+        f"goodbye ended: rank {', '.join(silent)}\n"
+    )
+    return 1
+
+
 def _environment(attempt: int, most: int) -> dict[str, str]:
     told = {
         "ADJOINT_LAUNCH": "1",
+        SECRET: make_secret(),
         "TORCHELASTIC_RESTART_COUNT": str(attempt),
         "TORCHELASTIC_MAX_RESTARTS": str(most),
     }
@@ -75,7 +100,7 @@ def _environment(attempt: int, most: int) -> dict[str, str]:
 
 def _run(command: list[str], env: dict[str, str]) -> int:
     """Run mpiexec to its end; what ends this process ends it too."""
-    job = subprocess.Popen(command, env=env)
+    job = subprocess.Popen(command, env=env, preexec_fn=die_with_parent())
 
     def stop(number: int, frame: Any) -> None:
         job.terminate()

@@ -25,7 +25,9 @@ from typing import IO, Any
 
 from ..cuda import device_count
 from .elastic import ChildFailedError
+from .lifeline import Lifeline, die_with_parent
 from .store import TCPStore
+from .trust import make_secret
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
 
@@ -122,7 +124,10 @@ class _Agent:
         self.local = determine_local_world_size(said.nproc_per_node)
         self.nodes = 1 if said.standalone else int(str(said.nnodes).partition(":")[0])
         self.name = said.rdzv_id if said.rdzv_id != "none" or not said.standalone else secrets.token_hex(8)
+        if self.nodes == 1:  # machines cannot know what another has thought of
+            make_secret()
         self.store, self.node = self._meet()
+        self.lifeline: Lifeline | None = None
         self.folder: str | None = None
         self.ends: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
 
@@ -168,7 +173,8 @@ class _Agent:
         }  # fmt: skip
         # Every process would otherwise use all cores for itself.
         alone = {} if self.local == 1 else {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        return {**alone, **os.environ, **told}
+        assert self.lifeline is not None
+        return {**alone, **os.environ, **told, **self.lifeline.environment()}
 
     def _path(self, attempt: int, number: int, name: str) -> str:
         """Return where a file of a process goes."""
@@ -204,8 +210,9 @@ class _Agent:
                 else:
                     out.append(subprocess.DEVNULL if hidden else None)
             process = subprocess.Popen(
-                self._command(), env=self._environment(number, attempt), stdout=out[0], stderr=out[1]
-            )
+                self._command(), env=self._environment(number, attempt), stdout=out[0], stderr=out[1],
+                preexec_fn=die_with_parent(),
+            )  # fmt: skip
             for stream, name in ((process.stdout, "stdout"), (process.stderr, "stderr")):
                 if stream is not None:
                     self._copy(stream, self._path(attempt, number, f"{name}.log"), getattr(sys, name), number)
@@ -261,15 +268,17 @@ class _Agent:
 
     def _attempt(self, attempt: int) -> tuple[int, int] | None:
         """Run the processes to their end; return the first that failed and its exit code."""
+        self.lifeline = Lifeline()
         started = self._start(attempt)
         try:
             for _ in started:
                 number, code = self.ends.get()
-                if code != 0:
+                if code != 0 or self.lifeline.silent(started[number].pid):
                     return number, code
             return None
         finally:
             self._end(started)
+            self.lifeline.close()
             while not self.ends.empty():  # the next attempt counts its own
                 self.ends.get()
 
@@ -295,6 +304,8 @@ class _Agent:
             "=" * 60, f"{self.said.training_script} FAILED", "-" * 60, "Root Cause (first observed failure):",
             f"  rank      : {rank} (local_rank: {number})", f"  {said}",
         ]  # fmt: skip
+        if code == 0:
+            lines.append("  It exited in the middle of its program, as os._exit(0) does, and said no goodbye.")
         path = self._path(attempt, number, "error.json")
         with contextlib.suppress(OSError, ValueError, KeyError), open(path) as file:
             lines.append(f"  {json.load(file)['message']['message']}")

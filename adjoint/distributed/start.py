@@ -8,6 +8,7 @@ import sys
 
 from .engines.mpi import mpi, release_shared_memory
 from .groups import abort_with_traceback, end_job
+from .lifeline import hold, say_goodbye
 
 __all__ = ["main"]
 
@@ -35,6 +36,7 @@ def main() -> None:
         install()
         include_children()
     _tell_environment()
+    hold(int(os.environ["RANK"]))
     try:
         if arguments[0] == "-m":
             sys.argv = arguments[1:]
@@ -50,9 +52,12 @@ def main() -> None:
             if not isinstance(left.code, int):
                 print(left.code, file=sys.stderr)
             end_job(code)
+        say_goodbye()
         raise
     except BaseException as error:
         abort_with_traceback(type(error), error, error.__traceback__)
+    else:
+        say_goodbye()
 
 
 if __name__ == "__main__":

@@ -7,21 +7,27 @@ again until it is there or the time is over.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+from .trust import PATIENCE, SECRET, challenge, exactly, is_loopback, prove, secret_for
 from .works import DistNetworkError, DistStoreError
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 
 _DEFAULT = timedelta(seconds=300)
 _PAUSE = 0.005  # seconds between two looks
+_LARGEST = 1 << 28  # bytes of a message
+_STRANGERS = 256  # connections at one time whose other side has not yet said who it is
+_ACTIONS = frozenset({"set", "append", "add", "compare", "delete", "count", "get"})
 
 
 def _bytes(value: Any) -> bytes:
@@ -169,13 +175,17 @@ def _framed(parts: Sequence[bytes | None]) -> bytes:
     return struct.pack("<qq", len(body), len(parts)) + body
 
 
-def _unframed(body: bytes, count: int) -> list[bytes | None]:
+def _unframed(body: bytes | bytearray, count: int) -> list[bytes | None]:
+    if not 0 <= count <= len(body) // 8:
+        raise ValueError(f"{count} words do not fit into {len(body)} bytes")
     parts: list[bytes | None] = []
     at = 0
     for _ in range(count):
         (size,) = struct.unpack_from("<q", body, at)
         at += 8
-        parts.append(None if size < 0 else body[at : at + size])
+        if size > len(body) - at:
+            raise ValueError(f"a word of {size} bytes does not fit into the {len(body) - at} that are left")
+        parts.append(None if size < 0 else bytes(body[at : at + size]))
         at += max(size, 0)
     return parts
 
@@ -202,11 +212,24 @@ class FileStore(Store):
 
     @contextlib.contextmanager
     def _file(self) -> Iterator[Any]:
+        """Open the file, which nobody else changes meanwhile."""
         import fcntl  # which only systems with files of this kind have
 
-        with self._thread, open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
+        with self._thread:
+            while True:
+                # The secret of the processes that meet here may be in it: nobody else's to read.
+                with open(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    if self._is_current(file):
+                        yield file
+                        return
+
+    def _is_current(self, file: Any) -> bool:
+        """Return whether a file is still the one of its name: whoever had the lock before may have put a new one."""
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), os.stat(self._path))
+        except FileNotFoundError:
+            return False
 
     def _do(self, action: str, key: str, *values: bytes) -> bytes | None:
         with self._file() as file:
@@ -214,11 +237,19 @@ class FileStore(Store):
             before = dict(table)
             answer = _step(table, action, key, values)
             if table != before:
-                file.seek(0)
-                file.truncate()
-                words = [part for name, word in table.items() for part in (name.encode(), word)]
-                file.write(_framed(words))
+                self._put(_framed([part for name, word in table.items() for part in (name.encode(), word)]))
             return answer
+
+    def _put(self, data: bytes) -> None:
+        """Put a new file in the place of the old one: a process that is killed here leaves the old one as it was."""
+        beside = f"{self._path}.new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)  # of a writer that was killed; under the lock it is nobody's
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self._path)
 
     def _read(self, data: bytes) -> dict[str, bytes]:
         if len(data) < 16:
@@ -228,7 +259,11 @@ class FileStore(Store):
 
 
 class TCPStore(Store):
-    """A store that one process keeps, and others reach by TCP."""
+    """A store that one process keeps, and others reach by TCP.
+
+    Whoever keeps it listens at the address `host_name`, and there only. Where the job has a secret (`torchrun`, `spawn`
+    or the environment variable ADJOINT_JOB_SECRET), both sides prove that they know it.
+    """
 
     def __init__(
         self, host_name: str, port: int = 0, world_size: int | None = None, is_master: bool = False,
@@ -237,28 +272,12 @@ class TCPStore(Store):
     ) -> None:  # fmt: skip
         super().__init__()
         self._timeout, self.host, self._lock = timeout, host_name, threading.Lock()
-        self._server = _Server(host_name, port) if is_master else None
+        self._server = Server(host_name, port, lambda: secret_for(host_name)) if is_master else None
         self.port = self._server.port if self._server is not None else port
-        self._line = self._connected(time.monotonic() + timeout.total_seconds())
+        self._line = reach(host_name, self.port, secret_for(host_name), time.monotonic() + timeout.total_seconds())
         self.add("init/", 1)
         if world_size is not None and world_size > 1 and wait_for_workers:
             self._await_workers(world_size)
-
-    def _connected(self, end: float) -> socket.socket:
-        while True:
-            try:
-                line = socket.create_connection((self.host, self.port), timeout=max(end - time.monotonic(), 0.1))
-                if line.getsockname() != line.getpeername():
-                    return line
-                line.close()  # where nobody listens, the system may connect a free port with itself
-                reason = "nobody listens"
-            except OSError as error:
-                reason = str(error)
-            if time.monotonic() > end:
-                raise DistNetworkError(
-                    f"The client socket has timed out while trying to connect to ({self.host}, {self.port}): {reason}"
-                ) from None
-            time.sleep(0.05)
 
     def _await_workers(self, world_size: int) -> None:
         end = time.monotonic() + self._timeout.total_seconds()
@@ -270,8 +289,7 @@ class TCPStore(Store):
     def _do(self, action: str, key: str, *values: bytes) -> bytes | None:
         with self._lock:
             try:
-                self._line.sendall(_framed([action.encode(), key.encode(), *values]))
-                return _received(self._line)[0]
+                return asked(self._line, action, key, *values)
             except OSError as error:
                 raise DistNetworkError(
                     f"Connection to the store at ({self.host}, {self.port}) was lost: {error}"
@@ -291,54 +309,143 @@ class TCPStore(Store):
     __del__ = close
 
 
+def reach(host: str, port: int, secret: bytes | None, end: float) -> socket.socket:
+    """Return a connection to the server at an address, which knows the secret as this process does."""
+    while True:
+        try:
+            line = socket.create_connection((host, port), timeout=max(end - time.monotonic(), 0.1))
+            if line.getsockname() != line.getpeername():
+                with contextlib.ExitStack() as stack:
+                    stack.enter_context(line)
+                    prove(line, secret)
+                    line.settimeout(None)
+                    stack.pop_all()
+                    return line
+            line.close()  # where nobody listens, the system may connect a free port with itself
+            reason = "nobody listens"
+        except PermissionError as error:
+            raise DistStoreError(f"the store at ({host}, {port}) is not this job's: {error}") from None
+        except OSError as error:
+            reason = str(error)
+        if time.monotonic() > end:
+            raise DistNetworkError(
+                f"The client socket has timed out while trying to connect to ({host}, {port}): {reason}"
+            ) from None
+        time.sleep(0.05)
+
+
+def asked(line: socket.socket, action: str, key: str, *values: bytes) -> bytes | None:
+    """Have a server do one thing, and return what it says."""
+    message = _framed([action.encode(), key.encode(), *values])
+    if len(message) > _LARGEST:
+        raise ValueError(f"the word of {key!r} is too long for a store: {len(message)} bytes of {_LARGEST}")
+    line.sendall(message)
+    answer, *refusal = _received(line)
+    if refusal:
+        raise ValueError((refusal[0] or b"").decode(errors="replace"))
+    return answer
+
+
 def _received(line: socket.socket) -> list[bytes | None]:
     """Return the words of one message."""
-    length, count = struct.unpack("<qq", _exactly(line, 16))
-    return _unframed(_exactly(line, length), count)
+    length, count = struct.unpack("<qq", exactly(line, 16))
+    if not 0 <= length <= _LARGEST:
+        raise ConnectionError(f"a message of {length} bytes is announced; {_LARGEST} are allowed")
+    return _unframed(exactly(line, length), count)
 
 
-def _exactly(line: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = line.recv(size - len(data))
-        if not more:
-            raise DistNetworkError("Connection was likely closed. Did the remote server shutdown or crash?")
-        data += more
-    return data
+def _listening(host: str, port: int, secret: bytes | None) -> socket.socket:
+    """Return the socket of a server: at the address that is given, and at no other."""
+    if secret is None and not is_loopback(host):
+        warnings.warn(
+            f"the store listens at {host or 'every address'} of this machine and the job has no secret: whoever "
+            f"reaches port {port} can read and change what processes tell each other. Set {SECRET} to the same words "
+            "for all processes of the job",
+            stacklevel=5,
+        )
+    unknown: OSError | None = None
+    for family, _, _, _, at in socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
+        try:
+            return socket.create_server(at[:2], family=family, backlog=_STRANGERS)  # type: ignore[arg-type]
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            unknown = error
+    if secret is not None:  # a name that a router, or a cluster's service, leads here
+        return socket.create_server(("", port), backlog=_STRANGERS)
+    raise DistNetworkError(
+        f"{host} is not an address of this machine: {unknown}. With a secret ({SECRET}) the store would listen at all"
+    )
 
 
-class _Server:
-    """Keeps the table of a `TCPStore`, with a thread for each process that asks."""
+class Server:
+    """Keeps the table of a `TCPStore`, with a thread for each process that asks.
 
-    def __init__(self, host: str, port: int) -> None:
-        self._table: dict[str, bytes] = {}
+    The secret is asked for when somebody calls: `spawn` may have made it since.
+    """
+
+    def __init__(self, host: str, port: int, secret: Callable[[], bytes | None]) -> None:
+        self.table: dict[str, bytes] = {}
+        self._secret = secret
         self._lock = threading.Lock()
         self._lines: set[socket.socket] = set()
-        self._socket = socket.create_server(("", port))
+        self._strangers = threading.BoundedSemaphore(_STRANGERS)
+        self._socket = _listening(host, port, secret())
         self.port = int(self._socket.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept, name="adjoint-store", daemon=True).start()
 
     def _accept(self) -> None:
         while True:
             try:
                 line, _ = self._socket.accept()
-            except OSError:  # closed
-                return
+            except ConnectionError:  # who called has hung up
+                continue
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    time.sleep(0.05)  # until some have hung up
+                    continue
+                return  # closed
+            if not self._strangers.acquire(blocking=False):
+                line.close()
+                continue
             self._lines.add(line)
-            threading.Thread(target=self._serve, args=(line,), daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(line,), name="adjoint-store", daemon=True).start()
+            except RuntimeError:  # no more threads
+                self._strangers.release()
+                self._lines.discard(line)
+                line.close()
 
     def _serve(self, line: socket.socket) -> None:
-        with line, contextlib.suppress(OSError, DistNetworkError):
-            while True:
-                action, key, *values = [part or b"" for part in _received(line)]
-                with self._lock:
-                    answer = _step(self._table, action.decode(), key.decode(), values)
-                line.sendall(_framed([answer]))
+        """Do what a process asks until it hangs up; what is no message ends its connection, and no other."""
+        with line, contextlib.suppress(OSError, ValueError, struct.error, MemoryError):
+            if self._is_known(line):
+                while True:
+                    action, key, *values = [part or b"" for part in _received(line)]
+                    line.sendall(_framed(self._answer(action.decode(), key.decode(), values)))
         self._lines.discard(line)
+
+    def _is_known(self, line: socket.socket) -> bool:
+        try:
+            line.settimeout(PATIENCE)
+            known = challenge(line, self._secret())
+            line.settimeout(None)
+            return known
+        finally:
+            self._strangers.release()
+
+    def _answer(self, action: str, key: str, values: list[bytes]) -> list[bytes | None]:
+        if action not in _ACTIONS or len(values) != {"compare": 2, "set": 1, "append": 1, "add": 1}.get(action, 0):
+            raise ValueError(f"{action!r} of {len(values)} words is nothing that a store does")
+        with self._lock:
+            try:
+                return [_step(self.table, action, key, values)]
+            except ValueError as error:  # a number was asked for where there is none
+                return [None, str(error).encode()]
 
     def close(self) -> None:
         """Take no more, and hang up: whoever still asks must hear that nobody answers."""
-        for line in (self._socket, *self._lines):
+        for line in (self._socket, *self._lines.copy()):
             with contextlib.suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
         self._socket.close()

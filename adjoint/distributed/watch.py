@@ -1,15 +1,25 @@
-"""What is watched in debug mode and beside it: that ranks call the same, and that nobody waits for ever."""
+"""What is watched: that ranks call the same, and that nobody waits for ever.
+
+The first calls of every kind are compared among the ranks, each while it is under way; so is every 64th, together with
+a digest of all calls before it. In debug mode every call is, before it is made.
+"""
 
 from __future__ import annotations
 
 import enum
+import functools
 import json
+import math
 import os
+import re
 import secrets
 import sys
 import threading
 import time
 import warnings
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +33,9 @@ __all__ = ["DebugLevel", "get_debug_level", "set_debug_level", "set_debug_level_
 
 
 _LENGTH = 1024  # bytes in which a rank says what it calls
+_FIRST = 3  # calls of a kind that are compared
+_EVERY = 64  # of calls that are known one in so many is compared, with all before it
+_KINDS = 4096  # that are remembered; a program whose sizes always change forgets them together
 
 
 class DebugLevel(enum.Enum):
@@ -66,12 +79,45 @@ def debugging() -> bool:
     return get_debug_level() is DebugLevel.DETAIL
 
 
+@functools.lru_cache(_KINDS)
+def _counted(what: str) -> str:
+    """Return what a call says of itself with the number of elements in place of a shape, which ranks may choose."""
+    return re.sub(r"\[([\d, ]*)\]", lambda m: f"[{math.prod(int(n) for n in m[1].split(',') if n.strip())}]", what)
+
+
+@functools.lru_cache(_KINDS)
+def _digest(op: str, what: str) -> int:
+    return zlib.crc32(f"{op}({_counted(what)})".encode())
+
+
+def differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether two calls (number, op, what) are not the same."""
+    return one[:2] != other[:2] or _counted(one[2]) != _counted(other[2])
+
+
 class Check:
     """Compares the calls of a group's members, by an engine of its own."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self._warned: set[tuple[str, ...]] = set()
+        self._seen: dict[int, int] = {}  # how often a kind of call, by its digest, has been compared
+        self._history = 0
+
+    def begin(self, call: Call, group: ProcessGroup) -> Comparison | None:
+        """Begin to compare a call if it is of a new kind, or has the number of one that is compared."""
+        kind, history = _digest(call.op, call.what), self._history
+        self._history = (history * 1_000_003 + kind) & 0xFFFF_FFFF_FFFF
+        times = self._seen.get(kind, 0)
+        if times >= _FIRST and call.number % _EVERY:
+            return None
+        if len(self._seen) >= _KINDS:
+            self._seen.clear()
+        self._seen[kind] = times + 1
+        said = [call.number, call.op, call.what[:300], call.site[-400:], history]
+        sent = np.frombuffer(json.dumps(said).encode()[:_LENGTH].ljust(_LENGTH), np.uint8).copy()
+        heard = np.empty((group.size(), _LENGTH), np.uint8)
+        return Comparison(call, group, self.engine.all_gather(heard, sent), heard, sent)
 
     def compare(self, call: Call, group: ProcessGroup) -> None:
         """Raise on every rank if the ranks are about to call different things."""
@@ -82,28 +128,72 @@ class Check:
             raise group.late(call, group.seconds)
         calls = [json.loads(row.tobytes()) for row in heard]
         if any(said[:2] != calls[0][:2] for said in calls):
-            raise DistBackendError(
-                f"the ranks do not call the same collective as call #{call.number} of group {call.group}:\n  "
-                + "\n  ".join(_told(group, calls, parts=2))
-            )
+            raise mismatch(call, {rank: [call.number, *said] for rank, said in zip(group.ranks, calls, strict=True)})
         sites = tuple(sorted({said[2] for said in calls}))
         if len(sites) > 1 and sites not in self._warned:
             self._warned.add(sites)
             warnings.warn(
                 f"the ranks call {call.op} #{call.number} of group {call.group} from different lines; if that is not "
-                "meant, their tensors are mixed up:\n  " + "\n  ".join(_told(group, calls, parts=3)),
+                "meant, their tensors are mixed up:\n  " + "\n  ".join(_told(group.ranks, calls, parts=3)),
                 stacklevel=5,
             )
 
 
-def _told(group: ProcessGroup, calls: list[list[str]], parts: int) -> list[str]:
+def mismatch(call: Call, said: dict[int, list[Any]]) -> DistBackendError:
+    """Return the error that says what ranks call (number, op, what, line) at the place of a call."""
+    ranks = sorted(said)
+    shown = []
+    for number, op, what, site, *_ in map(said.__getitem__, ranks):
+        shown.append([op if number == call.number else f"#{number} {op}", what, site])
+    return DistBackendError(
+        f"the ranks do not call the same collective as call #{call.number} of group {call.group}:\n  "
+        + "\n  ".join(_told(ranks, shown, parts=2))
+    )
+
+
+class Comparison:
+    """What the ranks say of a call that is under way."""
+
+    def __init__(self, call: Call, group: ProcessGroup, test: Any, heard: Any, sent: Any) -> None:
+        self.call, self.group, self.test, self._heard, self._sent = call, group, test, heard, sent
+
+    def verify(self, seconds: float) -> None:
+        """Wait until all ranks have said what they call; raise if it is not the same."""
+        if not waited(self.test, seconds, self.call, self.group):
+            raise self.group.late(self.call, seconds)
+        self.judge()
+
+    def judge(self) -> None:
+        """Raise if the ranks, which have all spoken, do not call the same."""
+        said = [json.loads(row.tobytes()) for row in self._heard]
+        if any(differ(one, said[0]) for one in said):
+            raise mismatch(self.call, dict(zip(self.group.ranks, said, strict=True)))
+        if any(one[4] != said[0][4] for one in said):
+            raise self.group.earlier(self.call)
+
+
+_FIRST_LOOK, _LAST_LOOK = 1.0, 60.0  # seconds of waiting after which the others are asked, doubling
+
+
+def waited(test: Any, seconds: float, call: Call, group: ProcessGroup) -> bool:
+    """Wait for a call; raise when somebody answers that it has called something else; return False if time is over."""
+    end, look = time.monotonic() + seconds, _FIRST_LOOK
+    while not polled(test, min(look, left := max(end - time.monotonic(), 0))):
+        if look >= left:
+            return False
+        group.ask_around(call, test)
+        look = min(2 * look, _LAST_LOOK)
+    return True
+
+
+def _told(members: list[int], calls: list[list[str]], parts: int) -> list[str]:
     """Return a line for each thing that is called, with the ranks that call it; sites are those of the first."""
     callers: dict[tuple[str, ...], list[int]] = {}
-    for rank, said in zip(group.ranks, calls, strict=True):
+    for rank, said in zip(members, calls, strict=True):
         callers.setdefault(tuple(said[:parts]), []).append(rank)
     lines = []
     for ranks in callers.values():
-        op, what, site = calls[group.ranks.index(ranks[0])]
+        op, what, site = calls[members.index(ranks[0])]
         who = "rank" if len(ranks) == 1 else "ranks"
         lines.append(f"{who} {', '.join(map(str, ranks))}: {op}({what}) at {site}")
     return lines
@@ -130,7 +220,7 @@ class Watch:
     def __init__(self, letters: Any) -> None:
         self.letters = letters
         self.rank = letters.Get_rank()
-        self.last: dict[str, Call] = {}  # of each group, the latest call that this process made
+        self.recent: dict[str, deque[Call]] = {}  # of each group, the latest calls that this process made
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._followed: list[_Followed] = []
@@ -149,6 +239,30 @@ class Watch:
         """Stop, and give the communicator back."""
         self.stop()
         self.letters.Free()
+
+    def note(self, call: Call) -> None:
+        """Remember a call."""
+        held = self.recent.get(call.group)
+        if held is None:
+            held = self.recent[call.group] = deque(maxlen=_EVERY + 1)
+        held.append(call)
+
+    def others_at(self, call: Call, ranks: list[int], done: Callable[[], bool]) -> dict[int, list[Any]]:
+        """Return what other ranks have called at the place of a call: number, op, what, line."""
+        if self._thread is None:
+            return {}
+        others = [rank for rank in ranks if rank != self.rank]
+        answers = self._ask(call.group, others, done, number=call.number)
+        return {rank: answer["call"] for rank, answer in answers.items() if answer.get("call")}
+
+    def first_difference(self, group: str, ranks: list[int]) -> Call | None:
+        """Return the first of this rank's recent calls at whose place another rank has called something else."""
+        answers = self._ask(group, [rank for rank in ranks if rank != self.rank], digests=True)
+        for call in list(self.recent.get(group, ())):
+            for answer in answers.values():
+                if answer.get("digests", {}).get(str(call.number), mine := _digest(call.op, call.what)) != mine:
+                    return call
+        return None
 
     def missing(self, call: Call, ranks: list[int]) -> list[str]:
         """Return a line for each of the global `ranks` that has not made this call, and says so or says nothing."""
@@ -196,15 +310,20 @@ class Watch:
 
     # --- Questions and answers ----------------------------------------------------------------------
 
-    def _ask(self, group: str, others: list[int]) -> dict[int, dict[str, Any]]:
+    def _ask(
+        self, group: str, others: list[int], done: Callable[[], bool] | None = None, **more: Any
+    ) -> dict[int, dict[str, Any]]:
+        """Return what others answer, in time and before `done` is true."""
         token = secrets.token_hex(8)  # an answer to an earlier question may still be on its way
         for rank in others:
-            self._post({"group": group, "token": token}, rank, _QUESTION)
+            self._post({"group": group, "token": token, **more}, rank, _QUESTION)
         answers: dict[int, dict[str, Any]] = {}
         end = time.monotonic() + _PATIENCE
         while len(answers) < len(others) and time.monotonic() < end:
             found = self._take(_ANSWER)
             if found is None:
+                if done is not None and done():
+                    break
                 if threading.current_thread() is self._thread:  # the others may be asking at the same time
                     self._answer_all()
                 time.sleep(0.005)
@@ -222,15 +341,20 @@ class Watch:
 
     def _answer_all(self) -> None:
         while (found := self._take(_QUESTION)) is not None:
-            answer = self._state(str(found[1].get("group"))) | {"token": found[1].get("token")}
+            answer = self._state(found[1]) | {"token": found[1].get("token")}
             self._post(answer, found[0], _ANSWER)
 
-    def _state(self, group: str) -> dict[str, Any]:
-        last = self.last.get(group)
-        told = {"now": main_thread_at()[-500:]}
-        if last is None:
+    def _state(self, question: dict[str, Any]) -> dict[str, Any]:
+        calls = list(self.recent.get(str(question.get("group")), ()))
+        if question.get("digests"):
+            return {"digests": {str(call.number): _digest(call.op, call.what) for call in calls}}
+        told: dict[str, Any] = {"now": main_thread_at()[-500:]}
+        if not calls:
             return told | {"number": -1, "op": "", "site": ""}
-        return told | {"number": last.number, "op": last.op, "site": last.site[-500:]}
+        for call in calls:
+            if call.number == question.get("number"):
+                told["call"] = [call.number, call.op, call.what[:300], call.site[-400:]]
+        return told | {"number": calls[-1].number, "op": calls[-1].op, "site": calls[-1].site[-500:]}
 
     def _post(self, words: dict[str, Any], rank: int, tag: int) -> None:
         self.letters.post(json.dumps(words).encode(), rank, tag)

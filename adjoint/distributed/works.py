@@ -78,6 +78,8 @@ _AWAKE = 5e-3  # seconds of looks that only let somebody else run in between
 _SHARE = 0.02  # of the time waited so far that a pause lasts: whoever comes must not find us asleep for long
 _LONGEST_PAUSE = 1e-3
 
+_abandoned: list[Any] = []  # memory of calls that failed: MPI may still write to it
+
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
@@ -111,7 +113,9 @@ class Work:
         finish: Callable[[], Any] | None,
         kept: Any,
         peer: int | None = None,
+        comparison: Any = None,
     ) -> None:
+        self._comparison = comparison
         self._test, self._call, self._group, self._finish, self._peer = test, call, group, finish, peer
         self._kept = kept  # memory that MPI reads or writes until the end
         self._ended = False
@@ -122,7 +126,7 @@ class Work:
         """Return whether the collective has ended; this also lets it go on."""
         if not self._ended and self._error is None:
             try:
-                if self._test():
+                if self._is_compared() and self._test():
                     self._end()
             except Exception as error:
                 self._fail(error)
@@ -150,18 +154,49 @@ class Work:
         if self._ended:
             return True
         seconds = self._group.seconds if not timeout else timeout.total_seconds()
+        if self._comparison is not None:
+            self._compare(seconds)
         if hasattr(self._test, "order") and self._group.follow(self._test, self._call, seconds):
             self._test.order()  # on a GPU the stream waits, and the program goes on
             self._end()
             return True
         try:
-            arrived = polled(self._test, seconds)
+            arrived = self._arrived(seconds)
         except Exception as error:
-            raise self._fail(error) from None
+            raise self._fail(self._explained(error)) from None
         if not arrived:
             raise self._fail(self._group.late(self._call, seconds, self._peer))
         self._end()
         return True
+
+    def _arrived(self, seconds: float) -> bool:
+        if self._peer is not None:
+            return polled(self._test, seconds)
+        return self._group.waited(self._test, seconds, self._call)
+
+    def _explained(self, error: Exception) -> Exception:
+        """Return the error that says what others call instead, if they do."""
+        if self._peer is None and not isinstance(error, ConnectionError | DistBackendError):
+            try:
+                self._group.ask_around(self._call, lambda: False)
+            except DistBackendError as told:
+                return told
+        return error
+
+    def _compare(self, seconds: float) -> None:
+        """Wait until all ranks have said what they call; raise if it is not the same."""
+        try:
+            self._comparison.verify(seconds)
+        except Exception as error:
+            raise self._fail(error) from None
+        self._comparison = None
+
+    def _is_compared(self) -> bool:
+        """Return whether this call need not be compared, or has been; raise if it is not what the others call."""
+        if self._comparison is not None and self._comparison.test():
+            self._comparison.judge()
+            self._comparison = None
+        return self._comparison is None
 
     def synchronize(self) -> None:
         """Wait for the end."""
@@ -198,4 +233,5 @@ class Work:
         if not isinstance(error, DistBackendError):
             error = DistBackendError(f"{self._call}, called at {self._call.site}: {error}")
         self._error = error
+        _abandoned.append((self._kept, self._test, self._comparison))
         return error

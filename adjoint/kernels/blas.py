@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import threading
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from . import forks
 
 _NAMES = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
@@ -70,7 +72,7 @@ class _Alone:
     """A context in which every product of matrices is computed by the thread that asks for it."""
 
     def __init__(self) -> None:
-        self.lock, self.inside, self.before = threading.Lock(), 0, 1
+        self.lock, self.inside, self.before = forks.lock(), 0, 1
 
     def __enter__(self) -> None:
         functions = _functions()
@@ -83,9 +85,18 @@ class _Alone:
     def __exit__(self, *error: object) -> None:
         functions = _functions()
         with self.lock:
-            self.inside -= 1
+            self.inside = max(self.inside - 1, 0)  # it is 0 already in a child that was forked inside
             if self.inside == 0 and functions is not None:
                 functions[1](self.before)
 
+    def forget(self) -> None:
+        """Be outside, as a forked child is: the threads that were inside are the parent's."""
+        self.inside = min(self.inside, 1)
+        if self.inside:
+            self.__exit__()
+
 
 alone = _Alone()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=alone.forget)

@@ -18,7 +18,6 @@ import ctypes
 import os
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import binding, ir  # type: ignore[import-untyped, unused-ignore]
 from numba import types
@@ -26,6 +25,7 @@ from numpy._core import umath
 
 from . import team
 from .addresses import add, at, call, intp, load, parallel, store, swap, union, word
+from .sources import cfunc, njit
 
 
 def _foreign(name: str, *kinds: Any) -> Any:
@@ -47,7 +47,7 @@ _THERE, _RUN, _PART = (8 * i for i in range(3))
 _FUNCTION, _ARRAYS, _STEPS, _DATA, _COUNT, _TOTAL, _PIECE = (8 * i for i in range(7))
 _SMALLEST = 4096  # elements of a piece
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+compiled = njit(nogil=True, error_model="numpy")
 
 
 @compiled
@@ -149,8 +149,8 @@ class Crew:
         self.state = (self.memory.ctypes.data + 63) // 64 * 64
         self.held = ctypes.c_int64.from_address(self.state + _HELD)  # 1: Python's threads have the processors
         kind = types.void(intp, intp, intp, intp, intp)
-        self.shared = numba.cfunc(kind, cache=True, error_model="numpy")(_shared)
-        self.part = numba.cfunc(types.void(intp), cache=True, error_model="numpy")(_take_part)
+        self.shared = cfunc(kind, error_model="numpy")(_shared)
+        self.part = cfunc(types.void(intp), error_model="numpy")(_take_part)
         (ctypes.c_int64 * 3).from_address(self.state + _TEAM)[:] = [there, parallel, self.part.address]
         self.kept: list[Any] = []
 

@@ -94,6 +94,7 @@ import numpy as np
 
 from adjoint.kernels.addresses import array32, array64, load
 from adjoint.kernels.mathematics import double, single
+from adjoint.kernels.sources import cfunc
 
 '''
 
@@ -119,7 +120,7 @@ def formula({", ".join(names)}):
     return {formula}
 
 
-@numba.cfunc("void(intp, intp, intp, intp)", cache={{cache}}, fastmath={{"contract"}}, error_model="numpy")
+@cfunc("void(intp, intp, intp, intp)", fastmath={{"contract"}}, error_model="numpy")
 def kernel(arrays, counts, steps, data):
     n = load(counts)
 {addresses}{_branch("if", [*repeated, *dense], numbers, names, dtype)}{

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from .addresses import array32, ask, load, multiply
 from .loops import _top
 from .mathematics import FLAGS, _as_float
 from .mathematics import exp_below as _exp_below
+from .sources import cfunc, njit
 
 # Words of the table that both ways read; of each array the address and the steps, in bytes, along its first three axes.
 (
@@ -26,8 +26,8 @@ Q, K, V, OUT, G, GQ, GK, GV = range(8)
 
 _PLAIN, _TURNED = ord("N"), ord("T")
 _ZERO, _ONE = np.float32(0), np.float32(1)
-_compiled = numba.njit(fastmath=FLAGS, error_model="numpy", cache=True)
-_part = numba.cfunc("void(intp, intp, intp, intp)", fastmath=FLAGS, error_model="numpy", cache=True)
+_compiled = njit(fastmath=FLAGS, error_model="numpy")
+_part = cfunc("void(intp, intp, intp, intp)", fastmath=FLAGS, error_model="numpy")
 
 
 @_compiled

@@ -1,15 +1,14 @@
 """Loops that Numba compiles, for what NumPy needs many passes for and oneDNN has not.
 
 They take blocks of rows and let go of the interpreter's lock; `threads.share` gives each thread its blocks, so
-that Numba's own threads, which do not survive a fork, are never started. Machine code is kept on disk by Numba,
-beside this file or in the user's cache. Only imported where Numba is installed and an array is large.
+that Numba's own threads, which do not survive a fork, are never started. Machine code is kept on disk (disk.py).
+Only imported where Numba is installed and an array is large.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from .mathematics import EXACT as _EXACT
@@ -17,10 +16,11 @@ from .mathematics import FLAGS as _FREE
 from .mathematics import _as_bits, _as_float
 from .mathematics import bounded_exp as _exp
 from .mathematics import exp_below as _exp_below
+from .sources import njit
 
 
 def _compiled(flags: set[str]) -> Any:
-    return numba.njit(nogil=True, cache=True, fastmath=flags, error_model="numpy")
+    return njit(nogil=True, fastmath=flags, error_model="numpy")
 
 
 _HALF, _ONE = np.float32(0.5), np.float32(1)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from . import team, threads
+from . import forks, team, threads
 from .memory import place_of
 
 Ints = tuple[int, ...]
@@ -201,7 +201,7 @@ class Plan:
 
     def __init__(self, descriptor: c_void_p, layouts: dict[int, Layout], outputs: Ints) -> None:
         library = _loaded()
-        self.lock, self.dll, self.stream = threading.Lock(), library.dll, library.stream
+        self.lock, self.dll, self.stream = forks.lock(), library.dll, library.stream
         self.primitive = library.made("primitive_create", descriptor)
         self.memories: list[c_void_p] = []  # the caller's
         self.places: list[int] = []  # where their data was last time

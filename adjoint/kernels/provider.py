@@ -12,12 +12,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 
-from . import blas, threads
+from . import blas, forks, threads
 from .memory import keep_freed
 
 ndarray, f32 = np.ndarray, np.dtype("float32")
@@ -59,7 +58,7 @@ class _Choice:
 
 
 choice = _Choice()
-_hiring = threading.Lock()
+_hiring = forks.lock()
 
 
 def allow(fast: bool) -> bool:
@@ -77,7 +76,7 @@ class _Plainly:
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside, self.before = threading.Lock(), 0, True
+        self.lock, self.inside, self.before = forks.lock(), 0, True
 
     def __enter__(self) -> None:
         with self.lock:
@@ -88,9 +87,15 @@ class _Plainly:
 
     def __exit__(self, *error: object) -> None:
         with self.lock:
-            self.inside -= 1
+            self.inside = max(self.inside - 1, 0)  # it is 0 already in a child that was forked inside
             if not self.inside:
                 choice.allowed = self.before
+
+    def forget(self) -> None:
+        """Be outside, as a forked child is: the threads that were inside are the parent's."""
+        self.inside = min(self.inside, 1)
+        if self.inside:
+            self.__exit__()
 
 
 plainly = _Plainly()
@@ -182,6 +187,7 @@ def compiles() -> bool:
 
 def _without_threads() -> None:
     choice.seen = 0
+    plainly.forget()
     if choice.onednn:
         choice.onednn = False
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -34,6 +33,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from . import forks
 from .constants import constants_of
 
 Values: TypeAlias = NDArray[Any]
@@ -118,7 +118,8 @@ class Stream:
 
     def __init__(self, seed: int) -> None:
         self._bits = np.random.MT19937(0)
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
+        forks.adopt(self._bits.lock)  # NumPy's own, held while it draws
         self.seed(seed)
 
     # --- the state ----------------------------------------------------------------------------------

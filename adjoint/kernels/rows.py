@@ -160,23 +160,24 @@ _READ = {
     "s": "PLACE",
 }
 _HEAD = """import numpy as np
-from numba import carray, cfunc
+from numba import carray
 
 from adjoint.kernels.addresses import add, call, pointer
 from adjoint.kernels.mathematics import _as_float as as_float
+from adjoint.kernels.sources import cfunc
 
 """
 _PART = """
 from MODULE import FUNCTION
 
 
-@cfunc("void(intp, intp, intp, intp)", cache={cache})
+@cfunc("void(intp, intp, intp, intp)")
 def kernel(block, piece, start, stop):
     TEXT
     FUNCTION(NAMES)
 """
 _SERVE = """
-@cfunc("void(intp)", cache={cache})
+@cfunc("void(intp)")
 def kernel(job):
     w = carray(pointer(job), (5,), np.int64)
     i = add(job, 1)

@@ -1,57 +1,22 @@
-"""Texts of loops that are compiled, and where their machine code is kept.
+"""Texts of loops that are compiled, and Numba's compiler with a cache of ours: see disk.py.
 
-Numba keeps machine code beside the file that a function stands in, so each text becomes a file in a folder that only
-the user may write to (``ADJOINT_CACHE_DIR``, else the user's cache).
+No file of Numba's own cache is read or written: it unpickles whatever somebody has put beside a module, and a damaged
+file raises. `njit` and `cfunc` here are Numba's, with machine code kept in our folder.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import stat
+import pickle
+import re
 import sys
-import tempfile
-import threading
-import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-
-def folder() -> Path | None:
-    """Return the folder in which compiled loops are kept, or None if there is no safe one."""
-    base = Path(
-        os.environ.get("ADJOINT_CACHE_DIR")
-        or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "adjoint")
-    )
-    path = base / "loops"
-    try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.mkdir(mode=0o700, exist_ok=True)
-        why = _unsafe(path)
-    except OSError as error:
-        why = str(error)
-    if not why:
-        return path
-    warnings.warn(f"compiled loops are not kept on disk: {path}: {why}", UserWarning, stacklevel=2)
-    return None
-
-
-def _unsafe(path: Path) -> str:
-    """Return why code in a folder is not to be run, or nothing."""
-    found, above = path.lstat(), path.parent.stat()
-    if not stat.S_ISDIR(found.st_mode):
-        return "it is no folder, or a link to one"
-    if found.st_uid != os.getuid():
-        return "it belongs to another user"
-    if found.st_mode & 0o022:
-        return "others may write to it"
-    if above.st_mode & 0o022 and not above.st_mode & stat.S_ISVTX:
-        return "others may put another folder in its place"
-    return ""
-
+from . import disk, forks
 
 _INLINED = ("mathematics.py", "loops.py", "moves.py", "addresses.py")
 
@@ -66,10 +31,9 @@ class Loops:
     """Loaded loops, by their source; compiled once per process, and once per machine where the disk keeps them."""
 
     def __init__(self, head: str) -> None:
-        # What stands before each text; {cache} in it, or in the text, becomes whether the disk keeps the code.
-        self.head = head
+        self.head = head  # what stands before each text
         self.loaded: dict[str, Any] = {}
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
 
     def load(self, source: str) -> Any:
         """Return the compiled function whose source this is."""
@@ -80,83 +44,116 @@ class Loops:
             return found
 
     def _load(self, source: str) -> Any:
-        place = folder()
-        text = (self.head + source).replace("{cache}", str(place is not None))
-        name = f"adjoint_loop_{hashlib.sha256(text.encode() + inlined()).hexdigest()[:24]}"
+        text = self.head + source
+        name = f"adjoint_loop_{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         module = ModuleType(name)
-        path = (place or Path("/none")) / f"{name}.py"
-        if place is not None:
-            _provide(path, text)  # Numba wants to see it; what runs is our own text, whatever a file says
-        module.__file__ = str(path)
-        sys.modules[name] = module  # Numba looks the function's module up when it reads its cache
-        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - written by the caller
-        if place is not None:
-            _keep_apart(module.kernel)
+        module.__dict__["_text"] = text
+        sys.modules[name] = module  # Numba looks the function's module up when it unpickles
+        exec(compile(text, f"<{name}>", "exec"), module.__dict__)  # noqa: S102 - written by the caller
         return module.kernel
 
 
+def njit(**options: Any) -> Callable[[Any], Any]:
+    """Return Numba's decorator of this name, with the machine code kept by us."""
+
+    def decorate(function: Any) -> Any:
+        import numba
+
+        made = numba.njit(**options)(function)
+        if hasattr(made, "_cache"):  # not where NUMBA_DISABLE_JIT is set
+            made._cache = _kept()(function, options)
+        return made
+
+    return decorate
+
+
+def cfunc(signature: Any, **options: Any) -> Callable[[Any], Any]:
+    """Return Numba's decorator of this name, with the machine code kept by us."""
+
+    def decorate(function: Any) -> Any:
+        from numba.core.ccallback import CFunc
+        from numba.core.sigutils import normalize_signature
+
+        made: Any = CFunc(function, normalize_signature(signature), locals={}, options=options)
+        made._cache = _kept()(function, options, "callback")
+        made.compile()
+        return made
+
+    return decorate
+
+
 @cache
-def _entries() -> type:
-    from numba.core.caching import IndexDataCacheFile
+def _kept() -> type:
+    import llvmlite  # type: ignore[import-untyped, unused-ignore]
+    import numba
+    import numpy as np
+    from numba.core.caching import _Cache
+    from numba.core.compiler import CompileResult
+    from numba.core.serialize import dumps
 
-    class Entries(IndexDataCacheFile):  # type: ignore[misc]
-        """Machine code on disk: a file for each kind of arguments, with the sum of its bytes at the end.
+    shaping = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "USING_SVML", "DEBUGINFO_DEFAULT")
 
-        Numba's own files are an index and numbered data, which several processes can mix up, and of which a broken one
-        raises. Reading and writing the code itself stays its business.
-        """
+    class Kept(_Cache):  # type: ignore[misc, unused-ignore]
+        """What Numba asks for machine code of a function, a file for each kind of arguments."""
 
-        def _name(self, key: Any) -> str:
-            told = hashlib.sha256(repr((self._version, sys.version, key)).encode()).hexdigest()
-            return str(self._data_name_pattern.format(number=int(told[:15], 16)))
+        cache_path = None
 
-        def save(self, key: Any, data: Any) -> None:
-            """Keep machine code."""
-            content = self._dump(data)
-            replace_file(Path(self._data_path(self._name(key))), content + hashlib.sha256(content).digest())
+        def __init__(self, function: Any, options: dict[str, Any], kind: str = "function") -> None:
+            self.function = function
+            shown = sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in options.items())
+            self.made_of: tuple[Any, ...] = kind, function.__module__, function.__qualname__, shown
 
-        def load(self, key: Any) -> Any:
-            """Return machine code, or None where there is none that is whole."""
-            path = Path(self._data_path(self._name(key)))
-            try:
-                found = path.read_bytes()
-            except OSError:
+        def _place(self, signature: Any, codegen: Any) -> tuple[Path, bytes] | None:
+            """Return the file of a kind of arguments, and its key: all that its content depends on."""
+            folder, text = disk.folder(), _text_of(self.function.__globals__)
+            if folder is None or text is None or self.function.__closure__:
                 return None
-            if hashlib.sha256(found[:-32]).digest() == found[-32:]:
-                with contextlib.suppress(Exception):  # of another version of something
-                    return self._load_data(path.name)
-            warnings.warn(f"compiled anew: {path} is not whole", UserWarning, stacklevel=2)
-            return None
+            config = [getattr(numba.config, name, None) for name in shaping]
+            versions = numba.__version__, llvmlite.__version__, np.__version__, sys.version
+            told = repr((self.made_of, signature, codegen.magic_tuple(), config, versions))
+            key = told.encode() + text + inlined()
+            name = re.sub(r"\W", "", self.function.__qualname__)[:40]
+            return folder / f"{name}_{hashlib.sha256(key).hexdigest()[:24]}.pickle", key
 
-    return Entries
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            """Return compiled code for a signature, or None."""
+            target_context.refresh()
+            place = self._place(sig, target_context.codegen())
+            found = None if place is None else disk.read(*place)
+            if place is None or found is None:
+                return None
+            try:
+                return CompileResult._rebuild(target_context, *pickle.loads(found))  # noqa: S301 - written by us
+            except Exception as error:
+                disk.discard(place[0], repr(error))
+                return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            """Keep compiled code for a signature."""
+            if data.library.has_dynamic_globals or data.lifted:
+                return
+            place = self._place(sig, data.codegen)
+            if place is not None:
+                disk.write(*place, dumps(data._reduce()))
+
+        def enable(self) -> None:
+            """Do nothing: it is always on."""
+
+        disable = flush = enable
+
+    return Kept
 
 
-def _keep_apart(function: Any) -> None:
-    """Let each kind of arguments have a file of its own for a function's machine code, where this Numba lets us."""
-    kept: Any = getattr(function, "_cache", None)
-    if hasattr(kept, "_cache_file"):
-        before = kept._cache_file
-        pattern = before._data_name_pattern.partition(".{")[0]
-        kept._cache_file = _entries()(before._cache_path, pattern, before._source_stamp)
+def _text_of(module: dict[str, Any]) -> bytes | None:
+    """Return the text of a module, None where nobody knows it."""
+    if "_text" in module:
+        return str(module["_text"]).encode()
+    return _file_text(str(module.get("__file__")))
 
 
-def _provide(path: Path, text: str) -> None:
-    """Write a file unless it is there and says just this."""
+@cache
+def _file_text(path: str) -> bytes | None:
     try:
-        same = path.read_bytes() == text.encode()
+        return Path(path).read_bytes()
     except OSError:
-        same = False
-    if not same:
-        replace_file(path, text.encode())
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        return None

@@ -7,6 +7,8 @@ import ctypes
 import logging
 import multiprocessing
 import multiprocessing.connection
+import os
+import secrets
 import signal
 import sys
 import time
@@ -23,6 +25,7 @@ __all__ = [
 _log = logging.getLogger(__name__)
 _GRACE = 30.0  # seconds that processes have to end after SIGTERM
 _PR_SET_PDEATHSIG = 1
+_SECRET = "ADJOINT_JOB_SECRET"  # by which processes of a job know each other: distributed/trust.py
 
 
 class ProcessException(Exception):
@@ -61,7 +64,8 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(word))
 
 
-def _wrapped(fn: Callable[..., Any], number: int, args: tuple[Any, ...], sender: Any) -> None:
+def _wrapped(fn: Callable[..., Any], number: int, args: tuple[Any, ...], sender: Any, secret: str) -> None:
+    os.environ[_SECRET] = secret  # the environment of a fork server may be older
     _end_with_parent()
     try:
         fn(number, *args)
@@ -155,9 +159,10 @@ def start_processes(
     """Start processes that call ``fn(number, *args)``; wait for them unless told otherwise."""
     context: Any = multiprocessing.get_context(start_method)
     processes, receivers = [], []
+    secret = os.environ.setdefault(_SECRET, f"spawn:{secrets.token_hex(32)}")
     for number in range(nprocs):
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_wrapped, args=(fn, number, args, sender), daemon=daemon)
+        process = context.Process(target=_wrapped, args=(fn, number, args, sender, secret), daemon=daemon)
         process.start()
         sender.close()
         processes.append(process)

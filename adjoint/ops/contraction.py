@@ -13,7 +13,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
-from ..core.nodes import Node, Special, Unfolded, part, reveal, saved_input
+from ..core.nodes import Node, Special, Unfolded, kept_arrays, part, reveal, saved_input, shaping, split
 from ..core.overrides import answered
 from ..core.payload import broadcasting, is_batch
 from ..core.primitive import by_ufunc
@@ -710,11 +710,66 @@ def _unfold_linear(node: Node) -> None:
     reveal(node, _addmm if b else _mm, (*b, x, None if w is None else part(node, t_p.op, (w,))))
 
 
+def _split_linear(node: Any) -> None:
+    """Show the views of the input and of the result that torch multiplies matrices between."""
+    x = _kept(node, 0)
+    if x is None or x.ndim == 2 or x.size == 0:
+        return
+    (ex, ew, *b), rows = node.edges, (math.prod(x.shape[:-1]), x.shape[-1])
+    lone = x.ndim == 1 and not b
+    ahead = "SqueezeBackward4" if lone else "ViewBackward0" if b else "UnsafeViewBackward0"
+    flat = None if ex is None else shaping(node, "UnsqueezeBackward0" if lone else "ViewBackward0", ex, x.shape, 0.25)
+    turned = None if ew is None else part(node, t_p.op, (ew,))
+    op = _flat_addmm if b else _flat_mm
+    out = len(_kept(node, 1)) if _kept(node, 1) is not None else -1
+    split(node, ahead, op, (rows[0], out), (*b, flat, turned))
+
+
+def _kept(node: Any, position: int) -> Any:
+    """Return an operand that a node keeps as it is; None if it does not."""
+    if type(node.saved) is not tuple or node.targets is not None:
+        return None
+    return dict(kept_arrays(node, node.saved)).get(position)
+
+
+def _run_flat(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    """Run the rule of an input of other than two dimensions between the views of it and of the result."""
+    (*b, x, turned), shadow = edges, node.extra.shadow
+    given = _operand(saved, shadow, 0)
+    gx, gw, *gb = shadow.op.run(shadow, g.reshape((*given.shape[:-1], g.shape[-1])), (x, turned, *b), saved)
+    if gx is not None:
+        gx = gx.reshape((g.shape[0], given.shape[-1]))
+    return (*gb, gx, None if gw is None else t_p(gw))
+
+
+def _pairs(kept: Any, indexes: tuple[int, ...]) -> Any:
+    return ((kept, indexes[0]),) if len(indexes) == 1 else zip(kept, indexes, strict=True)
+
+
+_flat_addmm, _flat_mm = _unfolded("AddmmBackward0"), _unfolded("MmBackward0")
+_flat_addmm.run = _flat_mm.run = _run_flat
+
+
+def _operand(saved: Any, node: Any, position: int) -> Any:
+    """Return an operand among what a node keeps."""
+    pairs = (pair for kept, indexes in zip(saved, node.op.keeps) if kept is not None for pair in _pairs(kept, indexes))
+    return next((value for value, i in pairs if i == position), None)
+
+
+def _matrix(x: Any) -> Any:
+    return x if x is None or x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
 linear_p.op.unfold = project_p.op.unfold = _unfold_linear
-for _kind in (linear_p.op.node, _addmm.node):  # under torch's names, of its operands
-    _kind._saved_mat1 = property(lambda node: saved_input(node, 0))
+linear_p.op.split = project_p.op.split = _split_linear
+for _kind in (linear_p.op.node, _addmm.node, _flat_addmm.node):  # under torch's names, of its operands
+    _kind._saved_mat1 = property(lambda node: _matrix(saved_input(node, 0)))
     _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
     _kind._saved_alpha = _kind._saved_beta = 1
+for _kind in (_mm.node, _flat_mm.node):
+    _kind._saved_self = property(lambda node: _matrix(saved_input(node, 0)))
+    _kind._saved_mat2 = property(lambda node: t_p(saved_input(node, 1)))
+linear_p.op.kept_for = {0: 1, 1: 0}
 linear_p.op.finishes = (2, 0, 1)  # the weight's gradient is still to be transposed then
 
 

@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_ROWS = "_rows_looked_up"
+_ROWS, _HELD = "_rows_looked_up", "_rows_of_gradient"  # since the last pass; those that `.grad` has
 
 
 def keep_rows(weight: Any, indices: Any) -> None:
@@ -31,13 +31,20 @@ def keep_rows(weight: Any, indices: Any) -> None:
 
 
 def _make_sparse(weight: Any) -> None:
+    """Keep the rows alone that were looked up; a gradient that has others too, from a dense use, is dense."""
     g, noted = weight._grad, weight.__dict__[_ROWS]
-    if g is None or g.is_sparse:
+    if g is None or not noted:
+        weight.__dict__.pop(_HELD, None)
+        if g is not None and g.is_sparse:
+            weight._grad = g.to_dense()
         return
-    array = np.asarray(g.array)
-    rows = np.unique(np.concatenate([*noted, np.flatnonzero(array.any(axis=1))]))
+    array = np.asarray((g.to_dense() if g.is_sparse else g).array)
+    rows, filled = np.unique(np.concatenate(noted)), np.flatnonzero(array.any(axis=1))
     noted.clear()
-    weight._grad = SparseTensor.made(wrap(rows[None].astype(np.int64)), wrap(array[rows]), array.shape, True)
+    rows = np.union1d(rows, np.intersect1d(weight.__dict__.pop(_HELD, filled[:0]), filled))
+    if np.isin(filled, rows).all():
+        weight.__dict__[_HELD] = rows
+        weight._grad = SparseTensor.made(wrap(rows[None].astype(np.int64)), wrap(array[rows]), array.shape, True)
 
 
 def mm(sparse: Any, dense: Any, reduce: str = "sum") -> Any:

@@ -45,11 +45,11 @@ MAKERS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", MAKERS)
 def test_forward_nan_is_found_at_its_op(name: str) -> None:
     with (
-        detect_anomaly(),
+        detect_anomaly(forward=True),
         pytest.raises(RuntimeError, match=r"returned nan values in its forward.*test_anomaly.py:\d+"),
     ):
         MAKERS[name]()
-    with detect_anomaly(forward=False):
+    with detect_anomaly():
         assert bool(MAKERS[name]().isnan().any())
 
 
@@ -68,7 +68,7 @@ FINE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", FINE)
 def test_what_is_no_new_nan_passes(name: str) -> None:
-    with detect_anomaly(), warnings.catch_warnings():
+    with detect_anomaly(forward=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         FINE[name]()
 
@@ -96,13 +96,13 @@ def test_whole_stack_on_demand() -> None:
 
 def test_everything_is_put_back() -> None:
     before = np.geterr(), np.geterrcall()
-    with detect_anomaly():
+    with detect_anomaly(forward=True):
         with detect_anomaly(check_nan=False):
             assert adjoint.is_anomaly_enabled() and not adjoint.is_anomaly_check_nan_enabled()
             tensor(-1.0).log()
-    set_detect_anomaly(True)
+    set_detect_anomaly(True, forward=True)
     set_detect_anomaly(False)
-    with set_detect_anomaly(True):
+    with set_detect_anomaly(True, forward=True):
         pass
     assert (np.geterr(), np.geterrcall()) == before
     assert not adjoint.is_anomaly_enabled()
@@ -113,7 +113,7 @@ def test_in_threads_of_their_own() -> None:
     import threading
 
     found: list[bool] = []
-    with detect_anomaly():
+    with detect_anomaly(forward=True):
         thread = threading.Thread(target=lambda: found.append(bool(tensor(-1.0).log().isnan())))
         thread.start()
         thread.join()

@@ -23,8 +23,8 @@ def tree(node: Any) -> Any:
     return node and [node.name(), *(tree(child) for child, _ in node.next_functions)]
 
 
-def linear(T, bias=True, frozen=""):
-    x, w, b = numbers(T, 3, 4), numbers(T, 5, 4), numbers(T, 5)
+def linear(T, bias=True, frozen="", shape=(3, 4)):
+    x, w, b = numbers(T, *shape), numbers(T, 5, 4), numbers(T, 5)
     inputs = [t.requires_grad_(name not in frozen) for name, t in zip("xwb", (x, w, b), strict=True)]
     out = T.nn.functional.linear(x, w, b if bias else None)
     return out, [t for t in inputs[: 3 if bias else 2] if t.requires_grad]
@@ -46,6 +46,11 @@ def batch_norm(T):
     return T.nn.functional.batch_norm(x**2, None, None, w, b, True), [x, w, b]
 
 
+def masked(T):
+    x = numbers(T, 3, 4)
+    return 1 - x.masked_fill(x.detach() > 1, 0)[:, T.tensor([0, 2])].index_fill(0, T.tensor([1]), 3), [x]
+
+
 def two_outputs(T, name):
     x = numbers(T, 3, 4)
     a, b = getattr(T, name)(x * 2)
@@ -58,7 +63,14 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "linear without bias": lambda T: linear(T, bias=False),
     "linear, input frozen": lambda T: linear(T, frozen="x"),
     "linear, weight frozen": lambda T: linear(T, frozen="w"),
+    "linear of a batch": lambda T: linear(T, shape=(2, 3, 4)),
+    "linear of a batch, input frozen": lambda T: linear(T, frozen="x", shape=(2, 2, 3, 4)),
+    "linear of a batch, weight frozen": lambda T: linear(T, frozen="w", shape=(2, 3, 4)),
+    "linear of a batch without bias": lambda T: linear(T, bias=False, shape=(2, 3, 4)),
+    "linear of a vector": lambda T: linear(T, shape=(4,)),
+    "linear of a vector without bias": lambda T: linear(T, bias=False, shape=(4,)),
     "two layers": two_layers,
+    "without what no gradient goes to": lambda T: masked(T),
     "cross entropy": cross_entropy,
     "cross entropy, sum": lambda T: cross_entropy(T, "sum", (0, -100, 2)),
     "cross entropy, none": lambda T: cross_entropy(T, "none"),
@@ -133,6 +145,62 @@ def test_hooks_of_several_outputs_run_in_their_order() -> None:
                 out.register_hook(lambda g, i=i: log.append(i))
             (outs[0].sum() * outs[1].sum() * outs[2].sum()).backward()
         return log, x.grad
+
+    same(program)
+
+
+SAVED: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda T, x: x.sum(1),
+    "sum, keepdim": lambda T, x: x.sum((0, 1), keepdim=True),
+    "mean": lambda T, x: x.mean(0),
+    "mean of all": lambda T, x: x.mean(),
+    "max of all": lambda T, x: x.max(),
+    "max": lambda T, x: x.max(1)[0],
+    "median": lambda T, x: x.median(1)[0],
+    "cummax": lambda T, x: x.cumsum(1),
+    "sort": lambda T, x: x.sort(1)[0],
+    "topk": lambda T, x: x.topk(2, 1)[0],
+    "mm": lambda T, x: x.mm(x.detach().t().requires_grad_()),
+    "cat": lambda T, x: T.cat([x, x], 1),
+    "select": lambda T, x: x[:, 1],
+    "ellipsis": lambda T, x: x[..., 0],
+    "slice": lambda T, x: x[:, 1:3],
+    "slice with a step": lambda T, x: x[::2],
+    "narrow": lambda T, x: x.narrow(0, 1, 2),
+    "new axis": lambda T, x: x[..., None],
+    "unsqueeze": lambda T, x: x.unsqueeze(0),
+    "squeeze": lambda T, x: x[:, :1].squeeze(1),
+    "index": lambda T, x: x[T.tensor([0, 1])],
+    "index of columns": lambda T, x: x[:, T.tensor([0, 1])],
+    "mask": lambda T, x: x[x.detach() > 1],
+    "masked_fill": lambda T, x: x.masked_fill(x.detach() > 1, 0),
+    "split": lambda T, x: x.split(2, 1)[0],
+    "split into sizes": lambda T, x: x.split([1, 3], 1)[0],
+    "unbind": lambda T, x: x.unbind(0)[0],
+    "linear": lambda T, x: T.nn.functional.linear(x, numbers(T, 5, 4), numbers(T, 5)),
+    "linear without bias": lambda T, x: T.nn.functional.linear(x, numbers(T, 5, 4)),
+    "linear of a batch": lambda T, x: T.nn.functional.linear(x[None], numbers(T, 5, 4), numbers(T, 5)),
+    "embedding": lambda T, x: T.nn.functional.embedding(T.tensor([0, 1]), x),
+    "mse_loss": lambda T, x: T.nn.functional.mse_loss(x, x.detach()),
+    "smooth_l1_loss": lambda T, x: T.nn.functional.smooth_l1_loss(x, x.detach()),
+    "huber_loss": lambda T, x: T.nn.functional.huber_loss(x, x.detach()),
+    "pad": lambda T, x: T.nn.functional.pad(x, (1, 2)),
+    "roll": lambda T, x: x.roll(1, 0),
+    "cast": lambda T, x: x.float(),
+    "subtracted from one": lambda T, x: 1 - x,
+    "mul": lambda T, x: x * x,
+    "div": lambda T, x: x / x,
+    "pow": lambda T, x: x**2,
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", SAVED)
+def test_saved_attributes_are_torchs(name: str) -> None:
+    def program(T):
+        node = SAVED[name](T, numbers(T, 3, 4)).grad_fn
+        found = {a: getattr(node, a) for a in sorted(dir(node)) if a.startswith("_saved_")}
+        return {a: str(v) if "dtype" in a else v for a, v in found.items()}
 
     same(program)
 

@@ -71,19 +71,21 @@ def test_damaged_code_is_compiled_anew(filled: Path, damage: str) -> None:
                 "flipped": content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :],
             }[damage]
         )
-    assert "is not whole" in run(filled)
+    told = run(filled)
+    assert told.count("Warning") == 1 and "is not whole" in told, "however many are damaged"
     assert run(filled) == ""
 
 
-@pytest.mark.parametrize("text", ["raise SystemExit('run')", "\udcff"])
-def test_an_edited_source_is_not_run(filled: Path, text: str) -> None:
-    eager = f"import adjoint as torch; torch.relu(torch.ones(1 << 16)){PROGRAM}"  # a formula, which Numba compiles
-    assert run(filled, eager) == ""
-    sources = list((filled / "loops").glob("*.py"))
-    assert sources
-    for path in sources:
-        path.write_bytes(text.encode(errors="surrogateescape"))
-    assert run(filled, eager) == ""
+def test_entries_in_each_others_place_are_compiled_anew(tmp_path: Path) -> None:
+    filled = tmp_path / "adjoint"
+    for program in (PROGRAM, PROGRAM.replace("torch.exp(x) * 2 + x", "torch.exp(x) + torch.exp(x) + x")):
+        assert run(filled, program) == ""
+    first, second = entries(filled)
+    contents = first.read_bytes(), second.read_bytes()
+    second.write_bytes(contents[0])
+    first.write_bytes(contents[1])
+    assert "another's" in run(filled)
+    assert run(filled) == "" and (first.read_bytes() == contents[0]) is not (second.read_bytes() == contents[1])
 
 
 def test_kept_code_is_loaded_without_numba(filled: Path) -> None:
@@ -105,7 +107,22 @@ def test_an_unsafe_folder_is_left_alone(tmp_path: Path, trap: str) -> None:
     else:
         folder.chmod(0o777)
     assert "not kept on disk" in run(folder)
-    assert not entries(folder) and not list((tmp_path / "elsewhere").rglob("*.py"))
+    assert not entries(folder) and not list((tmp_path / "elsewhere").rglob("*.*"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
+def test_a_folder_far_above_that_others_may_write_to(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert "put another folder in its place" in run(tmp_path / "open" / "inner" / "adjoint")
+
+
+def test_an_open_umask_opens_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b" / "adjoint"
+    assert run(folder, f"import os; os.umask(0){PROGRAM}") == ""
+    assert entries(folder)
+    for path in [tmp_path / "a", *(tmp_path / "a").rglob("*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")

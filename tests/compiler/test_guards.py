@@ -309,12 +309,39 @@ def test_counter_and_random_numbers_of_python() -> None:
         assert len({float(draw(torch.ones(1))) for _ in range(6)}) == 6
 
 
-def test_many_sizes_keep_their_programs() -> None:
-    step = compiled(lambda x: (x * 2).sum())
-    for _ in range(2):
-        for n in range(1, 41):
-            assert float(step(torch.ones(n))) == 2.0 * n
-    assert not step.refused and len(step.traces) == 40 and all(t.calls for t in step.traces)
+def _scaled(x: Any, scale: Any) -> Any:
+    return (x * scale).sum()
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_sizes_that_keep_changing_run_uncompiled(required: bool) -> None:
+    step, scale = compiled(_scaled), torch.full((), 2.0, requires_grad=required)
+    with pytest.warns(RuntimeWarning, match=r"'x' along dimension 0 keeps changing") as told:
+        for n in [*range(1, 61), *range(1, 61)]:
+            assert float(step(torch.ones(n), scale)) == 2.0 * n
+    assert len(told) == 1, "it is said once"
+    assert not step.refused and len(step.traces) == 8, "programs that are there go on running"
+    assert sum(t.calls for t in step.traces) >= 8
+
+
+def test_sizes_that_come_back_get_programs() -> None:
+    step, scale = compiled(_scaled), torch.tensor(2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(1, 61):
+            for _ in range(20 if n <= 31 else 1):
+                assert float(step(torch.ones(n), scale)) == 2.0 * n
+            if n == 31:
+                warnings.simplefilter("ignore")
+    assert len(step.traces) == 32
+
+
+def test_a_module_says_which_argument_keeps_changing() -> None:
+    model = torch.nn.Linear(3, 2)
+    run = torch.compile(model)
+    with pytest.warns(RuntimeWarning, match=r"Linear runs uncompiled.*'input' along dimension 1"):
+        for n in range(1, 20):
+            assert run(torch.ones(2, n, 3)).shape == (2, n, 2)
 
 
 def test_what_changes_with_each_call_is_said_once() -> None:

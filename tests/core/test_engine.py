@@ -480,7 +480,7 @@ def test_vector_root_says_how_to_fix_it() -> None:
 def test_anomaly_finds_a_forward_nan_where_it_is_made() -> None:
     x = leaf(1.0, -1.0)
     with (
-        adjoint.autograd.set_detect_anomaly(True),
+        adjoint.autograd.set_detect_anomaly(True, forward=True),
         pytest.raises(RuntimeError, match="returned nan") as caught,
     ):
         x.log(); at = line_here()  # fmt: skip # noqa: E702

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any
 
+from ...kernels import forks
 from ..graph import Value
 
 _ALIGNED = 512
@@ -71,7 +71,7 @@ class Arena:
     def __init__(self, size: int, cupy: Any) -> None:
         self.size, self.memory = size, cupy.cuda.alloc(max(size, 1))
         self.ptr, self.device = int(self.memory.ptr), int(cupy.cuda.Device().id)
-        self.lock = threading.RLock()
+        self.lock = forks.reentrant_lock()
         self.stream: Any = None
 
     @classmethod

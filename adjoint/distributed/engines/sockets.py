@@ -22,12 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from ..trust import PATIENCE, challenge, exactly, prove
 from . import ReduceOp, check_reduction
 
 __all__ = ["Mesh", "SocketComm", "SocketEngine"]
 
 _HEADER = struct.Struct("<Hqq")  # how long the name of the context is, the tag, how long the message is
-_HELLO = struct.Struct("<16sq")  # a secret of the group, and who is calling
+_HELLO = struct.Struct("<q")  # who is calling
 _GOODBYE = 0xFFFF  # in place of the length of a name: nothing comes any more
 _SMALL = 1 << 14  # bytes of messages up to which one exchange of everything is faster than two of parts
 _LAST_WORDS = 5.0  # seconds for what was sent to leave this process
@@ -232,7 +233,8 @@ class Mesh:
         """Take messages from a peer until there are no more."""
         head = bytearray(_HEADER.size)
         why = _closed(peer.rank)
-        with contextlib.suppress(OSError):
+        # What is no message ends the connection to this peer.
+        with contextlib.suppress(OSError, ValueError, MemoryError):
             while True:
                 _fill(peer.line, memoryview(head))
                 length, tag, size = _HEADER.unpack(head)
@@ -248,8 +250,9 @@ class Mesh:
         with self._lock:
             wanted = self._claim(peer.rank, context, tag)
         if wanted is None or wanted.memory.nbytes != size:
-            message = bytearray(size)
-            _fill(peer.line, memoryview(message))
+            if size < 0:
+                raise ValueError(f"a message of {size} bytes")
+            message = exactly(peer.line, size)
             if wanted is None:
                 self._take_in(peer.rank, context, tag, message)
             else:
@@ -293,10 +296,13 @@ class Mesh:
 
 
 def connected(rank: int, size: int, store: Any, seconds: float, host: str) -> Mesh:
-    """Return the connections to all other ranks, whose addresses the store tells."""
+    """Return the connections to all other ranks, whose addresses the store tells.
+
+    Both sides of a connection prove that they know a secret of the store's.
+    """
     end = time.monotonic() + seconds
     if rank == 0:
-        store.set("secret", secrets.token_bytes(16))
+        store.set("secret", secrets.token_bytes(32))
     lines: dict[int, socket.socket] = {}
     with _listener(host) as listener:
         port = listener.getsockname()[1]
@@ -305,19 +311,45 @@ def connected(rank: int, size: int, store: Any, seconds: float, host: str) -> Me
         for other in range(rank):
             at, _, number = store.get(f"address/{other}").decode().rpartition(" ")
             lines[other] = socket.create_connection((at, int(number)), timeout=max(end - time.monotonic(), 0.1))
-            lines[other].sendall(_HELLO.pack(secret, rank))
-        while len(lines) < size - 1:
-            listener.settimeout(max(end - time.monotonic(), 0.1))
-            try:
-                line, _ = listener.accept()
-            except TimeoutError:
-                missing = [other for other in range(size) if other != rank and other not in lines]
-                raise TimeoutError(f"timed out after {seconds:g} s: rank {rank} waits for ranks {missing}") from None
-            _welcome(line, secret, lines)
+            prove(lines[other], secret)
+            lines[other].sendall(_HELLO.pack(rank))
+        _await_callers(listener, rank, size, secret, lines, end, seconds)
     for line in lines.values():
         line.settimeout(None)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return Mesh(rank, size, lines)
+
+
+def _await_callers(
+    listener: socket.socket, rank: int, size: int, secret: bytes, lines: dict[int, socket.socket], end: float,
+    seconds: float,
+) -> None:  # fmt: skip
+    """Take the connections of the ranks after this one; a stranger that says nothing holds nobody up."""
+    callers: queue.SimpleQueue[tuple[int, socket.socket]] = queue.SimpleQueue()
+
+    def accept() -> None:
+        listener.settimeout(None)
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                line, _ = listener.accept()
+                threading.Thread(target=_welcome, args=(line, secret, callers), daemon=True).start()
+
+    if len(lines) < size - 1:
+        threading.Thread(target=accept, name="adjoint-accept", daemon=True).start()
+    try:
+        while len(lines) < size - 1:
+            try:
+                other, line = callers.get(timeout=max(end - time.monotonic(), 0.1))
+            except queue.Empty:
+                missing = [other for other in range(size) if other != rank and other not in lines]
+                raise TimeoutError(f"timed out after {seconds:g} s: rank {rank} waits for ranks {missing}") from None
+            if rank < other < size and other not in lines:
+                lines[other] = line
+            else:
+                line.close()
+    finally:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)  # and the thread ends
 
 
 def _listener(host: str) -> socket.socket:
@@ -327,20 +359,16 @@ def _listener(host: str) -> socket.socket:
         return socket.create_server(("127.0.0.1", 0))
 
 
-def _welcome(line: socket.socket, secret: bytes, lines: dict[int, socket.socket]) -> None:
-    """Take a connection of another rank; one that does not know the secret is somebody else's."""
-    hello = bytearray(_HELLO.size)
-    line.settimeout(5)
+def _welcome(line: socket.socket, secret: bytes, callers: queue.SimpleQueue[tuple[int, socket.socket]]) -> None:
+    """Hear who is calling; one that does not know the secret is somebody else's."""
+    line.settimeout(PATIENCE)
     try:
-        _fill(line, memoryview(hello))
+        if challenge(line, secret):
+            callers.put((*_HELLO.unpack(exactly(line, _HELLO.size)), line))
+            return
     except OSError:
-        line.close()
-        return
-    said, other = _HELLO.unpack(hello)
-    if not secrets.compare_digest(said, secret):
-        line.close()
-        return
-    lines[other] = line
+        pass
+    line.close()
 
 
 # --- Groups -----------------------------------------------------------------------------------------

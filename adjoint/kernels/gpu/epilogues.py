@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from typing import Any
 
+from .. import forks
 from . import arrays, products
 
 __all__ = ["linear", "weigh_and_sum"]
@@ -108,7 +108,7 @@ class Plan:
         return status == 0
 
 
-_lock = threading.Lock()
+_lock = forks.lock()
 _plans: dict[Any, Plan | None] = {}
 
 

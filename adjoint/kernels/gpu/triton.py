@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-import threading
 from typing import Any
 
 import cupy
@@ -18,6 +17,8 @@ import numpy as np
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from .. import forks
 
 _NAMES = {
     "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64", "bool": "i1", "int8": "i8",
@@ -114,7 +115,7 @@ class Bound:
         table = np.array([base + 8 * places[i] for i in range(len(given))], np.uint64)
         self._kept, self._table = (launch, table), table.ctypes.data
         self._after = (launch.function.ptr, programs, 1, 1, launch.threads, 1, 1, launch.shared)
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def __call__(self, *arrays: Any) -> None:
         """Launch it on the current stream."""

@@ -1,0 +1,227 @@
+"""Jobs that are killed, left, mismatched and attacked: none may hang, none may end well that did not go well.
+
+Every case is a job or a store of its own. A row says how many cases there were, how many reported success or went on
+unnoticed (silent), how many had to be ended by the clock (hung), and how many lost what was stored.
+
+    python -m gates.distributed --size 2 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from adjoint.distributed.store import FileStore, TCPStore
+from adjoint.distributed.trust import SECRET
+
+ROOT = Path(__file__).parents[1]
+WORKERS = ROOT / "tests" / "distributed" / "workers"
+LIMIT = 90.0  # seconds after which a job has hung
+LAUNCHERS = {"launch": ["launch", "--nproc", "2"], "torchrun": ["torchrun", "--nproc-per-node", "2"]}
+MISMATCHES = ("count", "dtype", "reduction", "root", "op", "async", "new-after-known", "both-known", "swapped-known")
+
+
+def start(launcher: str, restarts: int, worker: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a job of two ranks."""
+    command = [sys.executable, "-m", "adjoint", *LAUNCHERS[launcher], "--max-restarts", str(restarts)]
+    return subprocess.Popen(
+        [*command, str(WORKERS / f"{worker}.py"), *arguments], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def end(job: subprocess.Popen[str]) -> tuple[int | None, str]:
+    """Return a job's exit code and what it said; None if it did not end."""
+    try:
+        said, _ = job.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        return None, ""
+    return job.returncode, said
+
+
+def pids(folder: str, job: subprocess.Popen[str]) -> list[int]:
+    """Return the processes of the ranks, once they train."""
+    paths = [Path(folder, f"pid{rank}") for rank in range(2)]
+    limit = time.monotonic() + LIMIT
+    while not all(path.exists() for path in paths):
+        if time.monotonic() > limit or job.poll() is not None:
+            raise RuntimeError(f"the job did not begin: {end(job)}")
+        time.sleep(0.01)
+    return [int(path.read_text()) for path in paths]
+
+
+def gone(pid: int) -> bool:
+    """Return whether a process ends."""
+    limit = time.monotonic() + LIMIT
+    while time.monotonic() < limit:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+# --- Cases: each returns "right", "silent", "hung" or "lost" ------------------------------------------
+
+
+def left(launcher: str, rng: random.Random) -> str:
+    """A rank exits with code 0 in the middle."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, said = end(start(launcher, 0, "endings", rng.choice(["exit", "alone"]), folder))
+    return "hung" if code is None else "right" if code and "goodbye" in said else "silent"
+
+
+def restarted(launcher: str, rng: random.Random) -> str:
+    """A rank exits with code 0 in the middle, and the job is started again."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, said = end(start(launcher, 1, "endings", "exit", folder))
+    return "hung" if code is None else "right" if code == 0 and said.count("done") == 2 else "lost"
+
+
+def killed_rank(launcher: str, rng: random.Random) -> str:
+    """A rank is killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = start(launcher, 0, "endings", "wait", folder)
+        ranks = pids(folder, job)
+        time.sleep(rng.random() * 0.2)
+        os.kill(rng.choice(ranks), signal.SIGKILL)
+        code, _ = end(job)
+        alive = not all(gone(pid) for pid in ranks)
+    return "hung" if code is None or alive else "right" if code else "silent"
+
+
+def killed_launcher(launcher: str, rng: random.Random) -> str:
+    """The launcher is killed: its ranks must not stay."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = start(launcher, 0, "endings", "wait", folder)
+        ranks = pids(folder, job)
+        time.sleep(rng.random() * 0.2)
+        job.kill()
+        alive = [pid for pid in ranks if not gone(pid)]
+        for pid in alive:
+            os.kill(pid, signal.SIGKILL)
+        job.communicate()
+    return "hung" if alive else "right"
+
+
+def mismatched(launcher: str, rng: random.Random) -> str:
+    """Ranks call different collectives: the error has both lines."""
+    code, said = end(start(launcher, 0, "mismatches", rng.choice(MISMATCHES)))
+    if code is None:
+        return "hung"
+    return "right" if code and all(f"rank {rank}: " in said for rank in (0, 1)) else "silent"
+
+
+def frames(rng: random.Random) -> bytes:
+    """Return what a stranger may send."""
+    kinds: list[Callable[[], bytes]] = [
+        lambda: rng.randbytes(rng.randrange(200)),
+        lambda: struct.pack("<qq", 6 << 30, 1) + b"x",
+        lambda: struct.pack("<qq", -1, 1),
+        lambda: struct.pack("<qq", 16, 1 << 40) + bytes(16),
+        lambda: rng.randbytes(64) + struct.pack("<qq", 11, 1) + struct.pack("<q", 3) + b"set",
+        lambda: b"GET / HTTP/1.1\r\n\r\n",
+    ]
+    return rng.choice(kinds)()
+
+
+def stranger(secret: str | None, rng: random.Random) -> str:
+    """Whoever does not know the secret neither reads nor writes, and what is no message disturbs nobody."""
+    errors: list[Any] = []
+    hook, threading.excepthook = threading.excepthook, errors.append
+    before = os.environ.pop(SECRET, None)
+    if secret:
+        os.environ[SECRET] = secret
+    store = TCPStore("127.0.0.1", 0, is_master=True)
+    try:
+        store.set("word", "mine")
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", store.port), 5) as line, contextlib.suppress(OSError):
+                line.sendall(frames(rng))
+                line.shutdown(socket.SHUT_WR)
+                while line.recv(4096):
+                    pass
+        return "right" if store.get("word") == b"mine" and not errors else "lost"
+    finally:
+        store.close()
+        threading.excepthook = hook
+        os.environ.pop(SECRET, None)
+        if before is not None:
+            os.environ[SECRET] = before
+
+
+_WRITER = """
+import sys
+from adjoint.distributed.store import FileStore
+store = FileStore(sys.argv[1])
+print("begun", flush=True)
+while True:
+    store.set("big", "x" * 200_000)
+    store.add("count", 1)
+"""
+
+
+def killed_writer(rng: random.Random) -> str:
+    """A process that writes to a file store is killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "words")
+        store = FileStore(path)
+        store.set("word", "kept")
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen([sys.executable, "-c", _WRITER, path], stdout=subprocess.PIPE, env=env) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            time.sleep(rng.random() * 0.05)
+            writer.kill()
+        return "right" if store.check(["word"]) and store.get("word") == b"kept" else "lost"
+
+
+CASES: dict[str, Callable[[random.Random], str]] = {
+    **{f"{what.__name__} ({launcher})": lambda rng, f=what, n=launcher: f(n, rng)  # type: ignore[misc]
+       for what in (left, restarted, killed_rank, killed_launcher, mismatched) for launcher in LAUNCHERS},
+    "strangers, with a secret": lambda rng: stranger("words", rng),
+    "strangers, without": lambda rng: stranger(None, rng),
+    "killed writer of a file": killed_writer,
+}  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run every kind of case several times, and print a table; return the number of cases that are not right."""
+    parser = argparse.ArgumentParser(prog="gates.distributed", description=__doc__)
+    parser.add_argument("--size", type=int, default=1, help="cases of each kind")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after this")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="kinds whose name has this in it")
+    said = parser.parse_args(arguments)
+    rng, stop = random.Random(said.seed), time.monotonic() + 60 * said.minutes
+    wrong = 0
+    print(f"{'case':32} {'cases':>6} {'silent':>7} {'hung':>5} {'lost':>5}")
+    for name, case in CASES.items():
+        found: Counter[str] = Counter()
+        while said.only in name and found.total() < said.size and time.monotonic() < stop:
+            found[case(rng)] += 1
+        wrong += found.total() - found["right"]
+        if found:
+            print(f"{name:32} {found.total():6} {found['silent']:7} {found['hung']:5} {found['lost']:5}", flush=True)
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
