@@ -252,7 +252,8 @@ def checked(function: FunctionType, prefix: str = "") -> Callable[..., Any]:
 
 def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None = None) -> None:
     """Let the public functions of a namespace, the module `home`, or one of them, check their arguments."""
-    for key, value in list(names.items()) if only is None else [(only, names[only])]:
+    chosen: list[tuple[str, Any]] = list(names.items()) if only is None else [(only, names[only])]
+    for key, value in chosen:
         if (
             type(value) is FunctionType
             and not key.startswith("__")
@@ -264,7 +265,8 @@ def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None
             if value not in _checked:
                 _checked[value] = call = checked(value, prefix)
                 call.__module__ = home  # where pickles find it
-                call.__qualname__ = value.__name__ if names.get(value.__name__) is value else key
+                own: str = value.__name__
+                call.__qualname__ = own if names.get(own) is value else key
             names[key] = _checked[value]
 
 
