@@ -1122,5 +1122,5 @@ def _check_grad(x: Any, value: Any) -> None:
 overrides.plain.add(Tensor)
 overrides.tensor, overrides.notice = Tensor, subclasses.exchange_now
 nodes.tensor_type = recorders.Tensor = Tensor
-recorders.set_usual()
+modes.note_unusual(0)
 nodes.make = recorders.make = partial(object.__new__, Tensor)

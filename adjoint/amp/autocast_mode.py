@@ -137,14 +137,19 @@ def _device_type(name: Any) -> str:
     return devices.device(name).type
 
 
+_NOWHERE: frozenset[str] = frozenset()
+
+
 def _switch(place: str, enabled: bool) -> None:
-    before = any(_thread.enabled.values())
-    _thread.enabled[place] = bool(enabled)
-    after = any(_thread.enabled.values())
-    modes.local.autocast_on = frozenset(name for name, on in _thread.enabled.items() if on)
-    if before != after:
-        modes.note_unusual(1 if after else -1)
-        modes.local.autocast = _cast if after else None
+    local, wanted = modes.local, bool(enabled)
+    others = frozenset([name for name, on in _thread.enabled.items() if on and name != place])
+    after = others | {place} if wanted else others
+    was, cast = local.autocast is not None, _cast if after else None
+    if after and not was:
+        modes.note_unusual(1)
+    _thread.enabled[place], local.autocast_on, local.autocast = wanted, after, cast  # by stores: see modes.py
+    if was and not after:
+        modes.note_unusual(-1)
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -268,7 +273,7 @@ def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
 # --- The context ---------------------------------------------------------------------------------------
 
 
-class autocast:
+class autocast(modes.Scope):
     """A block, or a decorated function, in which ops choose their precision.
 
     Products run in `dtype`, losses and other delicate ops in single precision. Run `backward` outside.
@@ -314,17 +319,30 @@ class autocast:
         return True
 
     def __enter__(self) -> autocast:
-        self._before = _thread.enabled[self.device], _thread.dtypes[self.device], _thread.caching
-        _switch(self.device, self._enabled)
+        self._before = _thread.enabled[self.device], _thread.dtypes[self.device], _thread.caching, _thread.depth
+        owned = self.own()
+        try:
+            _switch(self.device, self._enabled)
+        except BaseException:  # an interrupt
+            _thread.enabled[self.device] = self._before[0]
+            raise
+        # By stores: see modes.py.
         _thread.dtypes[self.device], _thread.caching = self.fast_dtype, self._cache_enabled
-        autocast_increment_nesting()
+        _thread.depth += 1
+        self.owned = owned
         return self
 
     def __exit__(self, *error: object) -> None:
-        if autocast_decrement_nesting() == 0:
+        self.owned = False
+        enabled, _thread.dtypes[self.device], _thread.caching, _thread.depth = self._before
+        _thread.enabled[self.device] = enabled
+        if not enabled and modes.local.autocast_on == {self.device}:
+            modes.local.autocast_on, modes.local.autocast = _NOWHERE, None
+            modes.note_unusual(-1)
+        else:
+            _switch(self.device, enabled)
+        if _thread.depth == 0:
             clear_autocast_cache()
-        enabled, _thread.dtypes[self.device], _thread.caching = self._before
-        _switch(self.device, enabled)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function: every call is a block."""

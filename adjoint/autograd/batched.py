@@ -7,7 +7,7 @@ from typing import Any
 from ..core import engine, modes
 from ..core.nodes import wrap
 from ..core.observation import lifting
-from ..core.payload import Level
+from ..core.payload import Level, entered
 from ..payloads.batched import Batched
 
 
@@ -20,7 +20,7 @@ def grad_batched(nodes: Any, wanted: Any, gs: Any, keep: bool, lift: bool) -> li
             "vmap: Expected all tensors to have the same size in the mapped dimension, the first of each grad_output, "
             f"got sizes {sizes} for the mapped dimension: is_grads_batched=True needs grad_outputs with one"
         )
-    with Level() as level:
+    with entered(Level()) as level:
         starts = [wrap(Batched(g, level)) if lift else Batched(g.array, level) for g in gs]
         found = engine.backward(nodes, starts, keep, lift, wanted, accumulating=False)
         size = gs[0].array.shape[0]

@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from ..core import modes
 from ..core.nodes import wrap
-from ..core.payload import Level
+from ..core.payload import Level, inside
 from ..core.tensor import TensorBase, storage_of
 from ..core.views import edge_of
 from ..ops.shape import copy_strided_p, view
@@ -40,8 +40,13 @@ def enter_dual_level() -> int:
             "Nested forward mode AD is not supported at the moment. Use adjoint.func.jvp, whose levels nest."
         )
     level = Level()
-    _levels.append((level, level.__enter__()))
-    holders[_levels[-1][1]] = []
+    try:
+        _levels.append((level, level.__enter__()))
+        holders[level.number] = []
+    except BaseException:  # an interrupt
+        _levels.clear()
+        level.__exit__()
+        raise
     return 0
 
 
@@ -55,12 +60,17 @@ def exit_dual_level(*, level: int | None = None) -> None:
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported: "
             f"exit level {len(_levels) - 1}, not {number}."
         )
-    entered, at = _levels.pop()
-    entered.__exit__(None, None, None)
-    forget_tangents(at)
+    entered, at = _levels[-1]
+    try:
+        entered.__exit__(None, None, None)
+    finally:
+        if entered in inside.levels:  # an interrupt
+            inside.levels = inside.levels[: inside.levels.index(entered)]
+        _levels.clear()  # there is one at most
+        forget_tangents(at)
 
 
-class dual_level:
+class dual_level(modes.Scope):
     """A context in which tensors may have tangents.
 
     Examples
@@ -73,10 +83,18 @@ class dual_level:
     """
 
     def __enter__(self) -> int:
-        return enter_dual_level()
+        owned = self.own()
+        number = enter_dual_level()
+        self.owned = owned
+        return number
 
     def __exit__(self, *error: object) -> None:
         exit_dual_level()
+        self.owned = False
+
+    def __del__(self) -> None:
+        if self.owned and _levels:
+            exit_dual_level()
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:

@@ -712,8 +712,9 @@ def _apply(
     ctx.to_save = ctx.saved = ctx.targets = ctx.extra = ctx.code = ctx.single = ctx.metas = ctx._named = None
     ctx.dirty_tensors = ctx.non_differentiable = ()
     if grad:  # modes.set_grad(False), without its call
-        off.append(None)
         switches = local.__dict__
+        key = switches["key"]
+        off[key] = None
         switches["grad"] = False
     try:
         if splits:
@@ -728,7 +729,8 @@ def _apply(
     finally:
         if grad:
             switches["grad"] = True
-            off.pop()
+            if key in off:
+                del off[key]
     if not (
         ctx.op is op and ctx.targets is ctx.extra is ctx.code is ctx.single is ctx.metas is None
         and ctx.edges is ahead and ctx.function is cls and ctx.forms is forms
@@ -1030,8 +1032,10 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         modes.set_grad(False)
         try:
             outputs = function(ctx, *args)
-        finally:
-            modes.set_grad(was)
+        finally:  # by stores: see modes.py
+            modes.off[modes.local.key], modes.local.grad = None, was
+            if was:
+                modes.off.pop(modes.local.key, None)
         if not modes.is_grad_enabled():
             return outputs
         if not any(isinstance(a, TensorBase) and a.node is not None for a in args):

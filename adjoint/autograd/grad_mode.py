@@ -40,6 +40,11 @@ def _has_flag(function: Any, flag: int) -> bool:
 class _DecoratorContextManager:
     """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
 
+    # A `modes.Scope`, but not by inheritance: programs see the bases that torch's contexts have.
+    owned: bool = False
+    own = modes.Scope.own
+    __del__ = modes.Scope.__del__
+
     def clone(self) -> Any:
         """Return a fresh context of the same kind."""
         return type(self)()
@@ -137,10 +142,16 @@ def _wrapped_coroutine(context: Callable[[], Any], function: F) -> F:
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
     """Base of contexts without arguments, whose class itself decorates."""
 
+    prev: bool = False  # whether recording was on before
+
     def __new__(cls, orig_func: Any = None) -> Any:
         """Return the context, or the function given to it as a bare decorator, wrapped."""
         instance = object.__new__(cls)
         return instance if orig_func is None else instance(orig_func)
+
+    def __del__(self) -> None:
+        if self.owned and self.prev:  # else the context around it has put back what was before
+            self.__exit__(None, None, None)
 
 
 class no_grad(_NoParamDecoratorContextManager):
@@ -155,25 +166,29 @@ class no_grad(_NoParamDecoratorContextManager):
     False
     """
 
-    prev: bool = False  # whether recording was on before
-
     def __enter__(self) -> None:
-        self.prev = modes.local.grad
-        modes.set_grad(False)
+        local = modes.local
+        owned = self.own()
+        self.prev, self.owned, modes.off[local.key], local.grad = local.grad, owned, None, False  # stores: see modes.py
 
     def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.prev)
+        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
+        if self.prev:
+            modes.off.pop(modes.local.key, None)
 
 
 class enable_grad(_NoParamDecoratorContextManager):
     """Switch recording on, inside `no_grad` say."""
 
     def __enter__(self) -> None:
-        self.prev = modes.local.grad
-        modes.set_grad(True)
+        owned = self.own()
+        self.prev, self.owned = modes.local.grad, owned
+        modes.local.grad = True  # and `off` may say what it says: it is a hint
 
     def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.prev)
+        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
+        if self.prev:
+            modes.off.pop(modes.local.key, None)
 
 
 class set_grad_enabled(_DecoratorContextManager):
@@ -203,7 +218,9 @@ class set_grad_enabled(_DecoratorContextManager):
         modes.set_grad(self.mode)
 
     def __exit__(self, *error: object) -> None:
-        modes.set_grad(self.prev)
+        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
+        if self.prev:
+            modes.off.pop(modes.local.key, None)
 
     def __call__(self, function: F) -> F:
         """Wrap a function."""
@@ -246,15 +263,19 @@ class inference_mode(_DecoratorContextManager):
 
     def __enter__(self) -> None:
         self.before = (modes.local.grad, modes.local.inference, modes.local.forward_grad)
+        local, grad, owned = modes.local, not self.mode, self.own()
         set_inference(self.mode, self.before[1])
-        modes.local.inference, modes.local.forward_grad = self.mode, not self.mode
-        modes.set_grad(not self.mode)
+        self.owned = owned
+        # By stores, and nothing but those after the first: see modes.py.
+        local.inference, local.forward_grad, modes.off[local.key], local.grad = self.mode, grad, None, grad
 
     def __exit__(self, *error: object) -> None:
+        local, off, self.owned = modes.local, modes.off, False
         grad, inference, forward = self.before
+        local.inference, local.forward_grad, off[local.key], local.grad = inference, forward, None, grad
+        if grad:
+            off.pop(local.key, None)
         set_inference(inference, self.mode)
-        modes.local.inference, modes.local.forward_grad = inference, forward
-        modes.set_grad(grad)
 
 
 def set_inference(value: bool, before: bool) -> None:

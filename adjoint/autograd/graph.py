@@ -94,7 +94,7 @@ def region_activation_memory_budget(budget: float) -> Any:
     )
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(modes.Scope):
     """Pass every tensor that ops keep inside the context through `pack_hook`, and back through `unpack_hook`.
 
     Examples
@@ -114,14 +114,15 @@ class saved_tensors_hooks:
         check_hooks(self.pack_hook, self.unpack_hook, "saved_tensors_hooks")
         if modes.local.pack_refusal is not None:
             raise RuntimeError(modes.local.pack_refusal)
-        modes.local.pack_hooks = (*modes.local.pack_hooks, (self.pack_hook, self.unpack_hook))
+        owned = self.own()
         modes.note_unusual(1)
+        modes.local.pack_hooks, self.owned = (*modes.local.pack_hooks, (self.pack_hook, self.unpack_hook)), owned
 
     def __exit__(self, *error: object) -> None:
         if not modes.local.pack_hooks:
             raise RuntimeError("saved_tensors_hooks is left in a thread that has not entered it")
+        modes.local.pack_hooks, self.owned = modes.local.pack_hooks[:-1], False
         modes.note_unusual(-1)
-        modes.local.pack_hooks = modes.local.pack_hooks[:-1]
 
 
 class save_on_cpu(saved_tensors_hooks):

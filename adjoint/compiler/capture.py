@@ -218,8 +218,10 @@ class Tracer(Observer):
                 run()
             finally:
                 self.depth -= 1
-        finally:
-            modes.set_grad(was)
+        finally:  # by stores: see modes.py
+            modes.off[modes.local.key], modes.local.grad = None, was
+            if was:
+                modes.off.pop(modes.local.key, None)
         self.assign(array, value)
         self.announced = x
 
@@ -295,8 +297,10 @@ class Tracer(Observer):
         modes.set_grad(False)
         try:
             return tuple(map(self._kept, inputs, values))
-        finally:
-            modes.set_grad(was)
+        finally:  # by stores: see modes.py
+            modes.off[modes.local.key], modes.local.grad = None, was
+            if was:
+                modes.off.pop(modes.local.key, None)
 
     def _kept(self, given: Any, value: Any) -> Any:
         if not isinstance(given, TensorBase):

@@ -8,6 +8,7 @@ the rest of the pass goes on.
 
 from __future__ import annotations
 
+import _thread
 import sys
 import threading
 import warnings
@@ -145,6 +146,8 @@ class _Running(threading.local):
     """The tasks that this thread is inside of, innermost last."""
 
     tasks: tuple[Task, ...] = ()
+    # What interrupted a thread that waits for a pass in this one.
+    interrupts: list[BaseException] | None = None
 
 
 running = _Running()
@@ -175,18 +178,34 @@ def backward(
         Whether gradients of `inputs` go into ``.grad`` (else they are returned, in order).
     """
     depth = len(running.tasks)
+    if depth and running.interrupts:
+        raise running.interrupts[0]
     if depth and depth % _NESTED_PER_THREAD == 0:
         return _in_new_thread(lambda: _backward(roots, gradients, keep, lift, inputs, accumulating))
     return _backward(roots, gradients, keep, lift, inputs, accumulating)
 
 
 def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
-    """Run a deeply nested pass on a fresh stack, so that nesting is not bounded by recursion."""
+    """Run a deeply nested pass on a fresh stack, so that nesting is not bounded by recursion.
+
+    An interrupt comes to the thread that waits. It tells the passes below of it, which end where the next one starts,
+    and goes on waiting: the pass may not go on behind the back of a program that has caught the interrupt.
+    (`threading.Thread` loses track of its own locks when `start` or `join` is interrupted.)
+    """
     outcome: list[Any] = []
-    tasks, grad, levels = running.tasks, modes.local.grad, inside.levels
+    tickets = [None]  # for one run, however often an interrupted start is repeated
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    tasks, grad, levels, interrupts = running.tasks, modes.local.grad, inside.levels, running.interrupts
+    if interrupts is None:
+        interrupts = []
 
     def target() -> None:
-        running.tasks, inside.levels = (*tasks, tasks[-1]), levels
+        try:
+            tickets.pop()
+        except IndexError:
+            return
+        running.tasks, running.interrupts, inside.levels = (*tasks, tasks[-1]), interrupts, levels
         modes.set_grad(grad)
         try:
             outcome.append((work(), None))
@@ -194,13 +213,22 @@ def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
             outcome.append((None, error))
         finally:
             modes.set_grad(True)
+            ended.release()
 
-    thread = threading.Thread(target=target)
-    thread.start()
-    thread.join()
-    result, error = outcome[0]
-    if error is not None:
-        raise error
+    while not outcome:
+        try:
+            if tickets:
+                _thread.start_new_thread(target, ())
+            ended.acquire()
+        except Exception:  # no thread could be started
+            raise
+        except BaseException as error:
+            interrupts.append(error)
+    result, failure = outcome[0]
+    if failure is None and interrupts:
+        failure = interrupts[0]
+    if failure is not None:
+        raise failure
     return result  # type: ignore[no-any-return]
 
 
@@ -219,30 +247,39 @@ def _backward(
         task.needed = _needed(roots, task.wanted)
         if not accumulating:
             task.captured = {}
-    before, was, grad = running.tasks, modes.local.grad, lift is True
-    running.tasks = (*before, task)
-    nodes.passes.append(None)
-    if was is not grad:
-        modes.set_grad(grad)
-    silencing = was and not grad and modes.unusual != 0
-    if silencing:
-        modes.local.silenced += 1
-    if grad:
-        task.start = caller(3)  # past this, `backward` and who called that
-        recorders.recorded_passes.append(None)
+    local, off, levels = modes.local, modes.off, inside.levels
+    before, was, grad = running.tasks, local.grad, lift is True
+    silenced = local.silenced
+    watching = (local.observer, local.pack_hooks) if modes.unusual else (None, ())
     try:
+        running.tasks = (*before, task)
+        nodes.passes[task] = None
+        if was is not grad:
+            off[local.key], local.grad = None, grad
+            if modes.unusual != 0 and was:
+                local.silenced = silenced + 1
+        if grad:
+            task.start = caller(3)  # past this, `backward` and who called that
+            recorders.recorded_passes[task] = None
         _execute(roots, gradients, task)
         for callback in task.callbacks:
             callback()
-    finally:
+    except BaseException:
+        local.observer, local.pack_hooks = watching  # where contexts inside were interrupted while they ended
+        raise
+    finally:  # by stores, before any call: see modes.py
         running.tasks = before
-        nodes.passes.pop()
-        if grad:
-            recorders.recorded_passes.pop()
-        if modes.local.grad is not was:
-            modes.set_grad(was)
-        if silencing:
-            modes.local.silenced -= 1
+        if local.grad is not was:
+            off[local.key], local.grad = None, was
+        if inside.levels is not levels:  # an interrupted rule
+            inside.levels = levels
+        local.silenced = silenced
+        if was and local.key in off:
+            del off[local.key]
+        if task in nodes.passes:
+            del nodes.passes[task]
+        if grad and task in recorders.recorded_passes:
+            del recorders.recorded_passes[task]
     if task.captured is None or inputs is None:
         return []
     return [task.captured.get(node) for node in inputs]

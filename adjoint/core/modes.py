@@ -3,34 +3,44 @@
 `unusual` counts everything that is on, in any thread, and changes what recording an op means: a
 transform, inference mode, saved-tensor hooks, anomaly detection, autocast, profiling. While it is zero
 every value inside a tensor is a plain array, and the fast recorders apply. `off` has one entry for each
-thread in which gradient recording is switched off (a list, because append and pop are atomic where
+thread in which gradient recording is switched off (a dict, because storing in it is atomic where
 adding to a number is not); while it is empty nobody needs to ask. Both are hints: a non-zero word only
 means "look closer", so a stale one costs time, never correctness.
+
+A signal's exception may come wherever the interpreter looks for one: after a call, where a function starts,
+where a loop jumps back; never between stores. So what must be put back is put back by stores that come first
+in a `finally`, not by a call, and what a context sets it sets by stores that come last in `__enter__`:
+
+    finally:
+        off[local.key], local.grad = None, was
+        if was:
+            off.pop(local.key, None)
 """
 
 from __future__ import annotations
 
+import opcode
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..kernels import forks
-
 unusual: int = 0
-off: list[None] = []
+off: dict[int, None] = {}
 warn_always: bool = False  # whether what is worth one warning in a process is warned of each time
 inferred: bool = False  # whether inference mode was ever on: only then can an inference tensor turn up
 transforms: int = 0  # how many function transforms (grad, jvp, vmap) are on, in any thread
 guarded: bool = False  # whether a write must be looked at: `inferred`, or a transform is on
 
-told: list[Callable[[], None]] = []  # functions that are told when `unusual` has changed
-
-_lock = forks.reentrant_lock()  # the collector may run in between, and what it frees counts itself out
+# The module `recorders`, once it is imported: its `usual` follows `unusual`. Set from here and not by a call, between
+# whose instructions a signal or another thread could come; the interpreter lets neither come between stores.
+follower: Any = None
 
 
 class _Thread(threading.local):
     """What one thread has switched; class attributes are a new thread's defaults."""
 
+    key: int  # the thread's own in `off`
     grad: bool = True
     inference: bool = False
     silenced: int = 0  # passes that have switched recording off for themselves, not for the levels below theirs
@@ -53,8 +63,38 @@ class _Thread(threading.local):
     fusing: bool = False
     checked_functions: set[Any] | None = None  # custom functions that debug mode has checked; None: it is off
 
+    def __init__(self) -> None:
+        self.key = threading.get_ident()
+
 
 local = _Thread()
+
+
+_BEFORE_WITH = opcode.opmap.get("BEFORE_WITH")
+
+
+class Scope:
+    """Base of the contexts that a program enters: one whose `__exit__` was interrupted is left once it is dropped.
+
+    A signal may come where a function starts, so before the first line of `__exit__`. What is left of the context then
+    is in the exception's traceback; when that goes, `__del__` leaves it. One entered by hand, not by a ``with``
+    statement, may be dropped at will and stays on, as in torch. A class calls `own` first in `__enter__`, stores False
+    in `owned` first in `__exit__`.
+    """
+
+    owned: bool = False
+
+    def own(self: Any) -> bool:
+        """Return whether a ``with`` statement called our caller."""
+        frame = sys._getframe(2)
+        return frame.f_code.co_code[frame.f_lasti] == _BEFORE_WITH
+
+    def __exit__(self, *error: object) -> None:
+        raise NotImplementedError
+
+    def __del__(self: Any) -> None:
+        if self.owned:
+            self.__exit__(None, None, None)
 
 
 def is_grad_enabled() -> bool:
@@ -77,20 +117,16 @@ def fusing() -> bool:
 def set_grad(value: bool) -> None:
     """Switch recording in this thread."""
     if local.grad is not value:
+        off[local.key], local.grad = None, value
         if value:
-            local.grad = True
-            off.pop()
-        else:
-            off.append(None)
-            local.grad = False
+            off.pop(local.key, None)
 
 
 def note_transform(change: int) -> None:
     """Count a function transform in (+1) or out (-1)."""
     global transforms, guarded
-    with _lock:
-        transforms += change
-        guarded = inferred or transforms > 0
+    transforms += change
+    guarded = inferred or transforms > 0
 
 
 def note_inference() -> None:
@@ -102,7 +138,6 @@ def note_inference() -> None:
 def note_unusual(change: int) -> None:
     """Count something unusual in (+1) or out (-1)."""
     global unusual
-    with _lock:
-        unusual += change
-        for tell in told:
-            tell()
+    unusual += change
+    if follower is not None:
+        follower.usual = None if unusual else follower.Tensor

@@ -190,7 +190,7 @@ def checked_unpacked(tensor: Any) -> Any:
     return tensor
 
 
-passes: list[None] = []  # one entry for each backward pass that runs, in any thread
+passes: dict[Any, None] = {}  # one entry for each backward pass that runs, in any thread
 _NAMED_IN_FULL = frozenset(("AccumulateGrad", "CopySlices", "CopyBackwards"))
 
 
@@ -958,8 +958,15 @@ def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
     """Return what a pack hook makes of a tensor, which it must not write to."""
     ledger = None if tensor.memory is None else tensor.memory.ledger
     before = 0 if ledger is None else ledger.version
-    with Hookless():
+    local = modes.local
+    hooks, grad = local.pack_hooks, local.grad
+    local.pack_hooks, modes.off[local.key], local.grad = (), None, False
+    try:
         result = pack_hook(tensor)
+    finally:  # by stores: see modes.py
+        local.pack_hooks, modes.off[local.key], local.grad = hooks, None, grad
+        if grad:
+            del modes.off[local.key]
     ledger = None if tensor.memory is None else tensor.memory.ledger
     if ledger is not None and ledger.version != before:
         raise RuntimeError(
@@ -968,21 +975,6 @@ def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
             "(tensor.clone())."
         )
     return result
-
-
-class Hookless:
-    """A context without saved-tensor hooks and without recording, in which the hooks themselves run."""
-
-    __slots__ = ("grad", "hooks")
-
-    def __enter__(self) -> None:
-        self.hooks, self.grad = modes.local.pack_hooks, modes.local.grad
-        modes.local.pack_hooks = ()
-        modes.set_grad(False)
-
-    def __exit__(self, *error: object) -> None:
-        modes.local.pack_hooks = self.hooks
-        modes.set_grad(self.grad)
 
 
 def trail_of(node: Node) -> Trail | None:

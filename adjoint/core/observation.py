@@ -28,13 +28,13 @@ class Observer:
 
     def __enter__(self) -> Any:
         self.inner: Observer | None = modes.local.observer
-        modes.local.observer = self
         modes.note_unusual(1)
+        modes.local.observer = self
         return self
 
     def __exit__(self, *error: object) -> None:
-        modes.note_unusual(-1)
         modes.local.observer = self.inner
+        modes.note_unusual(-1)
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         """Call a primitive; ``run(op, inputs, params)`` is how it is done when nobody watches."""

@@ -7,8 +7,10 @@ enters whole, as a value, so that the graph it belongs to goes on recording (see
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,6 +100,7 @@ class Level:
     __slots__ = (
         "afresh",
         "captured",
+        "counted",
         "floor",
         "grad",
         "kind",
@@ -117,7 +120,7 @@ class Level:
         captured: tuple[TensorBase, ...] | None = None,
     ) -> None:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
-        self.captured, self.afresh = captured, False
+        self.captured, self.afresh, self.counted = captured, False, False
         self.transform = kind is not None or captured is not None
 
     def has_captured(self, x: TensorBase) -> bool:
@@ -132,19 +135,32 @@ class Level:
         around = innermost()
         self.floor = 0 if around is None else around.number
         self.grad = modes.local.grad
-        inside.levels = (*inside.levels, self)
+        levels = (*inside.levels, self)
         if not self.recording:
             modes.note_unusual(1)
         if self.transform:
             modes.note_transform(1)
+        self.counted, inside.levels = True, levels
         return self.number
 
     def __exit__(self, *error: object) -> None:
-        inside.levels = tuple(level for level in inside.levels if level is not self)
+        levels = inside.levels
+        if levels and levels[-1] is self:
+            inside.levels = levels[:-1]
+        elif self in levels:
+            inside.levels = levels[: levels.index(self)]
+        if not self.counted:
+            return
+        self.counted = False
         if not self.recording:
             modes.note_unusual(-1)
         if self.transform:
             modes.note_transform(-1)
+
+
+# For each batch's level, by their identity, the tensors that stand for one element of a tensor: that, along which
+# dimension, the stand-in, and what it held at first.
+arguments: dict[int, dict[int, tuple[Any, int, Any, Any]]] = {}
 
 
 class _Inside(threading.local):
@@ -154,6 +170,17 @@ class _Inside(threading.local):
 
 
 inside = _Inside()
+
+
+@contextlib.contextmanager
+def entered(level: Level) -> Iterator[int]:
+    """Enter a level, and leave it whatever happens: a generator that is interrupted is closed once it is dropped."""
+    levels = inside.levels
+    try:
+        yield level.__enter__()
+    finally:  # by a store: see modes.py
+        inside.levels = levels
+        level.__exit__()
 
 
 def innermost() -> Level | None:

@@ -517,8 +517,9 @@ def _lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     modes.note_unusual(-1)
     try:
         return op.call(*inputs, *params)
-    finally:
-        modes.note_unusual(1)
+    finally:  # by a store: see modes.py
+        modes.unusual += 1
+        modes.note_unusual(0)
 
 
 def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -555,8 +556,10 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         modes.set_grad(wanted)
         try:
             return _at_level(op, inputs, params, top)
-        finally:
-            modes.set_grad(not wanted)
+        finally:  # by stores: see modes.py
+            modes.off[modes.local.key], modes.local.grad = None, not wanted
+            if not wanted:
+                modes.off.pop(modes.local.key, None)
     return _at_level(op, inputs, params, top)
 
 

@@ -8,6 +8,7 @@ path in `primitive` or `promotion`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -58,7 +59,7 @@ program: Any = None
 
 # One entry for each backward pass that is being recorded, in any thread, and what tells whether the thread is in a rule
 # of one, and on which line the program started it (the engine sets it).
-recorded_passes: list[None] = []
+recorded_passes: dict[Any, None] = {}
 pass_place: Callable[[], tuple[Any, int] | None] = lambda: None
 
 ndarray, generic, asarray = np.ndarray, np.generic, np.asarray
@@ -74,13 +75,7 @@ Rule = Callable[..., Any]
 # program has turned warnings into errors, the recorders run the kernel again without them (`quietly`).
 
 
-def set_usual() -> None:
-    """Follow `modes.unusual`."""
-    global usual
-    usual = None if modes.unusual else Tensor
-
-
-modes.told.append(set_usual)
+modes.follower = sys.modules[__name__]
 
 
 def outside(frame: Any) -> tuple[Any, int]:

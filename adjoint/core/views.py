@@ -97,8 +97,10 @@ def replayed_all(base: Any, replay: tuple[Any, ...]) -> Any:
         for op, params in replay:
             base = replayed(op, base, params)
         return base
-    finally:
-        modes.set_grad(was)
+    finally:  # by stores: see modes.py
+        modes.off[modes.local.key], modes.local.grad = None, was
+        if was:
+            modes.off.pop(modes.local.key, None)
 
 
 def _as_strided_node(x: Any, base: Any) -> Any:

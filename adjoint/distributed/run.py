@@ -32,6 +32,16 @@ from .trust import make_secret
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
 
 _GRACE = 30.0  # seconds that processes have to end after SIGTERM
+_NOTICE = 1.0  # seconds that they have to notice that another has failed, and to end by themselves
+
+
+def _await(processes: list[subprocess.Popen[bytes]], seconds: float) -> list[subprocess.Popen[bytes]]:
+    """Wait for processes to end; return those that still run after so many seconds."""
+    end = time.monotonic() + seconds
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(end - time.monotonic(), 0))
+    return [process for process in processes if process.poll() is None]
 
 
 def get_args_parser() -> argparse.ArgumentParser:
@@ -274,6 +284,7 @@ class _Agent:
             for _ in started:
                 number, code = self.ends.get()
                 if code != 0 or self.lifeline.silent(started[number].pid):
+                    _await(started, _NOTICE)  # what the others say of a rank that is gone helps to find out why
                     return number, code
             return None
         finally:
@@ -288,13 +299,9 @@ class _Agent:
                 process.terminate()
                 if hasattr(signal, "SIGCONT"):  # one that is stopped must hear it
                     process.send_signal(signal.SIGCONT)
-        end = time.monotonic() + _GRACE
-        for process in processes:
-            try:
-                process.wait(max(end - time.monotonic(), 0))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for process in _await(processes, _GRACE):
+            process.kill()
+            process.wait()
 
     def _summary(self, attempt: int, number: int, code: int) -> str:
         """Return what is said of the first process that failed."""

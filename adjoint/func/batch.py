@@ -13,12 +13,12 @@ from typing import Any
 
 from ..core.inplace import is_leaf_node
 from ..core.nodes import wrap
-from ..core.payload import Level, inside, is_batch, payload_of
+from ..core.payload import Level, arguments, entered, inside, is_batch, payload_of
 from ..core.tensor import TensorBase
 from ..core.views import edge_of, replayed
 from ..ops.join import cat
 from ..ops.random import get_rng_state, set_rng_state
-from ..ops.shape import expand_p, movedim, reshape_p
+from ..ops.shape import alias, expand_p, movedim, reshape_p
 from ..payloads.batched import Batched
 from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .values import as_tensor, value_of
@@ -197,20 +197,17 @@ def _flat_vmap(
         return _unwrap_batched(outputs, out_dims, level, batch_size, func)
 
 
-# For each level, by their identity, the tensors that stand for one element of a tensor: that, along which dimension,
-# the stand-in, and what it held at first.
-_arguments: dict[int, dict[int, tuple[Any, int, Any, Any]]] = {}
 _nested: list[Level] = []
 
 
 @contextmanager
 def vmap_increment_nesting(batch_size: int, randomness: str) -> Iterator[int]:
     """Go into a batch: inside, its level's number is that of the tensors that stand for one element."""
-    with Level(Batched, batch_size, randomness) as level:
+    with entered(Level(Batched, batch_size, randomness)) as level:
         try:
             yield level
         finally:
-            _arguments.pop(level, None)
+            arguments.pop(level, None)
 
 
 def _vmap_increment_nesting(batch_size: int, randomness: str) -> int:
@@ -223,14 +220,18 @@ def _vmap_decrement_nesting() -> int:
     """Leave the batch that was last gone into."""
     level = _nested.pop()
     level.__exit__()
-    _arguments.pop(level.number, None)
+    arguments.pop(level.number, None)
     return level.number
 
 
 def _add_batch_dim(self: Any, batch_dim: int, level: int) -> Any:
     """Return a tensor as one element of a batch along a dimension sees it."""
+    given, place = arguments.setdefault(level, {}), batch_dim % self.array.ndim
+    for x, dim, stand_in, _ in given.values():
+        if x is self and dim == place:  # given twice: what is written into one is seen by the other
+            return alias(stand_in)
     inner = wrap(Batched(value_of(_to_front(self, batch_dim)), level))
-    _arguments.setdefault(level, {})[id(inner)] = (self, batch_dim % self.array.ndim, inner, inner.array)
+    given[id(inner)] = (self, place, inner, inner.array)
     return inner
 
 
@@ -240,10 +241,14 @@ def _to_front(x: Any, dim: int) -> Any:
 
 def _write_back(level: int, size: int) -> None:
     """Put what a function has written into its arguments into the caller's tensors."""
-    for x, dim, inner, before in _arguments.get(level, {}).values():
+    for x, dim, inner, before in arguments.get(level, {}).values():
         edge_of(inner)
         if inner.array is not before:
-            x.copy_(_remove_batch_dim(wrap(inner.array, inner.node), level, size, dim))
+            whole = _remove_batch_dim(wrap(inner.array, inner.node), level, size, min(dim, inner.array.ndim))
+            if whole.shape == x.shape:
+                x.copy_(whole)
+            else:  # only the shape was written (`unsqueeze_`, `t_`), of the caller's memory
+                x.as_strided_(whole.size(), whole.stride(), x.storage_offset())
 
 
 def is_batchedtensor(tensor: Any) -> bool:
@@ -320,17 +325,17 @@ def _remove_batch_dim(self: Any, level: int, batch_size: int, out_dim: int) -> A
 
 def _of_argument(out: Any, level: int, dim: int) -> Any:
     """Return a result that is an argument, or a view of one, as that of the caller's tensor; else None."""
-    arguments = _arguments.get(level)
-    if arguments is None:
+    given = arguments.get(level)
+    if given is None:
         return None
-    if id(out) in arguments:
-        x, place, *_ = arguments[id(out)]
+    if id(out) in given:
+        x, place, *_ = given[id(out)]
         rank = x.array.ndim
         return x if -rank <= dim < rank and dim % rank == place else movedim(x, place, dim)
     lineage = out.lineage
-    if lineage is None or id(lineage.base) not in arguments:
+    if lineage is None or id(lineage.base) not in given:
         return None
-    x, place, *_ = arguments[id(lineage.base)]
+    x, place, *_ = given[id(lineage.base)]
     held = out.array.value
     edge = edge_of(held) if isinstance(held, TensorBase) else None
     if edge_of(x) is not None and (edge is None or is_leaf_node(edge)):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import of
 from ..core.nodes import differentiable, wrap
-from ..core.payload import Level
+from ..core.payload import Level, entered
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..ops import create
@@ -57,7 +57,7 @@ def jvp(
                 raise RuntimeError(
                     f"jvp(f, primals, tangents): Expected {name} to only contain Tensors, got {shown(v)}"
                 )
-    with normal_mode(), Level(Dual, captured=captures(func)) as level:
+    with normal_mode(), entered(Level(Dual, captured=captures(func))) as level:
         duals = [as_dual(p, t, level) for p, t in zip(flat, directions, strict=True)]
         held = [d.array for d in duals]
         output, aux = split_aux(func(*spec.unflatten(duals)), has_aux, "jvp(f, primals, tangents)")

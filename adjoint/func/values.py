@@ -59,26 +59,30 @@ def recording(floor: int | None = None, captured: tuple[Any, ...] | None = None)
     """
     local = modes.local
     was, refusal, inferring = local.grad, local.pack_refusal, local.inference
-    level = Level(recording=True, captured=captured) if captured is not None or inside.levels else None
-    if captured is not None:
-        if local.pack_hooks:
-            _refuse_hooks()
-        local.pack_refusal = _HOOKS
-    if inferring:
-        _set_inference(False)
-    if level is not None:
-        level.__enter__()
-        level.floor = level.floor if floor is None else floor
-    modes.set_grad(True)
+    forward, levels = local.forward_grad, inside.levels
+    level = Level(recording=True, captured=captured) if captured is not None or levels else None
+    if captured is not None and local.pack_hooks:
+        _refuse_hooks()
     try:
+        if captured is not None:
+            local.pack_refusal = _HOOKS
+        if inferring:
+            _set_inference(False)
+        if level is not None:
+            level.__enter__()
+            level.floor = level.floor if floor is None else floor
+        modes.set_grad(True)
         yield
-    finally:
-        modes.set_grad(was)
+    finally:  # by stores: see modes.py
+        on = local.inference
+        modes.off[local.key], local.grad, local.pack_refusal, inside.levels = None, was, refusal, levels
+        local.inference, local.forward_grad = inferring, forward
+        if was:
+            del modes.off[local.key]
+        if inferring and not on:
+            modes.note_unusual(1)
         if level is not None:
             level.__exit__()
-        if inferring:
-            _set_inference(True)
-        local.pack_refusal = refusal
 
 
 @contextmanager

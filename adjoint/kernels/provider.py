@@ -188,8 +188,17 @@ def compiles() -> bool:
 def _without_threads() -> None:
     choice.seen = 0
     plainly.forget()
-    if choice.onednn:
+    if choice.onednn or _openmp_is_loaded():
         choice.onednn = False
+
+
+def _openmp_is_loaded() -> bool:
+    """Return whether this process has OpenMP's library, whose threads another package may have started."""
+    try:
+        with open("/proc/self/maps", "rb") as maps:
+            return b"libgomp" in maps.read()
+    except OSError:
+        return False
 
 
 if hasattr(os, "register_at_fork"):

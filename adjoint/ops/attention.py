@@ -392,7 +392,7 @@ def scaled_dot_product_attention(
         return found
     weights = _weights(query, key, attn_mask, is_causal, scale)
     if dropout_p > 0:
-        weights = dropout(weights, dropout_p, True)
+        weights = dropout(weights.contiguous(), dropout_p, True)  # as torch's are: random numbers follow memory order
     return matmul(weights, value)
 
 
@@ -578,7 +578,7 @@ def _head_weights(q: Tensor, k: Tensor, mask: Any, dropout_p: float) -> Tensor:
     if mask is not None:
         weights = add_p(weights, mask)
     weights = softmax_p(weights, 2)
-    return dropout(weights, dropout_p) if dropout_p > 0 else weights
+    return dropout(weights.contiguous(), dropout_p) if dropout_p > 0 else weights
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, count: int, mask: Any, dropout_p: float, is_causal: bool) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.payload import is_batch
 from ..core.tensor import TensorBase, note_write
 from .arguments import beside, on_host
 from .einsum import einsum
@@ -119,7 +120,6 @@ def _largest(rows: Tensor, bags: Any, keep: Any, count: int) -> Tensor:
     return beside(np.minimum(places, max(keep.size - 1, 0)), rows)
 
 
-@looped_for("input", "offsets")
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
     norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
@@ -137,6 +137,21 @@ def embedding_bag(
     tensor([[1.],
             [6.]])
     """
+    settings = (max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset)
+    plain = max_norm is None and padding_idx is None and not scale_grad_by_freq and per_sample_weights is None
+    if plain and offsets is None and is_batch(input) and input.array.ndim == 2 and mode in ("sum", "mean", "max"):
+        rows: Any = embedding_p(weight, input, -1, False)
+        bags: Tensor = rows.max(1)[0] if mode == "max" else getattr(rows, mode)(1)  # of one size, whatever is in them
+        return bags
+    return _embedding_bag(input, weight, offsets, *settings, padding_idx)
+
+
+@looped_for("input", "offsets")
+def _embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None, max_norm: float | None, norm_type: float,
+    scale_grad_by_freq: bool, mode: str, sparse: bool, per_sample_weights: Tensor | None, include_last_offset: bool,
+    padding_idx: int | None,
+) -> Tensor:  # fmt: skip
     if (
         isinstance(weight, TensorBase)
         and of(weight.array.dtype).name == "int64"

@@ -16,6 +16,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.failures import not_implemented
+from ..core.payload import broadcasting
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..kernels import provider
@@ -109,15 +110,15 @@ def _along_channels(b: Any, rank: int) -> Any:
 
 
 def _is_repeated(x: Any) -> bool:
-    """Return whether a batched value is one value, repeated by `vmap` without memory.
+    """Return whether a batched value is one value, for all of the batch.
 
-    Of one that the program repeated, each sample's has a gradient of its own.
+    Of one that the program repeated and that is recorded, each sample's has a gradient of its own.
     """
     array = x.array if isinstance(x, TensorBase) else x
-    if not isinstance(array, np.ndarray) or array.strides[0] != 0:
-        return False
-    node = x.node if isinstance(x, TensorBase) else None
-    return node is None or (node.op is expand_p.op and node.edges[0].op is reshape_p.op)
+    if x.shape[0] == 1:
+        return True
+    recorded = isinstance(x, TensorBase) and x.node is not None
+    return not recorded and isinstance(array, np.ndarray) and array.strides[0] == 0
 
 
 def _in_channels(x: Any) -> Any:
@@ -136,8 +137,10 @@ def _from_channels(x: Any, size: int) -> Any:
 
 def _batch(primitive: Any, x: Any, w: Any, b: Any, groups: int, *rest: Any) -> Any:
     """Fold a batch of convolutions into one: of more samples if the weight is shared, else of more groups."""
-    count = x.shape[0]
+    count = max(x.shape[0], w.shape[0], 1 if b is None else b.shape[0])
     *window, size = rest
+    if x.shape[0] != count:
+        x = expand_p(x, (count, *x.shape[1:]))
     if _is_repeated(w):
         flat = reshape_p(x, (count * x.shape[1], *x.shape[2:]))
         out = primitive(flat, select_p(w, 0, 0), None, *window, groups, size)
@@ -145,13 +148,15 @@ def _batch(primitive: Any, x: Any, w: Any, b: Any, groups: int, *rest: Any) -> A
     else:
         weights = reshape_p(w, (count * w.shape[1], *w.shape[2:]))
         out = _from_channels(primitive(_in_channels(x), weights, None, *window, groups * count, size), count)
-    return out if b is None else out + reshape_p(b, (count, 1, b.shape[1], *(1,) * len(size)))
+    return out if b is None else out + reshape_p(b, (b.shape[0], 1, b.shape[1], *(1,) * len(size)))
 
 
+@broadcasting
 def _conv_batch(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
     return _batch(conv_p, x, w, b, groups, stride, before, dilation, size)
 
 
+@broadcasting
 def _transpose_batch(x: Any, w: Any, b: Any, stride: Any, before: Any, dilation: Any, groups: Any, size: Any) -> Any:
     return _batch(conv_transpose_p, x, w, b, groups, stride, before, dilation, size)
 

@@ -246,6 +246,11 @@ def as_numpy(x: TensorBase, force: bool) -> Any:
     if x.node is not None and modes.local.grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     array = x.array
+    if modes.transforms and any(level.captured is not None for level in transforms()[-1:]):
+        raise RuntimeError(
+            "Cannot access data pointer of Tensor that doesn't have storage: inside a function that is being "
+            "differentiated a tensor has no memory of its own. Read its values outside, or call tolist()."
+        )
     if array.dtype.kind not in "fciub":
         raise TypeError(f"Got unsupported ScalarType {dtypes.of(array.dtype).title}: NumPy has none; use .float()")
     if isinstance(array, Payload):

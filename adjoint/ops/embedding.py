@@ -16,10 +16,11 @@ from ..core.nodes import wrap
 from ..core.observation import literal, opaque
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary
+from ..core.tensor import TensorBase
 from ..kernels import gathering, provider
 from .compare import eq_p
 from .gather import check_index, check_rows
-from .index import add_rows, index_p, taken
+from .index import add_rows, taken
 from .piecewise import where_p
 from .shape import cast_p, reshape_p
 
@@ -92,7 +93,7 @@ embedding_p: Primitive = nary(
     inputs=2,
     x=_embedding_x,
     jvp=lambda tangents, inputs, out, params: embedding_p(tangents[0], inputs[1], *params),
-    batch=lambda x, i, padding, by_frequency: _embedding_batch(x, i),
+    batch=lambda x, i, padding, by_frequency: _embedding_batch(x, i, padding, by_frequency),
     saved={"i": "indices", "padding": "padding_idx", "by_frequency": "scale_grad_by_freq"},
 )
 unembedding_p: Primitive = nary(
@@ -113,9 +114,16 @@ def _unembedding_batch(x: Any, i: Any, rows: Any, padding: Any, by_frequency: An
     return reshape_p(out, (size, rows, *out.shape[1:]))
 
 
-def _embedding_batch(x: Any, i: Any) -> Any:
-    rows = np.arange(x.shape[0]).reshape(-1, *(1,) * (i.ndim - 1))
-    return index_p((x, rows, i), (0, 1))
+def _embedding_batch(x: Any, i: Any, padding: Any, by_frequency: Any) -> Any:
+    size, rows = x.shape[:2]
+    numbers = i + (rows * np.arange(size)).reshape(-1, *(1,) * (i.ndim - 1))
+    flat = reshape_p(x, (size * rows, *x.shape[2:]))
+    out = embedding_p(flat, numbers, -1, by_frequency)
+    if padding < 0 or not isinstance(flat, TensorBase):
+        return out
+    # Each element of the batch has a padding row of its own: what is read of those has no gradient.
+    unrecorded = embedding_p(flat.detach(), numbers, -1, False)
+    return where_p(reshape_p(i == padding, (*i.shape, *(1,) * (out.ndim - i.ndim))), unrecorded, out)
 
 
 def keep_gradient_sparse(weight: Any, indices: Any, padding: int) -> None:

@@ -92,7 +92,7 @@ def _share(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
 
 def _share_of_whole(g: Any, x: Any, out: Any, axes: Any, keepdims: Any) -> Any:
     """Return the gradient of the extreme of all elements: a NaN's is split among the NaNs, as in torch."""
-    if type(x) is ndarray and not isinstance(g, TensorBase) and out == out:
+    if type(x) is ndarray and not isinstance(g, TensorBase) and (out == out).all():
         return _share(g, x, out, axes, keepdims)
     chosen = cast_p(_is_extreme(x, kept(out, x.ndim, axes, keepdims)), dtype_of(g))
     return chosen * (kept(g, x.ndim, axes, keepdims) / chosen.sum(axis=axes, keepdims=True))

@@ -373,7 +373,8 @@ def _of_elements(rule: Any) -> Any:
 def _tangents(tangents: Any, inputs: Any) -> tuple[Any, Any]:
     """Return tangents of the written tensor and of the values, zeros where there are none."""
     tx, ty = tangents[:2]
-    return (0 * inputs[0] if tx is None else tx), (_ZERO if ty is None else ty)
+    zeros = _ZERO if getattr(inputs[1], "ndim", 0) == 0 else 0 * inputs[1]
+    return (0 * inputs[0] if tx is None else tx), (zeros if ty is None else ty)
 
 
 # Inputs: the tensor, the values at the shape of the index (or a number), the index.
@@ -1142,9 +1143,21 @@ def _put_masked(x: Any, y: Any, mask: Any) -> None:
 
 
 def _masked_scatter_y(g: Any, mask: Any, y_shape: Any) -> Any:
+    if is_batch(mask):
+        return _masked_scatter_y_batched(g, mask, y_shape)
     taken = masked_select_p(g, mask)
     count = taken.shape[0]
     return place_p(taken, (math.prod(y_shape),), (slice(0, count), ...)).reshape(y_shape)
+
+
+def _masked_scatter_y_batched(g: Any, mask: Any, y_shape: Any) -> Any:
+    """Do as `_masked_scatter_y`, in a fixed shape: what was not written adds to a place past the end."""
+    from .scan import cumsum_p  # which stands on this room
+
+    count = math.prod(y_shape)
+    flat = reshape_p(mask, (-1,))
+    places = where_p(flat, cumsum_p(cast_p(flat, _int64), 0, False) - 1, count)
+    return reshape_p(slice_p(ungather_p(reshape_p(g, (-1,)), places, (count + 1,), 0), (slice(0, count), ...)), y_shape)
 
 
 masked_scatter_p: Primitive = nary(

@@ -19,6 +19,7 @@ from ..kernels import sampling
 from .arguments import require_tensor
 from .contraction import check_dtypes
 from .gather import gather_p, ungather_p
+from .index import select_p
 from .join import stack_p
 from .literals import depth_outside
 from .piecewise import floor_p, round_p, where_p
@@ -98,7 +99,7 @@ def _bounded(place: Tensor, weight: Tensor, n: int) -> Neighbour:
 def _along(grid: Any, size: Any, neighbours: Any, *how: Any) -> list[list[Neighbour]]:
     """Return the neighbours along each dimension: the grid has x first, dimensions have it last."""
     rank = len(size)
-    return [neighbours(grid[..., rank - 1 - d], size[d], *how) for d in range(rank)]
+    return [neighbours(select_p(grid, grid.ndim - 1, rank - 1 - d), size[d], *how) for d in range(rank)]
 
 
 def _place(corner: Any, size: Any, channels: int) -> Any:
@@ -185,7 +186,7 @@ def _bilinear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
     moved: Any = 0
     along = _along(grid, size, _neighbours, "bilinear", *params)
     for corner, turned in _turned(along, _along(grid, size, _slopes, *params)):
-        change = sum(reshape_p(tgrid[..., d], (count, 1, -1)) * w for d, w in enumerate(turned))
+        change = sum(reshape_p(select_p(tgrid, tgrid.ndim - 1, d), (count, 1, -1)) * w for d, w in enumerate(turned))
         moved = moved + gather_p(image, _place(corner, size, channels), 2) * change
     moved = reshape_p(moved, tuple(out.shape))
     return moved if total is None else total + moved

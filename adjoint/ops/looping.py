@@ -31,7 +31,7 @@ def looped(function: F) -> F:
         if modes.unusual:
             top = max(_payloads((args, kwargs)), key=lambda p: p.level, default=None)
             if top is not None:
-                return _below(function, wrapper, top, args, kwargs)
+                return _below(function, wrapper, top, args, kwargs, False)
         return function(*args, **kwargs)
 
     return wrapper  # type: ignore[return-value]
@@ -51,7 +51,7 @@ def looped_for(*names: str) -> Callable[[F], F]:
                 if not all(p.spreads for p in _payloads(read)):
                     top = max(_payloads((args, kwargs)), key=lambda p: p.level)
                     if not top.spreads:
-                        return _below(function, wrapper, top, args, kwargs)
+                        return _below(function, wrapper, top, args, kwargs, True)
             return function(*args, **kwargs)
 
         return wrapper  # type: ignore[return-value]
@@ -78,7 +78,7 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     return {k: _mapped(v, function) for k, v in value.items()} if type(value) is dict else value
 
 
-def _below(function: Any, wrapper: Any, top: Payload, args: Any, kwargs: Any) -> Any:
+def _below(function: Any, wrapper: Any, top: Payload, args: Any, kwargs: Any, has_gradient: bool) -> Any:
     """Call the function one level down: for each element of a batch, or on values without tangents."""
     name = function.__name__
 
@@ -87,7 +87,7 @@ def _below(function: Any, wrapper: Any, top: Payload, args: Any, kwargs: Any) ->
             payload = payload_of(t)
             if payload is None or payload.level != top.level:
                 return t
-            if i is not None and edge_of(t) is not None and modes.is_grad_enabled():
+            if has_gradient and i is not None and edge_of(t) is not None and modes.is_grad_enabled():
                 raise RuntimeError(
                     f"vmap: {name} is run in a loop over the batch, through which no gradient inside vmap flows: "
                     "take the gradient around vmap, or detach() what it reads"

@@ -14,11 +14,14 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import modes
+from ..core.nodes import wrap
+from ..core.payload import Payload
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
 from ..kernels import recurrent as kernels
 from .activation import relu_p
 from .contraction import linear
+from .create import require_grad
 from .dropout import dropout
 from .elementwise import add_p, mul_p, sigmoid_p, sub_p, tanh_p
 from .join import cat, stack
@@ -131,7 +134,15 @@ def _is_plain(*tensors: Any) -> bool:
 
 def _recorded(run: Callable[..., Any], parts: tuple[Any, ...], g: Any, needs: Any) -> tuple[Any, ...]:
     """Return gradients that can be differentiated again: `run` records the steps anew, and they are asked for."""
-    parts = tuple(None if p is None else p.view_as(p) for p in parts)  # one may have been computed from another
+    lifted = isinstance(parts[0], TensorBase)
+    if lifted:
+        parts = tuple(None if p is None else p.view_as(p) for p in parts)  # one may have been computed from another
+    else:  # values of which a batch of gradients is asked
+        g = [None if one is None else wrap(one) for one in g]
+        parts = tuple(None if p is None else wrap(p) for p in parts)
+        for p, need in zip(parts, needs, strict=True):
+            if need:
+                require_grad(p)
     # The engine's public face: a rule asks for gradients here as a program would.
     from ..autograd import enable_grad, grad
 
@@ -140,14 +151,20 @@ def _recorded(run: Callable[..., Any], parts: tuple[Any, ...], g: Any, needs: An
     pairs = [(o, one) for o, one in zip(outs, g, strict=False) if one is not None]
     wanted = [p for p, need in zip(parts, needs, strict=True) if need]
     ends, cotangents = zip(*pairs, strict=True)
-    found = iter(grad(ends, wanted, cotangents, create_graph=True, allow_unused=True))
-    return tuple(next(found) if need else None for need in needs)
+    found = iter(grad(ends, wanted, cotangents, create_graph=lifted, allow_unused=True))
+    gradients = tuple(next(found) if need else None for need in needs)
+    return gradients if lifted else tuple(None if one is None else one.array for one in gradients)
+
+
+def _in_batch(g: Any, x: Any) -> bool:
+    """Return whether gradients, or the values that they are of, are a batch, which kernels do not take."""
+    return isinstance(x, Payload) or any(isinstance(one, Payload) for one in g)
 
 
 def _lstm_layer_joint(
     g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
 ) -> Any:
-    if isinstance(x, TensorBase):
+    if isinstance(x, TensorBase) or _in_batch(g, x):
 
         def run(x: Any, h: Any, c: Any, *weights: Any) -> Any:
             return _Layer(_lstm_step, *weights).states(x, (h, c), reverse)
@@ -160,7 +177,7 @@ def _lstm_layer_joint(
 def _gru_layer_joint(
     g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, needs: Any
 ) -> Any:
-    if isinstance(x, TensorBase):
+    if isinstance(x, TensorBase) or _in_batch(g, x):
 
         def run(x: Any, h: Any, *weights: Any) -> Any:
             return _Layer(_gru_step, *weights).states(x, h, reverse)
@@ -172,7 +189,7 @@ def _gru_layer_joint(
 def _rnn_layer_joint(
     g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, reverse: bool, relu: bool, needs: Any
 ) -> Any:
-    if isinstance(x, TensorBase):
+    if isinstance(x, TensorBase) or _in_batch((g,), x):
 
         def run(x: Any, h: Any, *weights: Any) -> Any:
             return _Layer(_relu_step if relu else _tanh_step, *weights).states(x, h, reverse)
@@ -192,7 +209,7 @@ rnn_layer_p = nary(kernels.rnn, inputs=6, joint=_rnn_layer_joint, name="rnn_laye
 def _lstm_cell_joint(
     g: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any
 ) -> Any:
-    if isinstance(x, TensorBase):
+    if isinstance(x, TensorBase) or _in_batch(g, x):
 
         def run(x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
             return _Layer(_lstm_step, w_ih, w_hh, b_ih, b_hh).advance(linear(x, w_ih, b_ih), (h, c))
@@ -207,7 +224,7 @@ def _gru_cell(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> tup
 
 
 def _gru_cell_joint(g: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, out: Any, needs: Any) -> Any:
-    if isinstance(x, TensorBase):
+    if isinstance(x, TensorBase) or _in_batch(g, x):
 
         def run(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
             return (_Layer(_gru_step, w_ih, w_hh, b_ih, b_hh).advance(linear(x, w_ih, b_ih), h),)

@@ -91,8 +91,24 @@ class Elementwise(Optimizer):
         for group in self.param_groups:
             params = [p for p in group["params"] if p._grad is not None]
             if params:
-                self._apply(params, [p._grad for p in params], group)
+                try:
+                    self._apply(params, [p._grad for p in params], group)
+                except BaseException as error:
+                    self._explain(error, group)
+                    raise
         return loss
+
+    def _explain(self, error: BaseException, group: dict[str, Any]) -> None:
+        """Say which parameters a step that did not end has updated."""
+        if not isinstance(error, KeyboardInterrupt | MemoryError | SystemExit):
+            return
+        at = next(i for i, g in enumerate(self.param_groups) if g is group)
+        names = group.get("param_names")
+        error.add_note(
+            f"{type(self).__name__}.step() was interrupted in parameter group {at}: its {len(group['params'])} "
+            f"parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may be updated in part; the "
+            "groups before it are updated, those after it are not. Load a checkpoint before training goes on."
+        )
 
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         """Update parameters by the gradients given, and their state."""

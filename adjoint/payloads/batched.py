@@ -12,7 +12,7 @@ import numpy as np
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.nodes import wrap
-from ..core.payload import Payload, inside
+from ..core.payload import Payload, inside, transforms
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p, reshape_p
@@ -142,6 +142,18 @@ class Batched(Speaking):
         """Raise: inside vmap there is one value per element of the batch."""
         if what == "repr()":
             return self.memory()
+        if what != "numpy()" and self._is_shared():
+            from ..ops.index import select_p
+
+            one = select_p(self.value, 0, 0)
+            one = one.array if isinstance(one, TensorBase) else one
+            return one.concrete(what) if isinstance(one, Payload) else one  # type: ignore[attr-defined]
+        if what in ("bool()", "item()") and transforms()[-1:] and transforms()[-1].number != self.level:
+            raise RuntimeError(
+                "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor "
+                "in some data-dependent control flow: inside vmap a tensor stands for a whole batch of values. Keep "
+                "it a tensor, and use adjoint.where(condition, a, b) instead of a branch."
+            )
         if what == "bool()":
             raise RuntimeError(
                 "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. Inside "
@@ -172,6 +184,12 @@ class Batched(Speaking):
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a "
             "Tensor, please try to rewrite what you're doing with other operations: it stands for a whole batch of "
             "values. Keep it a tensor, or take the number outside vmap."
+        )
+
+    def _is_shared(self) -> bool:
+        """Return whether the value is one for the whole batch: a transform inside has lifted what was not batched."""
+        return self.value.shape[0] == 1 and any(
+            level.number == self.level and level.size != 1 for level in inside.levels
         )
 
     def __repr__(self) -> str:

@@ -191,8 +191,10 @@ def asked(func: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], options: 
             result = kind.__torch_dispatch__(func, tuple(kinds), (*inputs, *params), options)
             if result is not NotImplemented:
                 return result
-    finally:
-        modes.set_grad(before)
+    finally:  # by stores: see modes.py
+        modes.off[modes.local.key], modes.local.grad = None, before
+        if before:
+            modes.off.pop(modes.local.key, None)
     raise TypeError(
         f"Multiple dispatch failed for '{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
         f"  - tensor subclasses {[k.__qualname__ for k in kinds]}"

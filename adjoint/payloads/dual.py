@@ -12,7 +12,7 @@ from ..core.device import module_of
 from ..core.inplace import fitted
 from ..core.nodes import differentiable, wrap
 from ..core.observation import literal
-from ..core.payload import Level, Payload, payload_of, top_payload
+from ..core.payload import Level, Payload, inside, payload_of, top_payload
 from ..core.primitive import Op
 from ..core.tensor import STALE, TensorBase, ledger_of, storage_of
 from ..core.views import edge_of, replayed, replayed_all, way_from_base
@@ -282,13 +282,16 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
     # All is recorded at the highest level there is: below it, the values' own history goes on.
     top = top_payload((*primals, *tangents))
     level = Level(recording=True)
-    level.__enter__()
-    level.afresh, level.floor = True, 0 if top is None else top.level
-    modes.set_grad(True)
+    local, was, levels = modes.local, modes.local.grad, inside.levels
     try:
+        level.__enter__()
+        level.afresh, level.floor = True, 0 if top is None else top.level
+        modes.set_grad(True)
         return _transposed(op, tangents, primals, params, top, level.grad)
-    finally:
-        modes.set_grad(level.grad)
+    finally:  # by stores: see modes.py
+        modes.off[local.key], local.grad, inside.levels = None, was, levels
+        if was:
+            del modes.off[local.key]
         level.__exit__()
 
 

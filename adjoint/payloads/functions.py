@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from ..core import modes
 from ..core.nodes import differentiable, wrap
-from ..core.payload import Level, grad_at, inside, payload_of, top_payload
+from ..core.payload import Level, arguments, entered, grad_at, inside, payload_of, top_payload
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops.create import zeros_like
@@ -52,8 +52,10 @@ def apply_function(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         modes.set_grad(grad_at(level - 1))
         try:
             return run(cls, args, kwargs, level)
-        finally:
-            modes.set_grad(was)
+        finally:  # by stores: see modes.py
+            modes.off[modes.local.key], modes.local.grad = None, was
+            if was:
+                modes.off.pop(modes.local.key, None)
 
     recorded = [_of_level(a, level) and edge_of(a) is not None for a in args]
     if not (grad and any(recorded)):
@@ -261,6 +263,8 @@ def _batched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: int
     around = next((at for at in inside.levels if at.number == level), None)
     size = (around.size if around is not None else 0) or size_of(tuple(payload_of(a) for a in args), level)
     parts = [_unbatched(a, level, size) for a in args]
+    if cls.vmap is not Function.vmap:  # which sees the caller's dims
+        parts = [_as_given(a, whole, dim, level) for a, (whole, dim) in zip(args, parts, strict=True)]
     values, dims = tuple(v for v, _ in parts), tuple(d for _, d in parts)
     if all(d is None for d in dims):
         return cls.apply(*values, **kwargs)
@@ -322,6 +326,14 @@ def _unbatched(a: Any, level: int, size: int) -> tuple[Any, int | None]:
     if whole.array.shape[0] == 1 != size:
         return reshape_p(whole, tuple(whole.array.shape[1:])), None
     return whole, 0
+
+
+def _as_given(a: Any, whole: Any, dim: int | None, level: int) -> tuple[Any, int | None]:
+    """Return an argument one level down as the caller of `vmap` gave it, if it is one of those."""
+    given = arguments.get(level, {}).get(id(a))
+    if dim is None or given is None or given[1] == 0 or a.array is not given[3]:
+        return whole, dim
+    return movedim(whole, 0, given[1]), given[1]
 
 
 def _rebatched(out: Any, dims: Any, level: int) -> Any:
@@ -403,12 +415,12 @@ def _generated(cls: Any, dims: tuple[Any, ...], size: int) -> Any:
         return [side.enter(v, d) for v, d in zip(inputs, dims, strict=True)]
 
     def forward(*values: Any, **kwargs: Any) -> Any:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             return _each(side.spread, cls.forward(*inward(side, values), **kwargs))
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             inner = ctx.inner = _Context()
             outs = _each(side.enter, output)
@@ -435,7 +447,7 @@ def _generated(cls: Any, dims: tuple[Any, ...], size: int) -> Any:
         return inner
 
     def backward(ctx: Any, *gs: Any) -> Any:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             inner = resumed(ctx, side, ctx.saved_tensors, ctx.kept_dims)
             answers = cls.backward(inner, *(side.enter(g) for g in gs))
@@ -446,7 +458,7 @@ def _generated(cls: Any, dims: tuple[Any, ...], size: int) -> Any:
             )
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        with Level(Batched, size) as level:
+        with entered(Level(Batched, size)) as level:
             side = _Side(level, size)
             saved = getattr(ctx, "saved_for_forward", None) or ctx.saved_tensors
             inner = resumed(ctx, side, saved, ctx.ahead_dims or ctx.kept_dims)

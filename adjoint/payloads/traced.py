@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..core.nodes import wrap
-from ..core.payload import Level
+from ..core.payload import Level, entered
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from .speech import Speaking
@@ -116,7 +116,7 @@ def trace(function: Any, *tensors: Any) -> tuple[Any, Trace]:
     The result, a tensor or a sequence of them, becomes the outputs of the trace.
     """
     record = Trace()
-    with Level() as level:
+    with entered(Level()) as level:
         inputs = []
         for tensor in tensors:
             name = record.name()

@@ -26,6 +26,7 @@ from ..core import modes
 from ..core.engine import running
 from ..core.nodes import wrap
 from ..core.observation import Observer, is_captured
+from ..core.payload import transforming
 from ..core.tensor import TensorBase, caller, tick, written_ledger
 from ..core.views import edge_of
 from ..cuda import devices as cuda
@@ -257,7 +258,7 @@ class _Frame:
 
     def first_run(self) -> ExitStack:
         """Return the context of the first run: what ops keep becomes a place."""
-        watch, stack = _Watch(self.log), ExitStack()
+        watch = _Watch(self.log)
 
         def pack(tensor: Any) -> _Place:
             spot = _Place(self, len(self.places))
@@ -265,10 +266,11 @@ class _Frame:
             self.kept.append(_Kept(tensor, watch.op))
             return spot
 
-        stack.enter_context(_fusing(self.fusing))
-        stack.enter_context(watch)
-        stack.enter_context(saved_tensors_hooks(pack, _fetch))
-        return stack
+        with ExitStack() as stack:
+            stack.enter_context(_fusing(self.fusing))
+            stack.enter_context(watch)
+            stack.enter_context(saved_tensors_hooks(pack, _fetch))  # which transforms refuse
+            return stack.pop_all()
 
     def fetch(self, number: int) -> Any:
         """Return the value of a place, running the function again if this pass has not done so."""
@@ -478,6 +480,12 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if modes.transforms and transforming():
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
+                "must override the setup_context staticmethod, which re-entrant checkpointing cannot: pass "
+                "use_reentrant=False"
+            )
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
@@ -494,10 +502,16 @@ def checkpoint(
         },
         second,
     )  # fmt: skip
-    with frame.first_run(), first:
-        out = function(*args, **kwargs)
-        frame.completed = True
-        return out
+    local = modes.local
+    before = local.observer, local.pack_hooks, local.fusing
+    try:
+        with frame.first_run(), first:
+            out = function(*args, **kwargs)
+            frame.completed = True
+            return out
+    except BaseException:  # by stores: see modes.py
+        local.observer, local.pack_hooks, local.fusing = before
+        raise
     raise RuntimeError(
         "adjoint.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during "
         "the checkpointed forward. This is not supported because checkpoint cannot return a value for a failed forward."

@@ -111,10 +111,10 @@ def test_bad_frames_close_their_connection_only(secret: str | None) -> None:
 )
 def test_no_peer_makes_the_keeper_reserve_what_it_announces(keeper: TCPStore, frame: bytes) -> None:
     peer = TCPStore("127.0.0.1", keeper.port)
-    peer._line.sendall(frame)
-    peer._line.shutdown(socket.SHUT_WR)
-    with contextlib.suppress(ConnectionResetError):
-        assert peer._line.recv(1) == b""  # its connection is closed
+    with contextlib.suppress(OSError):  # its connection may be closed at any of these
+        peer._line.sendall(frame)
+        peer._line.shutdown(socket.SHUT_WR)
+        assert peer._line.recv(1) == b""
     keeper.set("word", "on")
     assert keeper.get("word") == b"on"
 

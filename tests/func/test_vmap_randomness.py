@@ -155,4 +155,4 @@ def test_gradients_pass_draws_of_a_batch() -> None:
         return (adjoint._standard_gamma(x) + adjoint.bernoulli(x) * 0 + x).sum()
 
     found = adjoint.vmap(adjoint.func.grad(loss), randomness="different")(chances(adjoint, 3, 4))
-    assert found.shape == (3, 4) and (found > 1).all()
+    assert found.shape == (3, 4) and (found >= 1).all() and (found > 1).any()  # a tiny draw adds nothing to 1

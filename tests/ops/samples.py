@@ -16,6 +16,7 @@ import numpy as np
 import adjoint as torch
 from adjoint import func
 from adjoint.core.nodes import registry
+from adjoint.core.observation import literal
 
 F = torch.nn.functional
 
@@ -86,7 +87,7 @@ def _direct(name: str, row: tuple[Any, ...]) -> Sample:
     slots = [i for i, v in enumerate(row[:count]) if isinstance(v, np.ndarray)]
 
     def program(*tensors: Any) -> Any:
-        args = list(row)
+        args = [literal(v) if isinstance(v, np.ndarray) else v for v in row]  # of parameters: the same on every run
         for i, tensor in zip(slots, tensors, strict=True):
             args[i] = tensor
         return op.call(*args)

@@ -41,7 +41,7 @@ if __name__ == "__main__":
     print("asked", run("import importlib.metadata as m, importlib.util as u; print(m.version('torch'), bool(u.find_spec('torch')))"))
     print("submodule", run("from torch.nn.functional import relu; print(relu.__module__.startswith('adjoint.'))"))
     print("untouched", run("import sys; print('adjoint' in sys.modules, 'numpy' in sys.modules, 'startup' in sys.path[1])"))
-    try_real = "try:\\n import torch\\n print(torch.__file__)\\nexcept ImportError:\\n print('none')"
+    try_real = "try:\\n import torch\\n print(torch.__version__)\\nexcept ImportError:\\n print('none')"
     for off in ({"ADJOINT_CHILDREN": "0"}, {"ADJOINT_CHILDREN": "/another/python"}):
         print("off", "adjoint" in run(try_real, **off))
 """  # noqa: E501
