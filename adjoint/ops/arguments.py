@@ -92,7 +92,7 @@ def _size(value: Any) -> int:
 
 def require_tensor(value: Any, name: str, op: str) -> None:
     """Raise TypeError unless `value` is a tensor."""
-    if not isinstance(value, TensorBase):
+    if not isinstance(value, TensorBase) and not hasattr(type(value), "__torch_function__"):
         raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")
 
 

@@ -269,12 +269,14 @@ def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _refuse_complex(input: Tensor, name: str) -> None:
+    require_tensor(input, "input", name)
     if input.array.dtype.kind == "c":
         raise RuntimeError(f"{name} does not support complex inputs.")
 
 
 def isreal(input: Tensor) -> Tensor:
     """Return where the imaginary part of `input` is zero."""
+    require_tensor(input, "input", "isreal")
     if input.array.dtype.kind == "c":
         return eq_p(input.imag, 0)
     return eq_p(zeros_p(input), 0)

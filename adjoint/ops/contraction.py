@@ -359,7 +359,11 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two batches of matrices, one by one."""
-    a, b = input.array.shape, mat2.array.shape
+    try:
+        a, b = input.array.shape, mat2.array.shape
+    except AttributeError:
+        require_tensors("bmm", input=input, mat2=mat2)
+        raise
     if len(a) != 3 or len(b) != 3:
         _check_ranks("bmm", input, mat2, (3, 3))
     if len(a) != 3:

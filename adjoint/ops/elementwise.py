@@ -192,6 +192,7 @@ def neg(input: Tensor, *, out: Any = None) -> Tensor:
 
 def positive(input: Tensor) -> Tensor:
     """Return `input` itself."""
+    require_tensor(input, "input", "positive")
     if input.array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
@@ -451,6 +452,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Any = None
     >>> adjoint.lerp(adjoint.zeros(2), adjoint.ones(2), 0.25)
     tensor([0.2500, 0.2500])
     """
+    require_tensor(input, "input", "lerp")
+    require_tensor(end, "end", "lerp")
     _check_lerp(input, end, weight)
     return into(out, (lerp_p if isinstance(weight, TensorBase) else lerp_by_p)(input, end, weight))
 

@@ -103,8 +103,11 @@ stack_p: Primitive = variadic(
 
 
 def _sequence(tensors: Any, op: str) -> tuple[Any, ...]:
-    if isinstance(tensors, TensorBase):
-        raise TypeError(f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    if not isinstance(tensors, tuple | list) and (
+        isinstance(tensors, TensorBase) or not hasattr(type(tensors), "__torch_function__")
+    ):
+        found = type(tensors).__name__
+        raise TypeError(f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not {found}")
     xs: tuple[Any, ...] = tuple(tensors)
     for x in xs:
         if not isinstance(x, TensorBase):

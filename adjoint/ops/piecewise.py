@@ -74,8 +74,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     """
     require_tensor(condition, "condition", "where")
     if input is None and other is None:
+        require_tensor(condition, "condition", "where")
         return condition.nonzero(as_tuple=True)
-    kind = condition.array.dtype
+    try:
+        kind = condition.array.dtype
+    except AttributeError:
+        require_tensor(condition, "condition", "where")
+        raise
     if kind is not _BOOL:
         if kind != np.uint8:
             raise RuntimeError(

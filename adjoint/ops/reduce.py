@@ -831,8 +831,12 @@ log_softmax_p: Primitive = parametric(
 
 
 def _along(primitive: Any, input: Tensor, dim: int | None, dtype: Any, out: Any) -> Tensor:
-    input = as_given(input, dtype)
-    a = input.array
+    try:
+        input = as_given(input, dtype)
+        a = input.array
+    except AttributeError:
+        require_tensors(primitive.op.name, input=input)
+        raise
     if of(a.dtype).category != 2:
         raise NotImplementedError(
             f"\"{primitive.op.name}_lastdim_kernel_impl\" not implemented for '{title_of(a.dtype)}': "

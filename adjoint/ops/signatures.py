@@ -1,8 +1,9 @@
 """What public functions say of a wrong argument: torch's class and words, from their annotated signatures.
 
-The public names of functions with a Python body stand for a function that compares the types of the arguments with the
-annotations first (about 0.15 µs a call), and that tells of the call where Python's or NumPy's words escape
-the body. What is called in every step of a model (`HOT`) has no such frame around it and tells after a failure alone.
+The public name of a function that takes long stands for one that compares the types of the arguments with the
+annotations first, and names the call where Python's or NumPy's words escape the body. What takes a microsecond or two
+is not delayed: recorders, the functions of `DIRECT` and `HOT`, and the methods of `METHODS` have no frame around them and
+check in their own bodies and in the general path of primitives; the other functions of `SHORT` compare after a failure.
 """
 
 from __future__ import annotations
@@ -15,39 +16,25 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.failures import broadcast_error
 from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
 
-# Functions whose frame would be a good part of their time; and methods of which the same is true.
+# Functions that small models call in every step.
 HOT = frozenset((
-    "add", "sub", "mul", "div", "pow", "matmul", "mm", "linear", "relu", "cat", "stack",
-    "zeros", "ones", "empty", "tensor", "is_tensor", "numel", "is_floating_point", "sum", "mean",
+    "bmm", "cat", "clone", "empty", "empty_like", "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul",
+    "mean", "mm", "numel", "ones", "ones_like", "relu", "softmax", "stack", "sum", "tensor", "where", "zeros",
+    "zeros_like",
 ))  # fmt: skip
-HOT_METHODS = HOT | {
-    "softmax",
-    "log_softmax",
-    "sum",
-    "mean",
-    "reshape",
-    "view",
-    "transpose",
-    "permute",
-    "unsqueeze",
-    "squeeze",
-    "flatten",
-    "expand",
-    "select",
-    "t",
-    "detach",
-    "clone",
-    "contiguous",
-    "to",
-    "float",
-    "size",
-    "dim",
-    "item",
-}
+# Rooms whose functions do little more than call a primitive; rooms of which that is true of a method, whose first
+# argument is a tensor; and rooms of short functions.
+DIRECT = frozenset(("compare", "elementwise", "power"))
+METHODS = DIRECT | {
+    "activation", "convert", "copies", "create", "extremes", "index", "kinds", "memory", "parts", "piecewise",
+    "questions", "reduce", "shape",
+}  # fmt: skip
+SHORT = METHODS | {"contraction"}
 
 _NUMBERS = (int, float, complex, np.generic)
 
@@ -127,6 +114,8 @@ _KINDS = {
 }
 _KINDS |= {f"{name} | None": kind.or_none() for name, kind in _KINDS.items()}
 
+# Parameters of which the body refuses a wrong value by ValueError, whatever its type; and those that are none.
+_UNCHECKED = {"reduction", "mode", "return", "args", "kwargs"}
 # What the name of a parameter says, where its annotation lets anything pass.
 _NAMED = {
     "normalized_shape": _KINDS["Size"],
@@ -164,17 +153,6 @@ def _shown(value: Any) -> str:
     return {"numpy": f"numpy.{kind.__name__}", "adjoint.core.dtypes": "torch.dtype"}.get(kind.__module__, kind.__name__)
 
 
-def _refuse(name: str, names: tuple[str, ...], kinds: Any, by_name: Any, args: Any, kwargs: Any) -> None:
-    """Raise TypeError for the first argument that is not what its annotation says."""
-    for at, (value, kind) in enumerate(zip(args, kinds, strict=False)):
-        if kind is not None and not kind.takes(value):
-            raise TypeError(f"{name}(): argument '{names[at]}' (position {at + 1}) {_said(kind, value)}")
-    for key, value in kwargs.items():
-        kind = by_name.get(key)
-        if kind is not None and not kind.takes(value):
-            raise TypeError(f"{name}(): argument '{key}' {_said(kind, value)}")
-
-
 def _said(kind: _Kind, value: Any) -> str:
     advice = ""
     if kind.words == "Tensor" and isinstance(value, list | tuple | int | float | np.ndarray):
@@ -200,10 +178,17 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
         raise RuntimeError(f"{name}(): Overflow when unpacking long long: {text}") from error
     elif type(error) in (TypeError, ValueError, IndexError, KeyError):
         if _SHAPES.search(text):
-            raise RuntimeError(f"{name}(): the shapes of the arguments do not fit each other: {text}") from error
+            raise _of_shapes(name, args, kwargs) from error
         if _FOREIGN.search(text) and not text.startswith(f"{name}()"):
             raise _combination(name, args, kwargs) from error
     raise error
+
+
+def _of_shapes(name: str, args: Any, kwargs: Any) -> Exception:
+    shapes = [tuple(v.array.shape) for v in _parts(args, kwargs) if isinstance(v, TensorBase)]
+    pairs = (broadcast_error(a, b) for i, a in enumerate(shapes) for b in shapes[i + 1 :])
+    found = next((error for error in pairs if error is not None), None)
+    return found or RuntimeError(f"{name}(): the shapes of the arguments do not fit each other: {shapes}")
 
 
 def _parts(args: Any, kwargs: Any) -> list[Any]:
@@ -215,34 +200,44 @@ def _parts(args: Any, kwargs: Any) -> list[Any]:
     return found
 
 
-def checked(function: FunctionType, prefix: str = "") -> Callable[..., Any]:
-    """Return a function that compares its arguments with the annotations of `function`, and calls it."""
-    described: Any = inspect.unwrap(function)
-    code = described.__code__
-    names = code.co_varnames[: code.co_argcount]
-    written = described.__annotations__
-    said = {k: _NAMED.get(k) if a == "Any" else _KINDS.get(a) for k, a in written.items() if k != "return"}
-    by_name = {k: kind for k, kind in said.items() if kind is not None}
-    kinds = [by_name.get(name) for name in names]
-    known = [None if kind is None else kind.known for kind in kinds]
-    known_by_name = {key: kind.known for key, kind in by_name.items()}
+def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Callable[..., Any]:
+    """Return a function that compares its arguments with the annotations of `function`, and calls it.
+
+    A `short` one compares nothing before it has failed.
+    """
     name = prefix + function.__name__.removeprefix(prefix)
+    described: Any = inspect.unwrap(function)
+    code, written = described.__code__, described.__annotations__
+    places = code.co_varnames[: code.co_argcount]
+    optional = {**dict(zip(reversed(places), reversed(described.__defaults__ or ()), strict=False))}
+    optional |= described.__kwdefaults__ or {}
+    kinds = {key: kind for key, said in written.items() if (kind := _kind_of(key, said, optional.get(key, ...)))}
+    known = [kinds[key].known if key in kinds else _ANYTHING for key in places]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        for value, types in zip(args, known, strict=False):
-            if types is not None and type(value) not in types:
-                _refuse(name, names, kinds, by_name, args, kwargs)
+        for kind, types in zip(map(type, args), known, strict=False):
+            if kind not in types:
+                _refuse(name, places, kinds, args, kwargs)
                 break
         if kwargs:
             for key in kwargs:
-                if key in known_by_name and type(kwargs[key]) not in known_by_name[key]:
-                    _refuse(name, names, kinds, by_name, args, kwargs)
+                if key in kinds and type(kwargs[key]) not in kinds[key].known:
+                    _refuse(name, places, kinds, args, kwargs)
                     break
         try:
             return function(*args, **kwargs)
         except _ESCAPING as error:
             explain(error, name, args, kwargs)
 
+    def call_short(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except _ESCAPING as error:
+            _refuse(name, places, kinds, args, kwargs)
+            explain(error, name, args, kwargs)
+
+    if short:
+        call = call_short
     call.__name__ = function.__name__
     call.__doc__, call.__annotations__ = function.__doc__, function.__annotations__
     call.__wrapped__ = function  # type: ignore[attr-defined]
@@ -250,20 +245,39 @@ def checked(function: FunctionType, prefix: str = "") -> Callable[..., Any]:
     return call
 
 
+class _Anything(set[type]):
+    def __contains__(self, kind: object) -> bool:
+        return True
+
+
+_ANYTHING = _Anything()
+
+
+def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
+    """Return what may be given for a parameter; None for anything."""
+    if name in _UNCHECKED:
+        return None
+    kind = _NAMED.get(name) if annotation == "Any" else _KINDS.get(annotation)
+    return kind.or_none() if kind is not None and default is None else kind
+
+
+def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: Any, kwargs: Any) -> None:
+    """Raise TypeError for the first argument that is not what its annotation says."""
+    for at, (key, value) in enumerate(zip(places, args, strict=False), 1):
+        if key in kinds and not kinds[key].takes(value):
+            raise TypeError(f"{name}(): argument '{key}' (position {at}) {_said(kinds[key], value)}")
+    for key, value in kwargs.items():
+        if key in kinds and not kinds[key].takes(value):
+            raise TypeError(f"{name}(): argument '{key}' {_said(kinds[key], value)}")
+
+
 def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None = None) -> None:
     """Let the public functions of a namespace, the module `home`, or one of them, check their arguments."""
     chosen: list[tuple[str, Any]] = list(names.items()) if only is None else [(only, names[only])]
     for key, value in chosen:
-        if (
-            type(value) is FunctionType
-            and not key.startswith("__")
-            and key not in HOT
-            and (value.__module__ or "").startswith("adjoint.ops.")
-            and not hasattr(value, "op")  # a recorder
-            and not hasattr(value, "checks")
-        ):
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *DIRECT):
             if value not in _checked:
-                _checked[value] = call = checked(value, prefix)
+                _checked[value] = call = checked(value, prefix, _room_of(value) in SHORT)
                 call.__module__ = home  # where pickles find it
                 own: str = value.__name__
                 call.__qualname__ = own if names.get(own) is value else key
@@ -271,7 +285,18 @@ def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None
 
 
 def enforce_methods(tensor: Any) -> None:
-    """Let the methods of Tensor that are public functions check their arguments, as those do."""
+    """Let the methods of Tensor that take long check their arguments, as the public functions do."""
     for key, value in list(vars(tensor).items()):
-        if type(value) is FunctionType and key not in HOT_METHODS and value in _checked:
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *METHODS):
+            if value not in _checked:
+                _checked[value] = call = checked(value, short=_room_of(value) in SHORT)
+                call.__module__, call.__qualname__ = value.__module__, value.__qualname__
             setattr(tensor, key, _checked[value])
+
+
+def _room_of(value: Any) -> str | None:
+    """Return the room of ops that a function with a Python body is of; None for what checks itself."""
+    if type(value) is not FunctionType or hasattr(value, "op") or hasattr(value, "checks"):  # a recorder; done
+        return None
+    package, _, room = (value.__module__ or "").rpartition(".")
+    return room if package == "adjoint.ops" else None
