@@ -340,6 +340,9 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     >>> adjoint.allclose(adjoint.ones(2), adjoint.ones(2) + 1e-9)
     True
     """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not isinstance(value, int | float):
+            raise TypeError(f"allclose(): argument '{name}' must be float, not {type(value).__name__}")
     return _truth(isclose(input, other, rtol, atol, equal_nan), "allclose()")
 
 

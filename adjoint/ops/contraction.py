@@ -287,15 +287,15 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 def _choose(rank_x: int, rank_y: int) -> Any:
     if rank_x == 2 == rank_y:
         return mm_p
-    if rank_x > 2 or rank_y > 2:
-        return matmul_p
-    if rank_x == 2 and rank_y == 1:
-        return mv_p
     if rank_x == 0 or rank_y == 0:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {rank_x}D and {rank_y}D; "
             "multiply by a scalar with *"
         )
+    if rank_x > 2 or rank_y > 2:
+        return matmul_p
+    if rank_x == 2 and rank_y == 1:
+        return mv_p
     return dot_p if rank_y == 1 else matmul_p
 
 

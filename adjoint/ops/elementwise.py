@@ -341,6 +341,7 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
     """Add ``value * tensor1 * tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
+    require_tensor(tensor2, "tensor2", "addcmul_")
     return _addcmul_(input, tensor1, tensor2, value)
 
 
@@ -854,6 +855,7 @@ _fill_ = inplace(fill_p)
 
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """Make a tensor like `input` that holds one value."""
+    require_tensor(input, "input", "fill")
     _refuse_many(value)
     return fill_p(input, value)
 

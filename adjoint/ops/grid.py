@@ -240,7 +240,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
 
 @autocasting
 def grid_sample(
-    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    input: Tensor, grid: Tensor, mode: Any = "bilinear", padding_mode: Any = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Read images (N, C, H, W) at the places that `grid` (N, H', W', 2) names as (x, y), from -1 to 1.

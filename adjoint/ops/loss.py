@@ -48,7 +48,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
             f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
             stacklevel=depth_outside(),
         )
-    code = _CODES.get(reduction)
+    code = _CODES.get(reduction) if isinstance(reduction, str) else None
     if code is None:
         raise ValueError(f"{reduction} is not a valid value for reduction: give 'none', 'mean' or 'sum'")
     return code
@@ -494,6 +494,8 @@ def kl_div(
 
     With `log_target`, so does `target`. ``reduction="batchmean"`` divides the sum by the size of the batch.
     """
+    if input.array.dtype.kind == "c":
+        raise RuntimeError("kl_div: Complex inputs not supported.")
     by_batch = reduction == "batchmean"
     code = SUM if by_batch else reduction_of(reduction, size_average, reduce)
     if reduction == "mean":

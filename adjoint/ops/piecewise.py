@@ -20,7 +20,7 @@ from ..core.recorders import Primitive, binary, nary, parametric, public, unary
 from ..core.tensor import TensorBase
 from ..kernels import fused, selection
 from ..kernels.constants import constant
-from .arguments import dtype_of, require_pair, require_tensor
+from .arguments import count_of, dtype_of, index_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
 from .shape import cast_p, sum_to_p
@@ -332,7 +332,7 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
             return (_clamp_max_ if own else clamp_max_p)(input, max)
         return (_clamp_tensors_ if own else clamp_tensors_p)(input, min, max)
     if kind.kind == "c":
-        raise RuntimeError("clamp is not supported for complex types")
+        raise NotImplementedError("clamp is not supported for complex types")
     dtype = result_type([v for v in (input, min, max) if v is not None])
     if dtype.np != kind:
         if own:
@@ -461,7 +461,7 @@ def abs(input: Tensor, *, out: Any = None) -> Tensor:
 def sign(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the sign: -1, 0 or 1."""
     if input.array.dtype.kind == "c":
-        raise RuntimeError(
+        raise NotImplementedError(
             "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
         )
     return into(out, sign_p(input))
@@ -545,7 +545,9 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     >>> adjoint.round(adjoint.tensor([0.5, 1.5, 2.4]))
     tensor([0., 2., 2.])
     """
-    return into(out, round_p(input) if decimals == 0 else round_to_p(input, decimals))
+    if type(decimals) is not int:
+        decimals = index_of(decimals, "decimals", "round")
+    return into(out, round_p(input) if decimals == 0 else round_to_p(input, count_of(decimals, "decimals")))
 
 
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:

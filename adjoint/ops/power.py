@@ -212,6 +212,7 @@ def square(input: Tensor, *, out: Any = None) -> Tensor:
 
 def square_(input: Tensor) -> Tensor:
     """Multiply each element by itself, in place."""
+    require_tensor(input, "input", "square_")
     return pow_(input, 2)
 
 

@@ -16,7 +16,7 @@ from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
-from .arguments import dim_in, dims_in, dtype_of, either, missing, require_tensors, shape_from
+from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
@@ -196,7 +196,9 @@ def sum(
         result = sum_all_p(input)
     else:
         try:
-            result = sum_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+            keepdim = keepdims or keepdim
+            require_bool(keepdim, "keepdim", "sum")
+            result = sum_p(input, dims_in(dim, input.array.ndim), keepdim)
         except AttributeError:
             require_tensors("sum", input=input)
             raise
@@ -207,6 +209,8 @@ def sum(
 
 def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Add up the dims that broadcasting from `size` would have repeated."""
+    if not sizes and size is None:
+        raise missing("sum_to_size", "size")
     wanted = shape_from(sizes if size is None else (size,))
     have = tuple(input.array.shape)
     lead = len(have) - len(wanted)
@@ -314,7 +318,9 @@ def mean(
     if dim is None and not keepdim and not keepdims:
         result = mean_all_p(input)
     else:
-        result = mean_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+        keepdim = keepdims or keepdim
+        require_bool(keepdim, "keepdim", "mean")
+        result = mean_p(input, dims_in(dim, input.array.ndim), keepdim)
     return result if out is None else into(out, result)
 
 

@@ -230,7 +230,7 @@ def _wanted(size: Any, rank: int, shape: Any) -> list[int]:
 
 
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:  # fmt: skip
     """Resize (N, C, ...) in its one to three last dimensions, to a `size` or by a `scale_factor`.
@@ -304,7 +304,7 @@ def _check_resize(input: Tensor, mode: str, rank: int, wanted: list[int]) -> Non
 
 
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Resize: the old name of `interpolate`."""

@@ -26,7 +26,7 @@ from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, reta
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
-from .arguments import dim_in, dims_in, either, shape_from
+from .arguments import dim_in, dims_in, either, missing, require_tensor, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -203,11 +203,13 @@ def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
 
 def resolve_conj(input: Tensor) -> Tensor:
     """Return `input`: conjugation is never pending here."""
+    require_tensor(input, "input", "resolve_conj")
     return input
 
 
 def resolve_neg(input: Tensor) -> Tensor:
     """Return `input`: negation is never pending here."""
+    require_tensor(input, "input", "resolve_neg")
     return input
 
 
@@ -369,11 +371,13 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """View `input` in the shape of `other`."""
+    require_tensor(other, "other", "view_as")
     return view(input, other.array.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """Reshape `input` to the shape of `other`."""
+    require_tensor(other, "other", "reshape_as")
     return reshape(input, other.array.shape)
 
 
@@ -621,11 +625,14 @@ def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Expand `input` to the shape of `other`."""
+    require_tensor(other, "other", "expand_as")
     return expand(input, other.array.shape)
 
 
 def broadcast_to(input: Tensor, *args: Any, size: Any = None) -> Tensor:
     """Expand `input` to a shape that it broadcasts to."""
+    if not args and size is None:
+        raise missing("broadcast_to", "size")
     return expand(input, _sizes(args, size))
 
 
@@ -639,6 +646,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
     """
     from ..core.size import Size
 
+    for s in shapes:
+        if not isinstance(s, tuple | list | int):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {s}")
     full = [tuple(s) if isinstance(s, tuple | list) else (int(s),) for s in shapes]
     out: list[int] = []
     for at, shape in enumerate(full):

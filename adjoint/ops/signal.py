@@ -10,6 +10,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import device as devices
+from ..core import dtypes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, float32, of
 from ..core.observation import literal
@@ -33,6 +34,8 @@ __all__ = [
 
 
 def _checked_window(name: str, M: int, dtype: Any, layout: Any) -> Any:
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     wanted = default() if dtype is None else as_dtype(dtype)
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")

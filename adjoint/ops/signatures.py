@@ -2,8 +2,8 @@
 
 The public name of a function that takes long stands for one that compares the types of the arguments with the
 annotations first, and names the call where Python's or NumPy's words escape the body. What takes a microsecond or two
-is not delayed: recorders, the functions of `DIRECT` and `HOT`, and the methods of `METHODS` have no frame around them and
-check in their own bodies and in the general path of primitives; the other functions of `SHORT` compare after a failure.
+is not delayed: recorders, the functions of `DIRECT` and `HOT`, and the methods of `METHODS` have no frame around them.
+They check in their own bodies and in the general path of primitives. Others of `SHORT` compare after a failure.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from ..core.failures import broadcast_error
 from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
+from .arguments import is_int
 
 # Functions that small models call in every step.
 HOT = frozenset((
-    "bmm", "cat", "clone", "empty", "empty_like", "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul",
-    "mean", "mm", "numel", "ones", "ones_like", "relu", "softmax", "stack", "sum", "tensor", "where", "zeros",
-    "zeros_like",
+    "argmax", "bmm", "cat", "clone", "empty", "empty_like", "is_floating_point", "is_tensor", "linear", "log_softmax",
+    "matmul", "max", "mean", "min", "mm", "numel", "ones", "ones_like", "relu", "softmax", "stack", "sum", "tensor",
+    "where", "zeros", "zeros_like",
 ))  # fmt: skip
 # Rooms whose functions do little more than call a primitive; rooms of which that is true of a method, whose first
 # argument is a tensor; and rooms of short functions.
 DIRECT = frozenset(("compare", "elementwise", "power"))
 METHODS = DIRECT | {
-    "activation", "convert", "copies", "create", "extremes", "index", "kinds", "memory", "parts", "piecewise",
-    "questions", "reduce", "shape",
+    "activation", "convert", "copies", "create", "index", "kinds", "memory", "parts", "piecewise", "questions",
+    "shape",
 }  # fmt: skip
-SHORT = METHODS | {"contraction"}
+SHORT = (METHODS | {"contraction"}) - {"create"}
 
 _NUMBERS = (int, float, complex, np.generic)
 
@@ -45,12 +46,6 @@ def _is_tensor(value: Any) -> bool:
 
 def _is_bool(value: Any) -> bool:
     return isinstance(value, bool | np.bool_)
-
-
-def _is_int(value: Any) -> bool:
-    if isinstance(value, TensorBase):
-        return value.array.ndim == 0 and value.array.dtype.kind in "iu"
-    return not isinstance(value, bool | np.bool_ | np.ndarray) and hasattr(type(value), "__index__")
 
 
 def _is_float(value: Any) -> bool:
@@ -68,15 +63,15 @@ def _is_operand(value: Any) -> bool:
 
 
 def _is_size(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(_is_int(n) or isinstance(n, TensorBase | Payload) for n in value)
+    return isinstance(value, list | tuple) and all(is_int(n) or isinstance(n, TensorBase | Payload) for n in value)
 
 
 def _is_sizes(value: Any) -> bool:
-    return _is_int(value) or _is_size(value)
+    return is_int(value) or _is_size(value)
 
 
 def _is_dims(value: Any) -> bool:
-    return value is None or _is_int(value) or (isinstance(value, list | tuple) and all(map(_is_int, value)))
+    return value is None or is_int(value) or (isinstance(value, list | tuple) and all(map(is_int, value)))
 
 
 def _is_str(value: Any) -> bool:
@@ -103,7 +98,7 @@ class _Kind:
 _KINDS = {
     "Tensor": _Kind("Tensor", _is_tensor),
     "bool": _Kind("bool", _is_bool, bool),
-    "int": _Kind("int", _is_int, int),
+    "int": _Kind("int", is_int, int),
     "float": _Kind("float", _is_float, float, int),
     "str": _Kind("str", _is_str, str),
     "Number": _Kind("Number", _is_number, float, int),
@@ -115,7 +110,7 @@ _KINDS = {
 _KINDS |= {f"{name} | None": kind.or_none() for name, kind in _KINDS.items()}
 
 # Parameters of which the body refuses a wrong value by ValueError, whatever its type; and those that are none.
-_UNCHECKED = {"reduction", "mode", "return", "args", "kwargs"}
+_UNCHECKED = {"reduction", "return_indices", "get_infos", "return", "args", "kwargs"}
 # What the name of a parameter says, where its annotation lets anything pass.
 _NAMED = {
     "normalized_shape": _KINDS["Size"],
@@ -140,8 +135,9 @@ _FOREIGN = re.compile(
 _SHAPES = re.compile(
     r"could not be broadcast|operands could not|could not broadcast|shape mismatch|mismatch in its core"
 )
-_AMBIGUOUS = re.compile(r"truth value of an array")
-_ESCAPING = (AttributeError, TypeError, ValueError, IndexError, StopIteration, KeyError, OverflowError, RecursionError)
+# What a tensor or an array says where a number is wanted.
+_AMBIGUOUS = re.compile(r"truth value of an array|Boolean value of Tensor|only one element tensors can be converted")
+_ESCAPING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, StopIteration, TypeError, ValueError)
 
 _checked: dict[FunctionType, Callable[..., Any]] = {}
 
@@ -168,14 +164,16 @@ def _combination(name: str, args: Any, kwargs: Any) -> TypeError:
 def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     """Raise what a caller should read of an error in a function's body: `error` itself, or one that names the call."""
     text = str(error)
+    if any(type(value) is int and not -(2**63) <= value < 2**63 for value in _parts(args, kwargs)):
+        raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large: {text}") from error
+    if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
+        raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
     if isinstance(error, AttributeError):
         given = getattr(error, "obj", None)
         if not isinstance(given, TensorBase) and any(given is value for value in _parts(args, kwargs)):
             raise _combination(name, args, kwargs) from error
     elif isinstance(error, StopIteration | RecursionError) or _AMBIGUOUS.search(text):
         raise _combination(name, args, kwargs) from error
-    elif isinstance(error, OverflowError):
-        raise RuntimeError(f"{name}(): Overflow when unpacking long long: {text}") from error
     elif type(error) in (TypeError, ValueError, IndexError, KeyError):
         if _SHAPES.search(text):
             raise _of_shapes(name, args, kwargs) from error
