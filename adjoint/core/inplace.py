@@ -62,6 +62,8 @@ def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Ca
             args = (other, *args)
         if args and alone:
             raise TypeError(f"{name}() takes no arguments ({len(args)} given)")
+        if len(args) < arity - 1 or (arity == 2 and args[0] is None):
+            raise TypeError(f'{name}() missing {arity - 1} required positional arguments: "other", a Tensor')
         values = unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
         if values is None:
             return write(op, x, args[: arity - 1], args[arity - 1 :])

@@ -320,7 +320,11 @@ _REALS = {int, float, type(None)}
 
 def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     """Clamp `input`, into itself if `own`."""
-    kind = input.array.dtype
+    try:
+        kind = input.array.dtype
+    except AttributeError:
+        require_tensor(input, "input", "clamp")
+        raise
     if kind.kind == "f" and type(min) in _REALS and type(max) in _REALS and min is not max:
         return (_clamp_ if own else clamp_p)(input, min, max)
     if min is None and max is None:

@@ -135,7 +135,7 @@ default_generator = Generator()
 default_generator.seed()
 
 
-def manual_seed(seed: int) -> Generator:
+def manual_seed(seed: Any) -> Generator:
     """Seed the default generator.
 
     Examples

@@ -19,14 +19,16 @@ import numpy as np
 from ..core.failures import broadcast_error
 from ..core.overrides import plain
 from ..core.payload import Payload
+from ..core.size import Size
 from ..core.tensor import TensorBase
 from .arguments import is_int
 
 # Functions that small models call in every step.
 HOT = frozenset((
-    "argmax", "bmm", "cat", "clone", "empty", "empty_like", "is_floating_point", "is_tensor", "linear", "log_softmax",
-    "matmul", "max", "mean", "min", "mm", "numel", "ones", "ones_like", "relu", "softmax", "stack", "sum", "tensor",
-    "where", "zeros", "zeros_like",
+    "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
+    "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
+    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack", "sum", "tensor",
+    "transpose", "unsqueeze", "where", "zeros", "zeros_like",
 ))  # fmt: skip
 # Rooms whose functions do little more than call a primitive; rooms of which that is true of a method, whose first
 # argument is a tensor; and rooms of short functions.
@@ -103,8 +105,8 @@ _KINDS = {
     "str": _Kind("str", _is_str, str),
     "Number": _Kind("Number", _is_number, float, int),
     "Tensor | Number": _Kind("Tensor", _is_operand, float, int),
-    "Size": _Kind("tuple of ints", _is_size),
-    "Sizes": _Kind("tuple of ints", _is_sizes, int),
+    "Size": _Kind("tuple of ints", _is_size, Size, tuple),
+    "Sizes": _Kind("tuple of ints", _is_sizes, int, Size, tuple),
     "Dims": _Kind("tuple of ints", _is_dims, int, type(None)),
 }
 _KINDS |= {f"{name} | None": kind.or_none() for name, kind in _KINDS.items()}
@@ -164,7 +166,8 @@ def _combination(name: str, args: Any, kwargs: Any) -> TypeError:
 def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     """Raise what a caller should read of an error in a function's body: `error` itself, or one that names the call."""
     text = str(error)
-    if any(type(value) is int and not -(2**63) <= value < 2**63 for value in _parts(args, kwargs)):
+    huge = any(type(value) is int and not -(2**63) <= value < 2**63 for value in _parts(args, kwargs))
+    if huge and " must be " not in text:
         raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large: {text}") from error
     if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
         raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
@@ -210,11 +213,11 @@ def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Ca
     optional = {**dict(zip(reversed(places), reversed(described.__defaults__ or ()), strict=False))}
     optional |= described.__kwdefaults__ or {}
     kinds = {key: kind for key, said in written.items() if (kind := _kind_of(key, said, optional.get(key, ...)))}
-    known = [kinds[key].known if key in kinds else _ANYTHING for key in places]
+    known = [kinds[key].known if key in kinds else None for key in places]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        for kind, types in zip(map(type, args), known, strict=False):
-            if kind not in types:
+        for value, types in zip(args, known):
+            if types is not None and type(value) not in types:
                 _refuse(name, places, kinds, args, kwargs)
                 break
         if kwargs:
@@ -241,14 +244,6 @@ def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Ca
     call.__wrapped__ = function  # type: ignore[attr-defined]
     call.checks = True  # type: ignore[attr-defined]
     return call
-
-
-class _Anything(set[type]):
-    def __contains__(self, kind: object) -> bool:
-        return True
-
-
-_ANYTHING = _Anything()
 
 
 def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
