@@ -79,23 +79,13 @@ class Wrong(NamedTuple):
     make: Callable[[Any, Any], Any]
 
 
+PLAIN = {
+    "None": None, "a string": "no", "an object": object(), "a list of strings": ["a"], "a dict": {}, "a list": [1.0],
+    "1.5": 1.5, "-7": -7, "0": 0, "99": 99, "2**70": 2**70, "NaN": float("nan"), "True": True, "1j": 1j,
+    "an empty tuple": (), "a device": "nonsense",
+}  # fmt: skip
 WRONGS = [
-    Wrong("None", lambda T, good: None),
-    Wrong("a string", lambda T, good: "no"),
-    Wrong("an object", lambda T, good: object()),
-    Wrong("a list of strings", lambda T, good: ["a"]),
-    Wrong("a dict", lambda T, good: {}),
-    Wrong("a list", lambda T, good: [1.0]),
-    Wrong("1.5", lambda T, good: 1.5),
-    Wrong("-7", lambda T, good: -7),
-    Wrong("0", lambda T, good: 0),
-    Wrong("99", lambda T, good: 99),
-    Wrong("2**70", lambda T, good: 2**70),
-    Wrong("NaN", lambda T, good: float("nan")),
-    Wrong("True", lambda T, good: True),
-    Wrong("1j", lambda T, good: 1j),
-    Wrong("an empty tuple", lambda T, good: ()),
-    Wrong("a device", lambda T, good: "nonsense"),
+    *(Wrong(name, lambda T, good, value=value: value) for name, value in PLAIN.items()),
     Wrong("a dtype", lambda T, good: T.float32),
     Wrong("a 0-d tensor", lambda T, good: T.tensor(1.0)),
     Wrong("an empty tensor", lambda T, good: T.zeros(0)),
@@ -186,118 +176,61 @@ def _outcome(function: Any, args: Any, kwargs: Any) -> tuple[list[str], str]:
 
 # --- What is called ---------------------------------------------------------------------------------
 
-# Expressions in both libraries' words, `T` being the library: a function, and good arguments for it.
+# Expressions in both libraries' words, `T` being the library: functions, each with good arguments for it.
 CALLS = """
 T.tensor ([1.0, 2.0], dtype=T.float32, device="cpu", requires_grad=True)
-T.as_tensor ([1, 2], dtype=T.int64, device="cpu")
-T.asarray ([1, 2], dtype=T.int64, copy=True)
-T.from_numpy (np.ones(3),)
-T.arange (0, 5, 1, dtype=T.int64)
-T.linspace (0, 1, 5)
-T.zeros (2, 3, dtype=T.float32, device="cpu", requires_grad=False)
-T.full ((2, 3), 1.0, dtype=T.float32)
-T.randint (0, 5, (3,))
-T.randperm (5,)
-T.Generator ("cpu",)
-T.manual_seed (1,)
-T.device ("cpu", 0)
-T.finfo (T.float32,)
-T.iinfo (T.int32,)
-T.promote_types (T.float32, T.int32)
-T.result_type (x, 1.0)
-T.can_cast (T.int32, T.float32)
-T.is_tensor (x,)
-T.numel (x,)
-T.compile (lambda x: x + 1,)
-T.einsum ("ij,jk->ik", m, m)
-(lambda a, b: a + b) (x, 2.0)
-(lambda a, b: a * b) (x, x)
-(lambda a, b: a / b) (2.0, x)
-(lambda a, b: a - b) (x, x)
-(lambda a, b: a ** b) (x, 2)
-(lambda a, b: a @ b) (m, m)
-(lambda a, b: a < b) (x, 2)
-(lambda a, b: a & b) (x > 0, x > 0)
-(lambda a, b: a[b]) (m, 0)
-T.autograd.grad (leaf.sum(), leaf, create_graph=True)
+T.as_tensor ([1, 2], dtype=T.int64, device="cpu") ;; T.asarray ([1, 2], dtype=T.int64, copy=True)
+T.from_numpy (np.ones(3),) ;; T.arange (0, 5, 1, dtype=T.int64) ;; T.linspace (0, 1, 5)
+T.zeros (2, 3, dtype=T.float32, device="cpu", requires_grad=False) ;; T.full ((2, 3), 1.0, dtype=T.float32)
+T.randint (0, 5, (3,)) ;; T.randperm (5,) ;; T.Generator ("cpu",) ;; T.manual_seed (1,) ;; T.device ("cpu", 0)
+T.finfo (T.float32,) ;; T.iinfo (T.int32,) ;; T.promote_types (T.float32, T.int32) ;; T.result_type (x, 1.0)
+T.can_cast (T.int32, T.float32) ;; T.is_tensor (x,) ;; T.numel (x,) ;; T.compile (lambda x: x + 1,)
+T.einsum ("ij,jk->ik", m, m) ;; (lambda a, b: a + b) (x, 2.0) ;; (lambda a, b: a * b) (x, x)
+(lambda a, b: a / b) (2.0, x) ;; (lambda a, b: a - b) (x, x) ;; (lambda a, b: a ** b) (x, 2)
+(lambda a, b: a @ b) (m, m) ;; (lambda a, b: a < b) (x, 2) ;; (lambda a, b: a & b) (x > 0, x > 0)
+(lambda a, b: a[b]) (m, 0) ;; T.autograd.grad (leaf.sum(), leaf, create_graph=True)
 T.autograd.backward (leaf.sum(), inputs=[leaf])
 T.autograd.functional.jacobian (lambda x: x * x, x, create_graph=False)
-T.autograd.functional.hessian (lambda x: (x * x).sum(), x)
-T.autograd.functional.vjp (lambda x: x * x, x, x)
+T.autograd.functional.hessian (lambda x: (x * x).sum(), x) ;; T.autograd.functional.vjp (lambda x: x * x, x, x)
 T.autograd.functional.jvp (lambda x: x * x, x, x)
 T.autograd.gradcheck (lambda x: x * x, T.ones(2, dtype=T.float64, requires_grad=True), eps=1e-6)
-T.func.grad (lambda x: x.sum(), argnums=0)
-T.func.grad(lambda x: x.sum()) (x,)
-T.func.vmap (lambda x: x, in_dims=0, out_dims=0, randomness="error", chunk_size=1)
-T.func.vmap(lambda x: x) (x,)
-T.func.jvp (lambda x: x * x, (x,), (x,))
-T.func.vjp (lambda x: x * x, x)
-T.func.jacrev(lambda x: x * x) (x,)
-T.func.jacfwd(lambda x: x * x) (x,)
-T.func.functional_call (T.nn.Linear(3, 2), {}, (x,))
-leaf.sum().backward (None, retain_graph=True)
-T.ones(3, requires_grad=True).register_hook (lambda g: None,)
+T.func.grad (lambda x: x.sum(), argnums=0) ;; T.func.grad(lambda x: x.sum()) (x,)
+T.func.vmap (lambda x: x, in_dims=0, out_dims=0, randomness="error", chunk_size=1) ;; T.func.vmap(lambda x: x) (x,)
+T.func.jvp (lambda x: x * x, (x,), (x,)) ;; T.func.vjp (lambda x: x * x, x) ;; T.func.jacrev(lambda x: x * x) (x,)
+T.func.jacfwd(lambda x: x * x) (x,) ;; T.func.functional_call (T.nn.Linear(3, 2), {}, (x,))
+leaf.sum().backward (None, retain_graph=True) ;; T.ones(3, requires_grad=True).register_hook (lambda g: None,)
 T.utils.data.DataLoader ([1, 2, 3], batch_size=2, shuffle=False, num_workers=0, drop_last=False)
-T.utils.data.TensorDataset (x, x)
-T.utils.data.Subset ([1, 2, 3], [0, 1])
-T.utils.data.random_split ([1, 2, 3], [1, 2])
-T.utils.data.BatchSampler (range(4), 2, False)
+T.utils.data.TensorDataset (x, x) ;; T.utils.data.Subset ([1, 2, 3], [0, 1])
+T.utils.data.random_split ([1, 2, 3], [1, 2]) ;; T.utils.data.BatchSampler (range(4), 2, False)
 T.utils.data.WeightedRandomSampler ([0.5, 0.5], 2, True)
 T.utils.checkpoint.checkpoint (lambda x: x * 2, x, use_reentrant=False)
-T.nn.utils.clip_grad_norm_ ([leaf], 1.0, norm_type=2.0)
-T.nn.utils.clip_grad_value_ ([leaf], 1.0)
-T.nn.utils.parameters_to_vector ([leaf],)
-T.nn.utils.rnn.pad_sequence ([x, x], batch_first=True, padding_value=0.0)
+T.nn.utils.clip_grad_norm_ ([leaf], 1.0, norm_type=2.0) ;; T.nn.utils.clip_grad_value_ ([leaf], 1.0)
+T.nn.utils.parameters_to_vector ([leaf],) ;; T.nn.utils.rnn.pad_sequence ([x, x], batch_first=True, padding_value=0.0)
 T.nn.utils.rnn.pack_padded_sequence (T.ones(3, 2, 4), [3, 2], batch_first=False)
-T.nn.init.uniform_ (T.ones(3, 3), 0.0, 1.0)
-T.nn.init.normal_ (T.ones(3, 3), 0.0, 1.0)
-T.nn.init.constant_ (T.ones(3, 3), 0.5)
-T.nn.init.xavier_uniform_ (T.ones(3, 3), 1.0)
-T.nn.init.kaiming_normal_ (T.ones(3, 3), 0.0, "fan_in", "relu")
-T.nn.init.orthogonal_ (T.ones(3, 3), 1.0)
-T.nn.init.trunc_normal_ (T.ones(3, 3), 0.0, 1.0, -2.0, 2.0)
-T.nn.init.calculate_gain ("relu", None)
-T.nn.Parameter (x, requires_grad=True)
-T.nn.Sequential (T.nn.Linear(3, 2),)
-T.nn.ModuleList ([T.nn.Linear(3, 2)],)
-T.nn.ModuleDict ({"a": T.nn.Linear(3, 2)},)
-T.nn.Linear(3, 2).register_buffer ("b", x, persistent=True)
-T.nn.Linear(3, 2).register_parameter ("p", None)
-T.nn.Linear(3, 2).load_state_dict ({}, strict=False)
-T.nn.Linear(3, 2).to ("cpu", T.float64)
-T.nn.Linear(3, 2).requires_grad_ (True,)
-T.nn.Linear(3, 2).train (True,)
-T.nn.Linear(3, 2).get_submodule ("",)
+T.nn.init.uniform_ (T.ones(3, 3), 0.0, 1.0) ;; T.nn.init.normal_ (T.ones(3, 3), 0.0, 1.0)
+T.nn.init.constant_ (T.ones(3, 3), 0.5) ;; T.nn.init.xavier_uniform_ (T.ones(3, 3), 1.0)
+T.nn.init.kaiming_normal_ (T.ones(3, 3), 0.0, "fan_in", "relu") ;; T.nn.init.orthogonal_ (T.ones(3, 3), 1.0)
+T.nn.init.trunc_normal_ (T.ones(3, 3), 0.0, 1.0, -2.0, 2.0) ;; T.nn.init.calculate_gain ("relu", None)
+T.nn.Parameter (x, requires_grad=True) ;; T.nn.Sequential (T.nn.Linear(3, 2),)
+T.nn.ModuleList ([T.nn.Linear(3, 2)],) ;; T.nn.ModuleDict ({"a": T.nn.Linear(3, 2)},)
+T.nn.Linear(3, 2).register_buffer ("b", x, persistent=True) ;; T.nn.Linear(3, 2).register_parameter ("p", None)
+T.nn.Linear(3, 2).load_state_dict ({}, strict=False) ;; T.nn.Linear(3, 2).to ("cpu", T.float64)
+T.nn.Linear(3, 2).requires_grad_ (True,) ;; T.nn.Linear(3, 2).train (True,) ;; T.nn.Linear(3, 2).get_submodule ("",)
 T.optim.lr_scheduler.StepLR (T.optim.SGD([leaf], 0.1), 2, gamma=0.1)
 T.optim.lr_scheduler.LambdaLR (T.optim.SGD([leaf], 0.1), lambda e: 0.5)
 T.optim.lr_scheduler.CosineAnnealingLR (T.optim.SGD([leaf], 0.1), 10, eta_min=0.0)
 T.optim.lr_scheduler.OneCycleLR (T.optim.SGD([leaf], 0.1), 0.1, total_steps=10)
-T.optim.lr_scheduler.ReduceLROnPlateau (T.optim.SGD([leaf], 0.1), "min", 0.1, 10)
-T.distributions.Normal (0.0, 1.0)
-T.distributions.Normal(0.0, 1.0).log_prob (x,)
-T.distributions.Normal(0.0, 1.0).sample ((2,),)
-T.distributions.Bernoulli (probs=x / 2)
-T.distributions.Bernoulli (logits=x)
-T.distributions.Beta (1.0, 1.0)
-T.distributions.Binomial (3, probs=x / 2)
-T.distributions.Categorical (probs=x)
-T.distributions.Categorical(probs=x).log_prob (T.tensor(1),)
-T.distributions.Cauchy (0.0, 1.0)
-T.distributions.Chi2 (1.0,)
-T.distributions.Dirichlet (x,)
-T.distributions.Exponential (1.0,)
-T.distributions.Gamma (1.0, 1.0)
-T.distributions.Geometric (probs=x / 2)
-T.distributions.Gumbel (0.0, 1.0)
-T.distributions.HalfNormal (1.0,)
-T.distributions.Independent (T.distributions.Normal(x, x), 1)
-T.distributions.Laplace (0.0, 1.0)
-T.distributions.LogNormal (0.0, 1.0)
-T.distributions.Multinomial (3, probs=x)
-T.distributions.MultivariateNormal (x, T.eye(3))
-T.distributions.Poisson (1.0,)
-T.distributions.StudentT (1.0, 0.0, 1.0)
-T.distributions.Uniform (0.0, 1.0)
+T.optim.lr_scheduler.ReduceLROnPlateau (T.optim.SGD([leaf], 0.1), "min", 0.1, 10) ;; T.distributions.Normal (0.0, 1.0)
+T.distributions.Normal(0.0, 1.0).log_prob (x,) ;; T.distributions.Normal(0.0, 1.0).sample ((2,),)
+T.distributions.Bernoulli (probs=x / 2) ;; T.distributions.Bernoulli (logits=x) ;; T.distributions.Beta (1.0, 1.0)
+T.distributions.Binomial (3, probs=x / 2) ;; T.distributions.Categorical (probs=x)
+T.distributions.Categorical(probs=x).log_prob (T.tensor(1),) ;; T.distributions.Cauchy (0.0, 1.0)
+T.distributions.Chi2 (1.0,) ;; T.distributions.Dirichlet (x,) ;; T.distributions.Exponential (1.0,)
+T.distributions.Gamma (1.0, 1.0) ;; T.distributions.Geometric (probs=x / 2) ;; T.distributions.Gumbel (0.0, 1.0)
+T.distributions.HalfNormal (1.0,) ;; T.distributions.Independent (T.distributions.Normal(x, x), 1)
+T.distributions.Laplace (0.0, 1.0) ;; T.distributions.LogNormal (0.0, 1.0) ;; T.distributions.Multinomial (3, probs=x)
+T.distributions.MultivariateNormal (x, T.eye(3)) ;; T.distributions.Poisson (1.0,)
+T.distributions.StudentT (1.0, 0.0, 1.0) ;; T.distributions.Uniform (0.0, 1.0)
 T.distributions.kl_divergence (T.distributions.Normal(0.0, 1.0), T.distributions.Normal(0.0, 1.0))
 """
 # Arguments that are tried for functions of which nothing is known.
@@ -326,7 +259,7 @@ def _written(dice: random.Random) -> Iterator[Subject]:
     def function(name: str, T: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: eval(name, _names(T))(*args, **kwargs)
 
-    lines = CALLS.strip().splitlines()
+    lines = re.split(r" ;; |\n", CALLS.strip())
     dice.shuffle(lines)
     for line in lines:
         name, _, rest = line.rpartition(" (") if line[0] == "(" else line.partition(" (")
