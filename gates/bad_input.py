@@ -404,14 +404,6 @@ def _in_a_child(subject: Subject, dice: random.Random, each: int) -> Iterator[Ca
         yield call._replace(mine=(["Crashed"], ""))
 
 
-def _is_good(subject: Subject) -> bool:
-    try:
-        given = subject.make_theirs(), subject.make_ours()
-    except Exception:  # a tensor that cannot be translated
-        return False
-    return not _outcome(subject.theirs, *given[0])[0] and not _outcome(subject.ours, *given[1])[0]
-
-
 def _made_wrong(subject: Subject, dice: random.Random, each: int) -> Iterator[Call]:
     args, kwargs = subject.given(torch)
     # A method's first argument is the tensor it is a method of.
