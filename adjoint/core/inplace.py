@@ -64,6 +64,8 @@ def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Ca
             raise TypeError(f"{name}() takes no arguments ({len(args)} given)")
         if len(args) < arity - 1 or (arity == 2 and args[0] is None):
             raise TypeError(f'{name}() missing {arity - 1} required positional arguments: "other", a Tensor')
+        if len(args) > (most := arity - 1 + len(op.params)):
+            raise TypeError(f"{name}() takes {most} positional arguments but {len(args)} were given")
         values = unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
         if values is None:
             return write(op, x, args[: arity - 1], args[arity - 1 :])

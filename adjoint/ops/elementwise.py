@@ -368,6 +368,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
     if older:
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     _refuse_integers(tensor1, tensor2)
+    require_tensor(tensor2, "tensor2", "addcdiv_")
     return _addcdiv_(input, tensor1, tensor2, value)
 
 
