@@ -223,7 +223,7 @@ def reset() -> None:
     """Put every switch of this thread where a new thread has it."""
     key = modes.local.key
     modes.local.__dict__.clear()
-    modes.local.key = key
+    modes.local.key, modes.local.grad = key, True
     for words in (modes.off, nodes.passes, recorders.recorded_passes):
         words.clear()
     engine.running.__dict__.clear()

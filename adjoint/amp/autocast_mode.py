@@ -333,7 +333,7 @@ class autocast(modes.Scope):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.owned = False
+        self.owned = None
         enabled, _thread.dtypes[self.device], _thread.caching, _thread.depth = self._before
         _thread.enabled[self.device] = enabled
         if not enabled and modes.local.autocast_on == {self.device}:

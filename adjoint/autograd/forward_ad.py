@@ -90,10 +90,10 @@ class dual_level(modes.Scope):
 
     def __exit__(self, *error: object) -> None:
         exit_dual_level()
-        self.owned = False
+        self.owned = None
 
     def __del__(self) -> None:
-        if self.owned and _levels:
+        if self.owned is not None and modes.is_with(self.owned) and _levels:
             exit_dual_level()
 
 

@@ -351,32 +351,21 @@ def _pack(
     kept.array = kept.tensor = None
 
 
-def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
+def _run_function(node: Any, g: Any, edges: tuple[Any, ...], saved: Any, boxed: bool = False) -> list[Any]:
     """Call the user's backward and bring its answers to the form of the inputs."""
-    if type(g) is ndarray and node.single and node._named is None:  # as nearly always
+    if type(g) is ndarray and node.single and node._named is None and not boxed:  # as nearly always
         given = nodes.make()  # as `wrap` does
         given.array = g
         given._grad = given.lineage = given.memory = given.node = None
-        answer = node.function.backward(node, given)
-        forms = node.forms
-        if isinstance(answer, TensorBase) and len(forms) == 1 and type(a := answer.array) is ndarray:
-            form = forms[0]
-            if a.shape == form[0] and a.dtype is form[1]:
-                return [a]
-        return _fitting(node, answer, edges, False)
-    return _fitting(node, *_answers(node, g, edges))
-
-
-def _run_boxed(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> list[Any]:
-    """Call the user's backward with one list of gradients, from which it may remove them."""
-    return _fitting(node, *_answers(node, g, edges))
-
-
-def _fitting(node: Any, answers: Any, edges: tuple[Any, ...], lift: bool) -> list[Any]:
-    """Bring what the user's backward returned to the form of the inputs."""
-    if type(answers) is not tuple:
-        answers = tuple(answers) if isinstance(answers, tuple) else (answers,)
+        answers, lift = node.function.backward(node, given), False
+    else:
+        answers, lift = _answers(node, g)
     forms = node.forms
+    if type(answers) is not tuple:
+        if len(forms) == 1 and not lift and isinstance(answers, TensorBase) and type(a := answers.array) is ndarray:
+            if a.shape == forms[0][0] and a.dtype is forms[0][1]:
+                return [a]
+        answers = tuple(answers) if isinstance(answers, tuple) else (answers,)
     if len(answers) != len(forms):
         answers = _counted(node, answers)
     if len(edges) != len(forms):
@@ -397,8 +386,11 @@ def _fitting(node: Any, answers: Any, edges: tuple[Any, ...], lift: bool) -> lis
     return results
 
 
-def _answers(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], bool]:
-    """Return what the user's backward returns, the edges, and whether the pass is recorded."""
+_run_boxed = functools.partial(_run_function, boxed=True)  # its gradients come in one list, which it may empty
+
+
+def _answers(node: Any, g: Any) -> tuple[Any, bool]:
+    """Return what the user's backward returns, and whether the pass is recorded."""
     lift = isinstance(g, TensorBase)
     if node.single and type(g) is not Cotangents:
         if g is None:
@@ -411,7 +403,7 @@ def _answers(node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, tuple[Any,
         if node.materialize_grads:
             gs = [_zeros(meta) if v is None and meta else v for v, meta in zip(gs, node.metas, strict=True)]
         tensors = [v if v is None or isinstance(v, TensorBase) else wrap(v) for v in gs]
-    return _call_backward(node, tensors), edges, lift
+    return _call_backward(node, tensors), lift
 
 
 def _zeros(meta: Any) -> Any:
@@ -612,26 +604,34 @@ class Function(_SingleLevelFunction):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
-        if modes.transforms and not cls._kit[2] and not cls.__module__.startswith("adjoint.") and transforming():
-            raise RuntimeError(
-                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it "
-                f"must override the setup_context staticmethod: give {cls.__name__} a forward without ctx and a "
-                "setup_context(ctx, inputs, output) staticmethod."
-            )
-        if kwargs or cls._splits:
-            args, kwargs = _bound(cls, args, kwargs), {}
-        if modes.unusual:
-            if top_payload(args) is not None:
-                from ..payloads.functions import apply_function
-
-                return apply_function(cls, args, kwargs)
-            if modes.local.checked_functions is not None:
-                from .debugging import check_function
-
-                check_function(cls, args, kwargs)
-            if modes.local.observer is not None:
-                return modes.local.observer.function(cls.__name__, lambda: _apply(cls, args, kwargs))
+        if modes.unusual or modes.transforms:
+            return _apply_watched(cls, args, kwargs)
         return _apply(cls, args, kwargs)
+
+
+def _apply_watched(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function where something unusual is on, or a transform."""
+    splits = cls._splits
+    if not splits and not cls.__module__.startswith("adjoint.") and transforming():
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            f"override the setup_context staticmethod: give {cls.__name__} a forward without ctx and a "
+            "setup_context(ctx, inputs, output) staticmethod."
+        )
+    if kwargs or splits:
+        args, kwargs = _bound(cls, args, kwargs), {}
+    if modes.unusual:
+        if top_payload(args) is not None:
+            from ..payloads.functions import apply_function
+
+            return apply_function(cls, args, kwargs)
+        if modes.local.checked_functions is not None:
+            from .debugging import check_function
+
+            check_function(cls, args, kwargs)
+        if modes.local.observer is not None:
+            return modes.local.observer.function(cls.__name__, lambda: _apply(cls, args, kwargs))
+    return _apply(cls, args, kwargs)
 
 
 def _bound(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -679,6 +679,8 @@ def _apply(
     node_class, op, splits = cls._kit
     if forward is None:
         forward = cls.forward
+        if kwargs or splits:
+            args, kwargs = _bound(cls, args, kwargs), {}
     ctx: Any = node_class()
     if context is not None:
         context.append(ctx)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..core import modes
-from ..core.modes import is_grad_enabled
+from ..core.modes import is_grad_enabled, is_with, local, off
 
+getframe = sys._getframe
 F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
@@ -39,11 +41,6 @@ def _has_flag(function: Any, flag: int) -> bool:
 
 class _DecoratorContextManager:
     """A mode to enter; used as a decorator, every call (or every step of a generator) enters it anew."""
-
-    # A `modes.Scope`, but not by inheritance: programs see the bases that torch's contexts have.
-    owned: bool = False
-    own = modes.Scope.own
-    __del__ = modes.Scope.__del__
 
     def clone(self) -> Any:
         """Return a fresh context of the same kind."""
@@ -142,6 +139,8 @@ def _wrapped_coroutine(context: Callable[[], Any], function: F) -> F:
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
     """Base of contexts without arguments, whose class itself decorates."""
 
+    # A `modes.Scope`, but not by inheritance: programs see the bases that torch's contexts have.
+    owned: tuple[Any, int] | None = None
     prev: bool = False  # whether recording was on before
 
     def __new__(cls, orig_func: Any = None) -> Any:
@@ -150,8 +149,18 @@ class _NoParamDecoratorContextManager(_DecoratorContextManager):
         return instance if orig_func is None else instance(orig_func)
 
     def __del__(self) -> None:
-        if self.owned and self.prev:  # else the context around it has put back what was before
-            self.__exit__(None, None, None)
+        if self.owned is not None and self.prev and is_with(self.owned):  # else one around it has put back what was
+            self.__exit__()
+
+    def __exit__(self, *error: object) -> None:
+        switches = local.__dict__  # one look at what is the thread's own
+        key = switches["key"]
+        if self.prev:  # by stores: see modes.py
+            self.owned, switches["grad"] = None, True
+            if key in off:
+                del off[key]
+        else:
+            self.owned, off[key], switches["grad"] = None, None, False
 
 
 class no_grad(_NoParamDecoratorContextManager):
@@ -167,28 +176,20 @@ class no_grad(_NoParamDecoratorContextManager):
     """
 
     def __enter__(self) -> None:
-        local = modes.local
-        owned = self.own()
-        self.prev, self.owned, modes.off[local.key], local.grad = local.grad, owned, None, False  # stores: see modes.py
-
-    def __exit__(self, *error: object) -> None:
-        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
-        if self.prev:
-            modes.off.pop(modes.local.key, None)
+        frame = getframe(1)
+        place, switches = (frame.f_code, frame.f_lasti), local.__dict__
+        self.prev, self.owned = switches["grad"], place
+        off[switches["key"]], switches["grad"] = None, False  # by stores: see modes.py
 
 
 class enable_grad(_NoParamDecoratorContextManager):
     """Switch recording on, inside `no_grad` say."""
 
     def __enter__(self) -> None:
-        owned = self.own()
-        self.prev, self.owned = modes.local.grad, owned
-        modes.local.grad = True  # and `off` may say what it says: it is a hint
-
-    def __exit__(self, *error: object) -> None:
-        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
-        if self.prev:
-            modes.off.pop(modes.local.key, None)
+        frame = getframe(1)
+        place, switches = (frame.f_code, frame.f_lasti), local.__dict__
+        self.prev, self.owned = switches["grad"], place
+        switches["grad"] = True  # and `off` may say what it says: it is a hint
 
 
 class set_grad_enabled(_DecoratorContextManager):
@@ -218,9 +219,10 @@ class set_grad_enabled(_DecoratorContextManager):
         modes.set_grad(self.mode)
 
     def __exit__(self, *error: object) -> None:
-        self.owned, modes.off[modes.local.key], modes.local.grad = False, None, self.prev  # by stores: see modes.py
+        switches = local.__dict__
+        off[switches["key"]], switches["grad"] = None, self.prev  # by stores: see modes.py
         if self.prev:
-            modes.off.pop(modes.local.key, None)
+            off.pop(switches["key"], None)
 
     def __call__(self, function: F) -> F:
         """Wrap a function."""
@@ -246,6 +248,10 @@ class inference_mode(_DecoratorContextManager):
     True
     """
 
+    owned: tuple[Any, int] | None = None
+    own = modes.Scope.own
+    __del__ = modes.Scope.__del__
+
     def __new__(cls, mode: Any = True) -> Any:
         """Return the context, or the function given to it as a bare decorator, wrapped."""
         instance = object.__new__(cls)
@@ -263,14 +269,14 @@ class inference_mode(_DecoratorContextManager):
 
     def __enter__(self) -> None:
         self.before = (modes.local.grad, modes.local.inference, modes.local.forward_grad)
-        local, grad, owned = modes.local, not self.mode, self.own()
+        grad, owned = not self.mode, self.own()
         set_inference(self.mode, self.before[1])
         self.owned = owned
         # By stores, and nothing but those after the first: see modes.py.
         local.inference, local.forward_grad, modes.off[local.key], local.grad = self.mode, grad, None, grad
 
     def __exit__(self, *error: object) -> None:
-        local, off, self.owned = modes.local, modes.off, False
+        self.owned = None
         grad, inference, forward = self.before
         local.inference, local.forward_grad, off[local.key], local.grad = inference, forward, None, grad
         if grad:

@@ -121,7 +121,7 @@ class saved_tensors_hooks(modes.Scope):
     def __exit__(self, *error: object) -> None:
         if not modes.local.pack_hooks:
             raise RuntimeError("saved_tensors_hooks is left in a thread that has not entered it")
-        modes.local.pack_hooks, self.owned = modes.local.pack_hooks[:-1], False
+        modes.local.pack_hooks, self.owned = modes.local.pack_hooks[:-1], None
         modes.note_unusual(-1)
 
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush, heappushpop
 from itertools import count
 from operator import attrgetter
@@ -47,13 +47,17 @@ class AccumulateGrad(Node):
     while a graph still reaches it, `variable` makes an equal tensor again from what is kept here.
     """
 
-    __slots__ = ("array", "kind", "memory", "post_hooks", "ref")
+    __slots__ = ("array", "ended", "kind", "memory", "post_hooks", "ref", "reshaped")
 
     ref: weakref.ref[TensorBase]
     array: Any
+    # Whether it is of a transform that is over, or was made inside one. A result may still lead here, through the graph
+    # of an outer transform; no caller will ever ask for its gradient.
+    ended: bool
     kind: type
     memory: Storage
     post_hooks: dict[int, Callable[..., Any]] | None
+    reshaped: bool  # whether the leaf may have had another shape when it was used before
 
     def __init__(self, leaf: TensorBase) -> None:
         self.op = _accumulate
@@ -61,11 +65,12 @@ class AccumulateGrad(Node):
         self.stamp, self.code, self.lasti = _SEQUENCE_OF_LEAVES, None, 0
         self.post_hooks = None
         self.follow(leaf)
+        self.reshaped = self.ended = False
 
     def follow(self, leaf: TensorBase) -> None:
         """Belong to `leaf`, as it is now."""
         self.ref = weakref.ref(leaf)
-        self.array, self.memory, self.kind = leaf.array, storage_of(leaf), type(leaf)
+        self.array, self.memory, self.kind, self.reshaped = leaf.array, storage_of(leaf), type(leaf), True
 
     @property
     def form(self) -> nodes.Form:
@@ -93,6 +98,13 @@ class AccumulateGrad(Node):
         return None
 
 
+def end(edges: Iterable[Any]) -> None:
+    """Note of leaves among nodes that their transform is over."""
+    for e in edges:
+        if type(e) is AccumulateGrad:
+            e.ended = True
+
+
 def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     accumulate(node, g, isinstance(g, TensorBase))
     return ()
@@ -101,27 +113,19 @@ def _run_leaf(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[An
 _accumulate = Special("AccumulateGrad", _run_leaf)
 
 
-# Leaves of transforms that are over, and those made inside one. A result may still lead to one, through the graph of
-# an outer transform; no caller will ever ask for its gradient.
-ended: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
 class Task:
     """One backward pass in progress: what hooks and nested calls may ask of it."""
 
-    __slots__ = ("_number", "callbacks", "captured", "keep", "lift", "needed", "place", "roots", "start", "wanted")
+    wanted: set[Any] | None = None
+    needed: set[Any] | None = None
+    captured: dict[Any, Any] | None = None
+    start: tuple[Any, int] | None = None  # where the program started it, if it is recorded
+    place: tuple[Any, int] | None = None  # the same while a rule runs, which has no line of the program's own
+    _number: int | None = None
 
-    def __init__(self, keep: bool, lift: bool) -> None:
-        self.keep = keep
-        self.lift = lift
-        self.wanted: set[Any] | None = None
-        self.needed: set[Any] | None = None
-        self.captured: dict[Any, Any] | None = None
+    def __init__(self, keep: bool, lift: bool, roots: Sequence[Any]) -> None:
+        self.keep, self.lift, self.roots = keep, lift, roots
         self.callbacks: list[Callable[[], Any]] = []
-        self.roots: Sequence[Any] = ()
-        self.start: tuple[Any, int] | None = None  # where the program started it, if it is recorded
-        self.place: tuple[Any, int] | None = None  # the same while a rule runs, which has no line of the program's own
-        self._number: int | None = None
 
     @property
     def number(self) -> int:
@@ -177,12 +181,54 @@ def backward(
     accumulating
         Whether gradients of `inputs` go into ``.grad`` (else they are returned, in order).
     """
-    depth = len(running.tasks)
-    if depth and running.interrupts:
-        raise running.interrupts[0]
-    if depth and depth % _NESTED_PER_THREAD == 0:
-        return _in_new_thread(lambda: _backward(roots, gradients, keep, lift, inputs, accumulating))
-    return _backward(roots, gradients, keep, lift, inputs, accumulating)
+    before = running.tasks
+    if before:
+        if running.interrupts:
+            raise running.interrupts[0]
+        if len(before) % _NESTED_PER_THREAD == 0:
+            return _in_new_thread(lambda: backward(roots, gradients, keep, lift, inputs, accumulating))
+    task = Task(keep, lift, roots)
+    if inputs is not None:
+        task.wanted = set(inputs)
+        needed, prunes = needed_for(roots, task.wanted)
+        if prunes:
+            task.needed = needed
+        if not accumulating:
+            task.captured = {}
+    local, off, levels = modes.local, modes.off, inside.levels
+    switches = local.__dict__  # one look at what is the thread's own
+    was, grad, key = switches["grad"], lift is True, switches["key"]
+    watching = (local.observer, local.pack_hooks, local.silenced) if modes.unusual else None
+    try:
+        running.tasks = (*before, task)
+        nodes.passes[task] = None
+        if was is not grad:
+            off[key], switches["grad"] = None, grad
+            if watching is not None and was:
+                local.silenced += 1
+        if grad:
+            task.start = caller(2)  # past this and who called it
+            recorders.recorded_passes[task] = None
+        _execute(roots, gradients, task)
+        for callback in task.callbacks:
+            callback()
+    except BaseException:  # where contexts and rules inside were interrupted while they ended
+        inside.levels = levels
+        local.observer, local.pack_hooks, _ = watching or (None, (), 0)
+        raise
+    finally:  # by stores, before any call: see modes.py
+        running.tasks, off[key], switches["grad"] = before, None, was
+        if watching is not None:
+            local.silenced = watching[2]
+        if was:
+            del off[key]
+        if task in nodes.passes:
+            del nodes.passes[task]
+        if grad and task in recorders.recorded_passes:
+            del recorders.recorded_passes[task]
+    if task.captured is None or inputs is None:
+        return []
+    return [task.captured.get(node) for node in inputs]
 
 
 def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
@@ -232,59 +278,6 @@ def _in_new_thread(work: Callable[[], list[Any]]) -> list[Any]:
     return result  # type: ignore[no-any-return]
 
 
-def _backward(
-    roots: Sequence[Any],
-    gradients: Sequence[Any],
-    keep: bool,
-    lift: bool,
-    inputs: Sequence[Any] | None,
-    accumulating: bool,
-) -> list[Any]:
-    task = Task(keep, lift)
-    task.roots = roots
-    if inputs is not None:
-        task.wanted = set(inputs)
-        task.needed = _needed(roots, task.wanted)
-        if not accumulating:
-            task.captured = {}
-    local, off, levels = modes.local, modes.off, inside.levels
-    before, was, grad = running.tasks, local.grad, lift is True
-    silenced = local.silenced
-    watching = (local.observer, local.pack_hooks) if modes.unusual else (None, ())
-    try:
-        running.tasks = (*before, task)
-        nodes.passes[task] = None
-        if was is not grad:
-            off[local.key], local.grad = None, grad
-            if modes.unusual != 0 and was:
-                local.silenced = silenced + 1
-        if grad:
-            task.start = caller(3)  # past this, `backward` and who called that
-            recorders.recorded_passes[task] = None
-        _execute(roots, gradients, task)
-        for callback in task.callbacks:
-            callback()
-    except BaseException:
-        local.observer, local.pack_hooks = watching  # where contexts inside were interrupted while they ended
-        raise
-    finally:  # by stores, before any call: see modes.py
-        running.tasks = before
-        if local.grad is not was:
-            off[local.key], local.grad = None, was
-        if inside.levels is not levels:  # an interrupted rule
-            inside.levels = levels
-        local.silenced = silenced
-        if was and local.key in off:
-            del off[local.key]
-        if task in nodes.passes:
-            del nodes.passes[task]
-        if grad and task in recorders.recorded_passes:
-            del recorders.recorded_passes[task]
-    if task.captured is None or inputs is None:
-        return []
-    return [task.captured.get(node) for node in inputs]
-
-
 def reach(roots: Sequence[Any]) -> list[Any]:
     """Return every node that the roots can reach, leaves left out, newest first."""
     seen = {root for root in roots if type(root) is not AccumulateGrad}
@@ -297,15 +290,27 @@ def reach(roots: Sequence[Any]) -> list[Any]:
     return sorted(seen, key=_by_stamp, reverse=True)
 
 
-def _needed(roots: Sequence[Any], wanted: set[Any]) -> set[Any]:
-    """Return the nodes from which one of `wanted` can be reached, those included."""
+def needed_for(roots: Sequence[Any], wanted: set[Any]) -> tuple[set[Any], bool]:
+    """Return the nodes from which one of `wanted` can be reached, those included, and whether a pass may prune.
+
+    It has nothing to prune where every node leads to leaves that are wanted, and nowhere else.
+    """
     needed = set(wanted)
+    prunes = any(type(n) is not AccumulateGrad for n in wanted) or not wanted.issuperset(
+        n for n in roots if type(n) is AccumulateGrad
+    )
     for node in reversed(reach(roots)):
+        needs = False
         for e in node.edges:
             if e in needed:
-                needed.add(node)
-                break
-    return needed
+                needs = True
+            elif e is not None:
+                prunes = True
+        if needs:
+            needed.add(node)
+        else:
+            prunes = True
+    return needed, prunes
 
 
 def _ends(frontier: Sequence[Any], needed: set[Any] | None) -> dict[Any, list[Any]]:
@@ -331,7 +336,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
     run as early as they can.
     """
     lift, needed, captured = task.lift, task.needed, task.captured
-    freed = None if task.keep else Freed(*caller(4))  # past this, `_backward`, `backward` and who called that
+    freed = None if task.keep else Freed(*caller(3))  # past this, `backward` and who called that
     anomaly = modes.local.anomaly and modes.local.anomaly_nan
     grads: dict[Any, Any] = {}
     sums: dict[Any, Any] = {}
@@ -415,7 +420,7 @@ def _execute(roots: Sequence[Any], gradients: Sequence[Any], task: Task) -> None
                         if ends is None and e.watched:
                             ends = _ends([node, *grads], needed)
                     else:
-                        if not lift and total.shape != r.shape:
+                        if e.reshaped and not lift and total.shape != r.shape:
                             raise _reshaped_leaf(e, node, r)
                         sums[e] = total + r if lift or r.size < _SMALL else _add(total, r)
                 elif e is following:

@@ -41,7 +41,7 @@ class _Thread(threading.local):
     """What one thread has switched; class attributes are a new thread's defaults."""
 
     key: int  # the thread's own in `off`
-    grad: bool = True
+    grad: bool
     inference: bool = False
     silenced: int = 0  # passes that have switched recording off for themselves, not for the levels below theirs
     anomaly: bool = False
@@ -64,7 +64,7 @@ class _Thread(threading.local):
     checked_functions: set[Any] | None = None  # custom functions that debug mode has checked; None: it is off
 
     def __init__(self) -> None:
-        self.key = threading.get_ident()
+        self.key, self.grad = threading.get_ident(), True  # in `__dict__`, where one look finds both
 
 
 local = _Thread()
@@ -78,23 +78,29 @@ class Scope:
 
     A signal may come where a function starts, so before the first line of `__exit__`. What is left of the context then
     is in the exception's traceback; when that goes, `__del__` leaves it. One entered by hand, not by a ``with``
-    statement, may be dropped at will and stays on, as in torch. A class calls `own` first in `__enter__`, stores False
-    in `owned` first in `__exit__`.
+    statement, may be dropped at will and stays on, as in torch. A class stores in `owned` what `own` returns, in
+    `__enter__`, and None first in `__exit__`.
     """
 
-    owned: bool = False
+    owned: tuple[Any, int] | None = None
 
-    def own(self: Any) -> bool:
-        """Return whether a ``with`` statement called our caller."""
+    def own(self: Any) -> tuple[Any, int]:
+        """Return the place that our caller was called from."""
         frame = sys._getframe(2)
-        return frame.f_code.co_code[frame.f_lasti] == _BEFORE_WITH
+        return frame.f_code, frame.f_lasti
 
     def __exit__(self, *error: object) -> None:
         raise NotImplementedError
 
     def __del__(self: Any) -> None:
-        if self.owned:
+        if self.owned is not None and is_with(self.owned):
             self.__exit__(None, None, None)
+
+
+def is_with(place: tuple[Any, int]) -> bool:
+    """Return whether a place in a program is a ``with`` statement that enters its context."""
+    code, instruction = place
+    return bool(code.co_code[instruction] == _BEFORE_WITH)
 
 
 def is_grad_enabled() -> bool:
@@ -116,10 +122,11 @@ def fusing() -> bool:
 
 def set_grad(value: bool) -> None:
     """Switch recording in this thread."""
-    if local.grad is not value:
-        off[local.key], local.grad = None, value
+    switches = local.__dict__  # one look at what is the thread's own
+    if switches["grad"] is not value:
+        off[switches["key"]], switches["grad"] = None, value
         if value:
-            off.pop(local.key, None)
+            off.pop(switches["key"], None)
 
 
 def note_transform(change: int) -> None:

@@ -905,12 +905,11 @@ def joined(title: str, outs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def refuse_inference(node: Node, inputs: Sequence[Any]) -> None:
     """Raise if the node keeps one of its inputs that was made in inference mode; transforms take any tensor."""
+    made = [i for i, x in enumerate(inputs) if type(getattr(x, "memory", None)) is InferenceStorage]
     kept_for = node.op.kept_for
-    for position, _ in kept_arrays(node, node.saved):
-        if position in kept_for and node.edges[kept_for[position]] is None:
-            continue
-        if position < len(inputs) and isinstance(inputs[position], TensorBase):
-            if type(inputs[position].memory) is InferenceStorage and not is_captured(inputs[position]):
+    for position, _ in kept_arrays(node, node.saved) if made else ():
+        if position in made and (position not in kept_for or node.edges[kept_for[position]] is not None):
+            if not is_captured(inputs[position]):
                 raise RuntimeError(
                     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
                     "mode in computation tracked by autograd. To work around this, you can make a clone to get normal "

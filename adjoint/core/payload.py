@@ -7,10 +7,8 @@ enters whole, as a value, so that the graph it belongs to goes on recording (see
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,10 +130,11 @@ class Level:
 
     def __enter__(self) -> int:
         self.number = _levels()
-        around = innermost()
+        levels = inside.levels
+        around = innermost() if levels else None
         self.floor = 0 if around is None else around.number
         self.grad = modes.local.grad
-        levels = (*inside.levels, self)
+        levels = (*levels, self)
         if not self.recording:
             modes.note_unusual(1)
         if self.transform:
@@ -172,15 +171,32 @@ class _Inside(threading.local):
 inside = _Inside()
 
 
-@contextlib.contextmanager
-def entered(level: Level) -> Iterator[int]:
-    """Enter a level, and leave it whatever happens: a generator that is interrupted is closed once it is dropped."""
-    levels = inside.levels
-    try:
-        yield level.__enter__()
-    finally:  # by a store: see modes.py
-        inside.levels = levels
-        level.__exit__()
+class entered:
+    """A context that enters a level, and leaves it whatever happens: if its end is interrupted, once it is dropped."""
+
+    __slots__ = ("level", "levels")
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.levels: tuple[Level, ...] | None = None
+
+    def __enter__(self) -> int:
+        self.levels = inside.levels
+        try:
+            return self.level.__enter__()
+        except BaseException:  # an interrupt
+            self.__exit__()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        inside.levels, self.levels = self.levels or (), None  # by stores: see modes.py
+        self.level.__exit__()
+
+    def __del__(self) -> None:
+        if self.levels is not None and self.level in inside.levels:
+            self.__exit__()
+        elif self.levels is not None:  # a context around it has ended since
+            self.level.__exit__()
 
 
 def innermost() -> Level | None:
@@ -227,7 +243,8 @@ def grad_at(number: int) -> bool:
     A reverse-mode transform records what happens at the level it was entered in, and above: a `no_grad` around it
     goes on for the levels below. One inside the function is obeyed by all.
     """
-    grad, entered = modes.local.grad, modes.local.grad or modes.local.silenced > 0
+    grad = modes.local.grad
+    entered = grad or modes.local.silenced > 0
     for level in reversed(inside.levels):
         if level.recording and level.floor > number:
             grad = entered and level.grad

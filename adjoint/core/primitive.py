@@ -549,11 +549,11 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
                 bare, v = False, v.array
             if isinstance(v, Payload) and (top is None or v.level > top.level):
                 top = v
-    if top is not None and top.level and not inside.levels:
-        return escaped(op, inputs, params, top)
-    if bare and inside.levels:
+    if not inside.levels:
+        return _at_level(op, inputs, params, top) if top is None or not top.level else escaped(op, inputs, params, top)
+    if bare:
         return _run_raw(op, inputs, params) if top is None else _on_payloads(op, inputs, params, top)
-    if inside.levels and (wanted := grad_at(0 if top is None else top.level)) is not modes.local.grad:
+    if (wanted := grad_at(0 if top is None else top.level)) is not modes.local.grad:
         modes.set_grad(wanted)
         try:
             return _at_level(op, inputs, params, top)

@@ -89,7 +89,10 @@ def promote_beside(a: Any, other: Any) -> tuple[Any, Any]:
 
 def holds_numpy(params: Sequence[Any]) -> bool:
     """Return whether one of an op's parameters is a scalar of NumPy's, which NumPy gives more weight than Python's."""
-    return any(isinstance(p, np.generic) for p in params)
+    for p in params:  # noqa: SIM110 - a generator costs more than the loop
+        if isinstance(p, np.generic):
+            return True
+    return False
 
 
 def python_scalars(params: Sequence[Any]) -> tuple[Any, ...]:

@@ -431,7 +431,8 @@ def parametric(
             raise explained(op, error, (input, *params)) from None
         if type(c) is not ndarray:
             c = asarray(c) if isinstance(c, generic) else settle(c)
-        if c.dtype is f64 and a.dtype is not f64 and holds_numpy(params):
+        d = c.dtype
+        if d is f64 and a.dtype is not f64 and holds_numpy(params):
             return call(input, *python_scalars(params))
         out = make()
         out.array = c
@@ -446,7 +447,7 @@ def parametric(
         if e is STALE:
             e = refresh(input)
         out.node = n = Node()
-        n.op = op.variant(c) if varies and not (type(c) is ndarray and (c.dtype is f32 or c.dtype is f64)) else op
+        n.op = op.variant(c) if varies and not (type(c) is ndarray and (d is f32 or d is f64)) else op
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:

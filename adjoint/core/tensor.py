@@ -8,8 +8,12 @@ import weakref
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from ..kernels import forks
 from . import modes
+
+ndarray = np.ndarray
 
 # One clock orders everything: a node's stamp is when it was recorded, a write's time is when it
 # happened. A kept value is stale exactly when it was written after the node that kept it.
@@ -188,7 +192,8 @@ def owner_of(array: Any) -> Any:
 
 def written_ledger(array: Any) -> Ledger | None:
     """Return the ledger of the memory that `array` looks at, if it was ever written."""
-    while hasattr(array, "level") or isinstance(array, TensorBase):  # kept whole, by an op at a higher level
+    # What an op at a higher level keeps, it keeps whole.
+    while type(array) is not ndarray and (hasattr(array, "level") or isinstance(array, TensorBase)):
         array = array.array if isinstance(array, TensorBase) else array.memory()
     entry = _written.get(id(owner_of(array)))
     return None if entry is None else entry[1]

@@ -46,7 +46,7 @@ def passages(loss: Any, x: Any, start: Any = None) -> tuple[list[Passage], Any]:
     root, wanted = edge_of(loss), edge_of(x)
     seen: list[Passage] = []
     handles = []
-    needed = engine._needed([root], {wanted})
+    needed, _ = engine.needed_for([root], {wanted})
     for node in engine.reach([root]):
         if node in needed and type(node) is not Output and node is not wanted:
             handles.append(node.register_hook(_recording(node, needed, seen)))
@@ -76,7 +76,9 @@ def reachable(loss: Any) -> list[Any]:
 def leads_to(loss: Any, x: Any) -> bool:
     """Return whether a gradient of `loss` has a way to `x`."""
     root, wanted = edge_of(loss), edge_of(x)
-    return root is not None and wanted is not None and (root is wanted or root in engine._needed([root], {wanted}))
+    return (
+        root is not None and wanted is not None and (root is wanted or root in engine.needed_for([root], {wanted})[0])
+    )
 
 
 def is_freed(loss: Any) -> Any:

@@ -7,8 +7,7 @@ packages whose containers come apart in their own way (tensordict) put functions
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.inplace import is_leaf_node
@@ -114,11 +113,10 @@ def _process_batched_inputs(
     in_dims: Any, args: tuple[Any, ...], func: Any
 ) -> tuple[int, list[Any], list[Any], TreeSpec]:
     """Return the size of the batch, one dimension (or None) per leaf of the arguments, the leaves and structure."""
-    start = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
-    if not isinstance(in_dims, int | tuple):
+    if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"{start}expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
-            f"got: {type(in_dims)}."
+            f"{_start(func, in_dims)}expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
@@ -129,33 +127,39 @@ def _process_batched_inputs(
     dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
-            f"{start}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{_start(func, in_dims)}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
             f"{tree_structure(in_dims)} but inputs has structure {spec}."
         )
-    dims = [_checked_dim(d, x, start) for d, x in zip(dims, flat, strict=True)]
+    dims = [_checked_dim(d, x, in_dims, func) for d, x in zip(dims, flat, strict=True)]
     return _validate_and_get_batch_size(dims, flat), dims, flat, spec
 
 
 _broadcast_to_and_flatten = broadcast_prefix
 
 
-def _checked_dim(dim: Any, x: Any, start: str) -> int | None:
+def _start(func: Any, in_dims: Any) -> str:
+    """Return how a message about an argument starts."""
+    return f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
+
+
+def _checked_dim(dim: Any, x: Any, in_dims: Any, func: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int):
         raise ValueError(
-            f"{start}Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+            f"{_start(func, in_dims)}Got in_dim={dim} for an input but in_dim must be either an integer dimension or "
+            "None."
         )
     if not isinstance(x, TensorBase):
         raise ValueError(
-            f"{start}Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot vmap over non-Tensor "
-            "arguments, please use None as the respective in_dim"
+            f"{_start(func, in_dims)}Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot vmap "
+            "over non-Tensor arguments, please use None as the respective in_dim"
         )
     rank = int(x.array.ndim)
     if not -rank <= dim < rank:
         raise ValueError(
-            f"{start}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so expected "
-            f"in_dim to satisfy -{rank} <= in_dim < {rank}."
+            f"{_start(func, in_dims)}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{rank} so expected in_dim to satisfy -{rank} <= in_dim < {rank}."
         )
     if isinstance(dim, bool):
         raise TypeError("size(): argument 'dim' (position 1) must be int, not bool")
@@ -167,7 +171,7 @@ def _validate_and_get_batch_size(flat_in_dims: list[Any], flat_args: list[Any]) 
     sizes = [x.size(d) for d, x in zip(flat_in_dims, flat_args) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
-    if any(n != sizes[0] for n in sizes):
+    if len(set(sizes)) > 1:
         raise ValueError(
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
             "mapped dimension"
@@ -200,14 +204,17 @@ def _flat_vmap(
 _nested: list[Level] = []
 
 
-@contextmanager
-def vmap_increment_nesting(batch_size: int, randomness: str) -> Iterator[int]:
+class vmap_increment_nesting(entered):
     """Go into a batch: inside, its level's number is that of the tensors that stand for one element."""
-    with entered(Level(Batched, batch_size, randomness)) as level:
-        try:
-            yield level
-        finally:
-            arguments.pop(level, None)
+
+    __slots__ = ()
+
+    def __init__(self, batch_size: int, randomness: str) -> None:
+        super().__init__(Level(Batched, batch_size, randomness))
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        arguments.pop(self.level.number, None)
 
 
 def _vmap_increment_nesting(batch_size: int, randomness: str) -> int:
@@ -260,7 +267,7 @@ def is_batchedtensor(tensor: Any) -> bool:
 
 
 def _check_out_dims_is_int_or_int_pytree(out_dims: Any, func: Any) -> None:
-    if not all(isinstance(d, int | None) for d in tree_leaves(out_dims)):
+    if type(out_dims) is not int and not all(isinstance(d, int | None) for d in tree_leaves(out_dims)):
         raise ValueError(
             f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
             "collection of ints representing where in the outputs the vmapped dimension should appear."

@@ -15,7 +15,7 @@ from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
 from ..ops.shape import reshape_p
-from ..tree import tree_flatten
+from ..tree import tree_flatten, tree_leaves
 from .batch import vmap
 from .forward import jvp
 from .reverse import Argnums, checked_argnums, split_aux, vjp_by_position
@@ -49,7 +49,7 @@ def jacrev(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         checked_argnums(argnums, len(args))
-        _refuse_complex("jacrev", args, "inputs")
+        _refuse_complex("jacrev", tree_leaves(args), "inputs")
         out, pull, aux = vjp_by_position(functools.partial(func, **kwargs) if kwargs else func, args, argnums, has_aux)
         outs, out_spec = tree_flatten(out)
         _refuse_complex("jacrev", outs, "outputs")
@@ -64,7 +64,7 @@ def jacrev(
 
 def _refuse_complex(where: str, values: Any, which: str) -> None:
     """Raise if a tensor is complex: its real and imaginary part are two variables, which a Jacobian would mix."""
-    for i, x in enumerate(tree_flatten(values)[0]):
+    for i, x in enumerate(values):
         if isinstance(x, TensorBase) and x.array.dtype.kind == "c":
             raise RuntimeError(
                 f"{where}: Expected all {which} to be real but received complex tensor at flattened input idx: {i}; "
@@ -132,7 +132,7 @@ def jacfwd(
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         numbers = checked_argnums(argnums, len(args))
-        _refuse_complex("jacfwd", args, "inputs")
+        _refuse_complex("jacfwd", tree_leaves(args), "inputs")
         chosen = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
         flat, spec = tree_flatten(chosen)
         for x in flat:
@@ -151,8 +151,8 @@ def jacfwd(
 
         def push(*tangents: Any) -> Any:
             _, *slopes = jvp(of_chosen, tuple(flat), tangents, has_aux=has_aux)
-            _refuse_complex("jacfwd", slopes[0], "outputs")
             leaves, out_spec = tree_flatten(slopes[0])
+            _refuse_complex("jacfwd", leaves, "outputs")
             shape_of.append(out_spec)
             return (leaves, slopes[1]) if has_aux else leaves
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd.differentiate import check_start
 from ..core import engine, modes
 from ..core.dtypes import of
-from ..core.engine import AccumulateGrad, ended
+from ..core.engine import AccumulateGrad, end
 from ..core.nodes import differentiable, wrap
 from ..core.observation import lifting
 from ..core.payload import Payload, innermost
@@ -86,7 +86,8 @@ def _gradients(func: Any, args: tuple[Any, ...], kwargs: Any, argnums: Argnums, 
                 f"{out.array.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
         tape = Tape([out], leaves, originals, outer)
-        check_cotangents([out], tape.roots, [None])
+        if tape.roots[0] is not None and out.array.dtype.kind != "f":
+            check_start(out, None, 0)
         found = tape.pull([None], keep=False)
         tape.forget_writes((given, kwargs), start)
     found = [g if g is not None else create.zeros_like(detached(x)) for g, x in zip(found, leaves, strict=True)]
@@ -115,7 +116,7 @@ def _without_inference(x: Any) -> Any:
 
 def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
     """Return the positions of the chosen arguments, or raise."""
-    if not isinstance(argnums, int | tuple):
+    if not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     numbers = (argnums,) if isinstance(argnums, int) else argnums
     if not numbers:
@@ -201,7 +202,7 @@ class Tape:
         self.wanted = [edge_of(x) for x in leaves]
         # Whether anything beyond the leaves is recorded too: an outer transform's variable, a parameter.
         self.beyond = outer and _leads_beyond([r for r in self.roots if r is not None], set(self.wanted))
-        ended.update(e for e in self.wanted if e is not None)
+        end(self.wanted)
 
     def pull(self, gradients: Sequence[Any], keep: bool, lift: bool | None = None) -> list[Any]:
         """Return the gradients of the leaves, None where there is none, for those of the outputs."""
@@ -258,7 +259,7 @@ def _leads_beyond(roots: list[Any], wanted: set[Any]) -> bool:
                 return True
             continue
         if type(node) is AccumulateGrad:
-            if node not in ended:
+            if not node.ended:
                 return True
             continue
         for e in node.edges:

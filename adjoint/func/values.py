@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FunctionType, MethodType
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..autograd.budget import memory_budget
@@ -50,51 +49,77 @@ def is_recorded(value: Any) -> bool:
     return is_recorded(value.below()) or is_recorded(getattr(value, "tangent", None))
 
 
-@contextmanager
-def recording(floor: int | None = None, captured: tuple[Any, ...] | None = None) -> Iterator[None]:
+class recording:
     """Switch recording on, whatever it was outside, and let levels below `floor` go on as they were.
 
     That is the level at which values are recorded, the innermost unless given. With `captured`, the tensors that a
     function has from outside, this is where the function is run: saved-tensor hooks are refused, as in torch.
     """
-    local = modes.local
-    was, refusal, inferring = local.grad, local.pack_refusal, local.inference
-    forward, levels = local.forward_grad, inside.levels
-    level = Level(recording=True, captured=captured) if captured is not None or levels else None
-    if captured is not None and local.pack_hooks:
-        _refuse_hooks()
-    try:
-        if captured is not None:
-            local.pack_refusal = _HOOKS
-        if inferring:
-            _set_inference(False)
-        if level is not None:
-            level.__enter__()
-            level.floor = level.floor if floor is None else floor
-        modes.set_grad(True)
-        yield
-    finally:  # by stores: see modes.py
-        on = local.inference
-        modes.off[local.key], local.grad, local.pack_refusal, inside.levels = None, was, refusal, levels
-        local.inference, local.forward_grad = inferring, forward
+
+    __slots__ = ("before", "captured", "floor", "level")
+
+    before: tuple[Any, ...] | None  # what to put back; None where there is nothing
+    level: Level | None
+
+    def __init__(self, floor: int | None = None, captured: tuple[Any, ...] | None = None) -> None:
+        self.floor, self.captured, self.before = floor, captured, None
+
+    def __enter__(self) -> None:
+        local, levels, captured = modes.local, inside.levels, self.captured
+        was, inferring = local.grad, local.inference
+        if captured is not None and local.pack_hooks:
+            _refuse_hooks()
+        self.level = level = Level(recording=True, captured=captured) if captured is not None or levels else None
+        self.before = was, local.pack_refusal, inferring, local.forward_grad, levels
+        try:
+            if captured is not None:
+                local.pack_refusal = _HOOKS
+            if inferring:
+                _set_inference(False)
+            if level is not None:
+                level.__enter__()
+                level.floor = level.floor if self.floor is None else self.floor
+            if not was:
+                modes.set_grad(True)
+        except BaseException:  # an interrupt
+            self.__exit__()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        local, key, level = modes.local, modes.local.key, self.level
+        on, (was, refusal, inferring, forward, levels) = local.inference, self.before  # type: ignore[misc]
+        # By stores: see modes.py.
+        self.before, modes.off[key], local.grad, local.pack_refusal, inside.levels = None, None, was, refusal, levels
+        if inferring or not forward:
+            local.inference, local.forward_grad = inferring, forward
         if was:
-            del modes.off[local.key]
+            del modes.off[key]
         if inferring and not on:
             modes.note_unusual(1)
         if level is not None:
             level.__exit__()
 
+    def __del__(self) -> None:
+        if self.before is None:
+            return
+        if self.level is None or self.level in inside.levels:
+            self.__exit__()
+        else:  # a context around it has ended since
+            self.level.__exit__()
 
-@contextmanager
-def normal_mode() -> Iterator[None]:
+
+class normal_mode:
     """Switch inference mode off and leave grad mode as it is: a transform means the same in any mode around it."""
-    inferring = modes.local.inference
-    if inferring:
-        _set_inference(False)
-    try:
-        yield
-    finally:
-        if inferring:
+
+    __slots__ = ("inferring",)
+
+    def __enter__(self) -> None:
+        self.inferring = modes.local.inference
+        if self.inferring:
+            _set_inference(False)
+
+    def __exit__(self, *error: object) -> None:
+        if self.inferring:
             _set_inference(True)
 
 
@@ -116,6 +141,7 @@ def _refuse_hooks() -> None:
 
 
 _FUNC = __package__ or "adjoint.func"
+_OTHERS = frozenset((FunctionType, BuiltinFunctionType, ModuleType, type, bool, int, float, str))  # hold no tensors
 _MANY = 1000  # elements from which on a container holds data, through which each call would have to look
 
 
@@ -140,12 +166,11 @@ def _gather(value: Any, found: list[Any], depth: int) -> None:
                 _gather(cell.cell_contents, found, depth - 1)
             except ValueError:  # not assigned yet
                 continue
-        names, outside = value.__code__.co_names, value.__globals__
-        for name in names:
-            if name in outside and not callable(held := outside[name]):
+        outside = value.__globals__
+        for name in value.__code__.co_names:
+            held = outside.get(name)
+            if held is not None and type(held) not in _OTHERS:
                 _gather(held, found, 0)
-            elif isinstance(getattr(outside.get(name), "_buffers", None), dict):
-                _gather(outside[name], found, 0)
     elif depth and isinstance(value, MethodType):
         _gather(value.__func__, found, depth - 1)
         _gather(value.__self__, found, depth - 1)

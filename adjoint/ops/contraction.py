@@ -343,15 +343,15 @@ def _check_ranks(name: str, x: Tensor, y: Tensor, ranks: tuple[int, int]) -> Non
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two matrices."""
     try:
-        wrong = input.array.ndim != 2 or mat2.array.ndim != 2
+        ranks = input.array.ndim, mat2.array.ndim
     except AttributeError:
         require_tensors("mm", input=input, mat2=mat2)
         raise
-    if wrong:
+    if modes.unusual and ranks != (2, 2):
         _check_ranks("mm", input, mat2, (2, 2))
-    if input.array.ndim != 2:
+    if ranks[0] != 2:
         raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
-    if mat2.array.ndim != 2:
+    if ranks[1] != 2:
         raise RuntimeError(f"mat2 must be a matrix, but it has shape {list(mat2.array.shape)}; see matmul for batches")
     check_dtypes(input.array, mat2.array)
     return into(out, mm_p(input, mat2))

@@ -14,7 +14,7 @@ from .._typing import Tensor
 from ..core import device as devices
 from ..core import dtypes, layout, modes, primitive
 from ..core.dtypes import as_dtype, default
-from ..core.engine import AccumulateGrad, ended
+from ..core.engine import AccumulateGrad, end
 from ..core.inplace import overlaps_itself
 from ..core.nodes import wrap
 from ..core.observation import literal
@@ -40,7 +40,7 @@ def finish(array: Any, requires_grad: bool = False) -> Tensor:
         _check_flag(requires_grad)
         require_grad(out)
         if modes.transforms and transforming():
-            ended.add(out.node)
+            end((out.node,))
     return out
 
 

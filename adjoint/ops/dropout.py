@@ -29,12 +29,12 @@ def _check(p: float) -> None:
 
 def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:
     """Draw ones with probability `keep` and zeros otherwise, at the shape of `input` or another."""
-    array = input.array
+    array: Any = input.array
     base: Any = array.memory() if isinstance(array, Payload) else array
     own = shape is None
     shape = tuple(array.shape) if shape is None else shape
-    if devices.of(array).type == "meta":  # without elements, numbers need not be drawn
-        return devices.array_module(devices.of(array)).empty(shape, array.dtype)
+    if isinstance(array, Payload) and devices.of(array).type == "meta":  # without elements, numbers need not be drawn
+        return devices.array_module(devices.of(array)).empty(shape, base.dtype)
     place = devices.of(base)
     if place is devices.CPU or isinstance(array, Payload):
         noise = devices.place_array(stream_of(None).bernoulli(keep, shape, base.dtype), place)

@@ -205,7 +205,7 @@ def stream_of(generator: Generator | None) -> Any:
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(f"argument 'generator' must be adjoint.Generator, not {type(generator).__name__}")
     stream = default_generator.stream if generator is None else generator.stream
-    if inside.levels:
+    if modes.transforms and inside.levels:
         stream = batch_stream(stream)
     return _ObservedStream(stream) if modes.unusual and modes.local.observer is not None else stream
 

@@ -158,7 +158,7 @@ def _recorded(run: Callable[..., Any], parts: tuple[Any, ...], g: Any, needs: An
 
 def _in_batch(g: Any, x: Any) -> bool:
     """Return whether gradients, or the values that they are of, are a batch, which kernels do not take."""
-    return isinstance(x, Payload) or any(isinstance(one, Payload) for one in g)
+    return bool(modes.unusual) and (isinstance(x, Payload) or any(isinstance(one, Payload) for one in g))
 
 
 def _lstm_layer_joint(

@@ -76,6 +76,19 @@ def _step_with_hooks(func: Callable[..., Any], optimizer: Any, args: Any, kwargs
     return result
 
 
+def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:
+    for group in groups:
+        for p in group["params"]:
+            if set_to_none:
+                p._grad = None
+            elif p._grad is not None:
+                if p._grad.grad_fn is not None:
+                    p._grad.detach_()
+                else:
+                    p._grad.requires_grad_(False)
+                p._grad.zero_()
+
+
 class Optimizer:
     """Holds parameters in groups with their options, and what it remembers of each in `state`.
 
@@ -187,17 +200,11 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zero."""
-        with _named(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if set_to_none:
-                        p._grad = None
-                    elif p._grad is not None:
-                        if p._grad.grad_fn is not None:
-                            p._grad.detach_()
-                        else:
-                            p._grad.requires_grad_(False)
-                        p._grad.zero_()
+        if named_ranges:
+            with named_ranges[-1](f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+                _forget_gradients(self.param_groups, set_to_none)
+        else:
+            _forget_gradients(self.param_groups, set_to_none)
 
     # --- Hooks -------------------------------------------------------------------------------------
 

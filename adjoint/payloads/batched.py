@@ -102,32 +102,27 @@ class Batched(Speaking):
     @classmethod
     def apply(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Run `op` once on the whole batch, by its batching rule."""
+        rule = op.batch
         try:
-            out = cls._applied(op, level, values, params)
+            if rule == "elementwise":
+                out = op.call(*_aligned(values, level), *params)
+            elif rule == "same" and len(values) == 1:
+                out = op.call(values[0].value, *params)
+            else:
+                size, place = size_of(values, level), _place(values, level)
+                if rule == "same":
+                    out = op.call(*(_in_front(v, level, size, place) for v in values), *params)
+                elif callable(rule):
+                    if hasattr(rule, "broadcasts"):
+                        size = 1
+                    out = rule(*[_in_front(v, level, size, place) for v in values], *params)
+                else:
+                    out = _by_loop(op, level, values, params, size)
         except IndexError as error:
             raise _of_one_element(error) from error.__cause__
         if isinstance(out, tuple):
             return tuple(cls(o, level) for o in out)
         return cls(out, level)
-
-    @classmethod
-    def _applied(cls, op: Op, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        rule = op.batch
-        if rule == "elementwise":
-            out = op.call(*_aligned(values, level), *params)
-        elif rule == "same" and len(values) == 1:
-            out = op.call(values[0].value, *params)
-        else:
-            size, place = size_of(values, level), _place(values, level)
-            if rule == "same":
-                out = op.call(*(_in_front(v, level, size, place) for v in values), *params)
-            elif callable(rule):
-                if hasattr(rule, "broadcasts"):
-                    size = 1
-                out = rule(*[_in_front(v, level, size, place) for v in values], *params)
-            else:
-                out = _by_loop(op, level, values, params, size)
-        return out
 
     @classmethod
     def lifted(cls, value: Any, level: int) -> Batched:

@@ -296,7 +296,7 @@ def _by_reverse(op: Op, tangents: tuple[Any, ...], primals: tuple[Any, ...], par
 
 
 def _transposed(op: Op, tangents: Any, primals: Any, params: Any, top: Payload | None, recorded: bool) -> Any:
-    from ..core.engine import backward, ended
+    from ..core.engine import backward, end
     from ..ops import create
 
     leaves = [_leaf(p, top, recorded) if t is not None else p for t, p in zip(tangents, primals, strict=True)]
@@ -316,7 +316,7 @@ def _transposed(op: Op, tangents: Any, primals: Any, params: Any, top: Payload |
         [t if isinstance(t, TensorBase) else wrap(t) for _, t in pairs],
         True, True, [edge_of(s) for s in seeds], accumulating=False,
     )  # fmt: skip
-    ended.update(e for e in (*wanted, *map(edge_of, seeds)) if e is not None)
+    end((*wanted, *map(edge_of, seeds)))
     kept = recorded and any(_is_recorded(v, top) for v in (*primals, *tangents))
     by_output = iter([f if kept or f is None else f.array for f in found])
     changes = tuple(next(by_output) if o.node is not None else None for o in outs)

@@ -41,11 +41,12 @@ class Meta(Speaking):
         if self.shape and min(self.shape) < 0:
             raise ValueError("negative dimensions are not allowed")
         packed = tuple(s * self.dtype.itemsize for s in layout.row_major(self.shape))
-        self.strides = packed if strides is None else strides
         modes.note_unusual(1)
+        self.strides = packed if strides is None else strides
 
     def __del__(self, note: Any = modes.note_unusual) -> None:
-        note(-1)
+        if hasattr(self, "strides"):  # else it was refused, and never counted
+            note(-1)
 
     @classmethod
     def like(cls, array: Any) -> Meta:

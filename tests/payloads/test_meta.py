@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -141,3 +142,11 @@ def test_operators_of_a_program() -> None:
         twice(adjoint.empty(2, device="meta"))
     twice.register_fake(adjoint.empty_like)
     assert twice(adjoint.empty(2, device="meta")).is_meta
+
+
+def test_refused_value_leaves_nothing_unusual_behind() -> None:
+    before = modes.unusual
+    with pytest.raises(RuntimeError):
+        adjoint.empty(-1, device="meta")
+    gc.collect()
+    assert modes.unusual == before
