@@ -59,8 +59,8 @@ def broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError | No
     return None
 
 
-def _of_shapes(op: Any, error: Exception, arrays: list[Any]) -> Exception | None:
-    if not op.promotes and "could not be broadcast" not in str(error):
+def _of_shapes(op: Any, raised: Exception, arrays: list[Any]) -> Exception | None:
+    if not op.promotes and "could not be broadcast" not in str(raised):
         return None
     shapes = [tuple(a.shape) for a in arrays if hasattr(a, "shape")]
     for i, first in enumerate(shapes):

@@ -422,8 +422,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """
     for name, given in (("size", size), ("stride", stride)):
         if not isinstance(given, tuple | list):
-            found = type(given).__name__
-            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {found}")
+            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type(given).__name__}")
     if storage_offset is not None:
         storage_offset = count_of(index_of(storage_offset, "storage_offset", "as_strided"), "storage_offset")
     shape, strides = shape_from((size,)), shape_from((stride,))
