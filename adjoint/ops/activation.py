@@ -39,11 +39,12 @@ _FEW = 3000  # elements below which calls cost more than passes
 
 def of_floats(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel for floats only, which computes half precision in single."""
+    complex_too = kernel.__name__ in ("_silu", "_silu_slope")
     single = special.in_single(kernel)
 
     @functools.wraps(kernel)
     def checked(x: Any, *params: Any) -> Any:
-        if x.dtype.kind in "biu":
+        if x.dtype.kind in "biu" or (x.dtype.kind == "c" and not complex_too):
             raise not_implemented(kernel.__name__.strip("_"), x)
         return single(x, *params) if x.dtype.itemsize == 2 else kernel(x, *params)
 
@@ -244,7 +245,7 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 
 def _threshold(x: Any, threshold: Any, value: Any) -> Any:
-    if x.dtype.kind == "b":
+    if x.dtype.kind in "bc":
         raise not_implemented("threshold", x)
     return selection.where(x <= threshold, number_like(value, x), x)
 

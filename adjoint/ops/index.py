@@ -30,6 +30,7 @@ from ..kernels.gathering import added_rows
 from . import create
 from .compare import zeros_p
 from .convert import concrete, copy_, values_of
+from .literals import depth_outside
 from .precision import autocasting
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
@@ -564,7 +565,7 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
             warnings.warn(
                 "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] "
                 "instead of x[seq]",
-                stacklevel=4,
+                stacklevel=depth_outside(),
             )
             return tuple(index)
     return (index,)
@@ -603,7 +604,10 @@ def _index_tensor(item: Any) -> Any:
     array = item.array
     name = array.dtype.name
     if name == "uint8":
-        warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=5)
+        warnings.warn(
+            "indexing with dtype uint8 is now deprecated, please use a dtype bool instead.",
+            stacklevel=depth_outside(),
+        )
         from .shape import cast_p
 
         return cast_p(item, np.dtype(bool))

@@ -18,7 +18,7 @@ from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
 from ..core.views import refresh
-from .arguments import dim_in, either, missing, require_tensor, shape_from
+from .arguments import count_of, dim_in, either, index_of, missing, require_tensor, shape_from
 from .compare import zeros_p
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
@@ -209,6 +209,8 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
     if axis1 == axis2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if type(offset) is not int or abs(offset) >= 2**63:
+        offset = count_of(index_of(offset, "offset", "diagonal"), "offset")
     return diagonal_p(input, offset, axis1, axis2)
 
 
@@ -420,6 +422,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             [1, 2],
             [2, 3]])
     """
+    for name, given in (("size", size), ("stride", stride)):
+        if not isinstance(given, tuple | list):
+            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type(given).__name__}")
+    if storage_offset is not None:
+        storage_offset = count_of(index_of(storage_offset, "storage_offset", "as_strided"), "storage_offset")
     shape, strides = shape_from((size,)), shape_from((stride,))
     if len(shape) != len(strides):
         raise RuntimeError(
