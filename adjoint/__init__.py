@@ -80,6 +80,7 @@ from .core.layout import (
 from .core.modes import is_grad_enabled as is_grad_enabled
 from .core.size import Size as Size
 from .cuda import OutOfMemoryError as OutOfMemoryError
+from .ops import signatures as _signatures
 from .ops.namespace import *  # noqa: F403
 from .printing import set_printoptions as set_printoptions
 from .settings import *  # noqa: F403
@@ -103,6 +104,7 @@ e = _math.e
 newaxis = None
 
 globals().update(_typed_constructors)
+_signatures.enforce_methods(Tensor)
 
 # NumPy warns where torch computes inf or nan in silence. Only what adjoint's own frames compute is meant:
 # the program's NumPy code warns as ever.
@@ -200,8 +202,10 @@ def __getattr__(name: str) -> _Any:
     if name in _ROOMS_LATER:
         return _importlib.import_module(f"adjoint.{name}")
     if name in _NAMES_LATER:
-        value = globals()[name] = getattr(_importlib.import_module(f"adjoint.{_NAMES_LATER[name]}"), name)
-        return value
+        value = getattr(_importlib.import_module(f"adjoint.{_NAMES_LATER[name]}"), name)
+        globals()[name] = value
+        _signatures.enforce(globals(), __name__, only=name)
+        return globals()[name]
     if name.startswith("_foreach_"):  # ops on lists of tensors
         return getattr(_importlib.import_module("adjoint.ops.lists"), name)
     raise AttributeError(f"module 'adjoint' has no attribute '{name}'")

@@ -4,6 +4,8 @@ Every function takes a matrix or a batch of them, the last two dims being the ma
 """
 
 from .errors import LinAlgError
+from .ops import namespace as _namespace  # noqa: F401  # what it has too goes by its own name
+from .ops import signatures as _signatures
 from .ops.contraction import matmul
 from .ops.decomposition import (
     cholesky,
@@ -93,3 +95,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+_signatures.enforce(globals(), __name__, "linalg_")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .ops import namespace as _namespace  # noqa: F401  # what it has too goes by its own name
+from .ops import signatures as _signatures
 from .ops.elementwise import exp2, expm1, log1p
 from .ops.elementwise import sigmoid as expit
 from .ops.piecewise import round
@@ -69,3 +71,5 @@ __all__ = [
     "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v", "shifted_chebyshev_polynomial_w",
     "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
+
+_signatures.enforce(globals(), __name__, "special_")

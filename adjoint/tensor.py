@@ -30,7 +30,7 @@ from .core.tensor import (
     storage_of,
     tick,
 )
-from .core.views import edge_of, expect_shape, note_detached, show_views
+from .core.views import edge_of, expect_shape, note_detached, refresh, show_views
 from .hooks import RemovableHandle
 from .ops import (
     activation,
@@ -218,11 +218,15 @@ class Tensor(TensorBase):
     def stride(self, dim: int | None = None, axis: int | None = None) -> Any:
         """Return how many elements apart neighbours along each (or one) dimension lie."""
         dim = dim if axis is None else axis
+        if modes.unusual and isinstance(self.array, Payload):
+            refresh(self)  # after a write a view stands for memory that lies otherwise
         strides = layouts.strides_of(self.array)
         return strides if dim is None else strides[dim_in(dim, self.array.ndim)]
 
     def storage_offset(self) -> int:
         """Return where the first element lies in the storage, in elements."""
+        if modes.unusual and isinstance(self.array, Payload):
+            refresh(self)
         return memories.offset_of(self)
 
     def data_ptr(self) -> int:

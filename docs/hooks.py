@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from typing import Any
 
@@ -20,7 +21,7 @@ def offered(room: str) -> list[str]:
         for name, value in vars(module).items()
         if not name.startswith("_")
         and getattr(value, "__module__", None) == module.__name__
-        and any(getattr(space, name, None) is value for space in (adjoint, functional))
+        and any(inspect.unwrap(getattr(space, name, name)) is inspect.unwrap(value) for space in (adjoint, functional))
     ]
 
 

@@ -23,6 +23,8 @@ import numpy as np
 
 import adjoint
 
+from .summary import summary
+
 Step = tuple[Any, ...]
 Rng = np.random.Generator
 
@@ -182,6 +184,9 @@ OTHERS: dict[str, Callable[[State, Any, int], Any]] = {
     "read": lambda s, v, i: s.read.append((v * v).sum()),
     "read_exp": lambda s, v, i: s.read.append(v.exp().sum()),
     "numpy": lambda s, v, i: v.detach().numpy().__imul__(1.1),
+    "from_numpy": lambda s, v, i: s.tensors.append(s.T.from_numpy(v.detach().numpy())),
+    "asarray": lambda s, v, i: np.asarray(v.detach()).__iadd__(0.25),
+    "as_tensor": lambda s, v, i: s.tensors.append(s.T.as_tensor(np.asarray(v.detach()))),
     "look": lambda s, v, i: v.grad_fn,
     "set_": lambda s, v, i: _unviewed(s, v).set_(s.tensors[i % len(s.tensors)].detach()),
     "set_data": lambda s, v, i: setattr(v, "data", _unviewed(s, v).detach().clone().mul_(2)),
@@ -189,7 +194,19 @@ OTHERS: dict[str, Callable[[State, Any, int], Any]] = {
     "identity": lambda s, v, i: s.tensors.append(_functions(s.T)[1].apply(v)),
     "custom_view": lambda s, v, i: s.tensors.append(_functions(s.T)[2].apply(v)),
 }
-IMPURE = {"detach_", "freeze", "numpy", "set_", "set_data", "hook_scale", "requires_grad_"}
+IMPURE = {
+    "detach_",
+    "freeze",
+    "numpy",
+    "from_numpy",
+    "asarray",
+    "as_tensor",
+    "from_dlpack",
+    "set_",
+    "set_data",
+    "hook_scale",
+    "requires_grad_",
+}
 
 
 def _unviewed(s: State, v: Any) -> Any:
@@ -511,8 +528,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--length", type=int, default=8)
     parser.add_argument("--show", type=int, default=10, help="how many of the programs that differ are printed")
     given = parser.parse_args(argv)
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        print("torch, which judges here, is not installed")
+        return 0
     warnings.simplefilter("ignore")
     table, shown = Counter[str](), Counter[str]()
     end = time.monotonic() + 60 * given.minutes
@@ -525,7 +545,7 @@ def main(argv: list[str] | None = None) -> int:
         if verdict != "same":
             kind = f"{verdict} {re.sub('[0-9]+', 'n', str(found[0]))[:150]}"
             shown[kind] += 1
-            if shown[kind] <= 1 and len(shown) <= given.show:
+            if shown[kind] <= 1 and (verdict != "differs" or len(shown) <= given.show):
                 program = shortened(program, torch, verdict)
                 print(f"--- {verdict}, seed {seed}")
                 for line in program:
@@ -535,6 +555,7 @@ def main(argv: list[str] | None = None) -> int:
                 sys.stdout.flush()
     print(f"{'cases':>8} {'wrong':>8} {'differs':>8} {'crashed':>8}")
     print(f"{table.total():>8} {table['wrong']:>8} {table['differs']:>8} {table['crashed']:>8}")
+    print(summary("aliasing", table.total(), wrong=table["wrong"], crashed=table["crashed"]))
     return int(table["wrong"] + table["crashed"] > 0)
 
 

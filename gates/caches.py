@@ -17,9 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from .summary import summary
 
 HERE = Path(__file__).resolve().parent.parent
 PROGRAM = """
@@ -47,6 +50,7 @@ class Place:
         self.first = ""  # what the program does before all else
         self.options: dict[str, Any] = {}
         self.times = 1
+        self.kills = 0  # how many of these programs are killed on their way
         self.base.parent.mkdir(mode=0o700)
         shutil.copytree(filled, self.base)
 
@@ -183,6 +187,11 @@ def _raced(place: Place) -> None:
     place.times = 8
 
 
+def _raced_and_killed(place: Place) -> None:
+    _raced(place)
+    place.kills = 4
+
+
 def _killed(place: Place) -> None:
     """Leave what writers leave that are killed."""
     for path in place.entries("*"):
@@ -269,6 +278,7 @@ ATTACKS = [
     Attack("planted in Numba's cache", _numbas),
     Attack("umask 000", _umask),
     Attack("raced by 8", _raced),
+    Attack("raced by 8, half of them killed", _raced_and_killed),
     Attack("a full disk", _full, heals=True),
     Attack("a folder that is read-only", _read_only, heals=False),
     Attack("another's folder", lambda place: os.chown(place.loops, 12345, 12345), heals=False, root=True),
@@ -293,6 +303,13 @@ class Outcome(NamedTuple):
         """Whether all is as it must be."""
         return not self.wrong and self.warnings <= 1 and self.healed != "no"
 
+    @property
+    def verdict(self) -> str:
+        """One word for it."""
+        if self.good:
+            return "right"
+        return "hung" if self.wrong == "hung" else "crashed" if self.wrong.startswith("exit code -") else "wrong"
+
 
 def _finished(processes: list[subprocess.Popen[str]]) -> tuple[str, int]:
     """Return what went wrong in programs, and how many warnings the one that warned most gave."""
@@ -315,7 +332,12 @@ def try_attack(attack: Attack, filled: Path, rng: random.Random) -> Outcome:
     with tempfile.TemporaryDirectory() as work:
         place = Place(filled, Path(work), rng)
         attack.do(place)
-        wrong, warned = _finished([place.start(place.first) for _ in range(place.times)])
+        processes = [place.start(place.first) for _ in range(place.times)]
+        for process in processes[: place.kills]:
+            time.sleep(rng.random())
+            process.kill()
+            process.communicate()
+        wrong, warned = _finished(processes[place.kills :])
         if place.first.startswith("import resource"):
             place.first = ""
             _finished([place.start()])  # with room again, the code is written
@@ -337,14 +359,15 @@ def fill(folder: Path) -> None:
         raise RuntimeError(f"the program is not right to begin with: {wrong}")
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> int:
     """Run the attacks and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--minutes", type=float, default=0, help="stop then; attacks come in an order of the seed's")
-    given = parser.parse_args()
-    rng, bad, tried, chosen = random.Random(given.seed), 0, 0, [a for a in ATTACKS if given.only in a.name]
+    given = parser.parse_args(argv)
+    rng, chosen = random.Random(given.seed), [a for a in ATTACKS if given.only in a.name]
+    verdicts: Counter[str] = Counter()
     if given.minutes:
         rng.shuffle(chosen)
     end = time.monotonic() + 60 * given.minutes
@@ -357,14 +380,15 @@ def main() -> None:
             if attack.root and not ROOT:
                 print(f"{attack.name:38} needs root")
                 continue
-            tried += 1
             found = try_attack(attack, Path(kept) / "adjoint", rng)
-            bad += not found.good
+            verdicts[found.verdict] += 1
             shown = "right" if not found.wrong else "WRONG"
             print(f"{attack.name:38} {shown:7} {found.warnings:<8} {found.healed} {found.wrong}", flush=True)
-    print(f"{tried} attacks, {bad} not as they must be")
-    sys.exit(bad > 0)
+    bad = verdicts.total() - verdicts["right"]
+    print(f"{verdicts.total()} attacks, {bad} not as they must be")
+    print(summary("caches", verdicts.total(), **{word: verdicts[word] for word in ("wrong", "hung", "crashed")}))
+    return int(bad > 0)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

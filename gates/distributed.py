@@ -3,7 +3,7 @@
 Every case is a job or a store of its own. A row says how many cases there were, how many reported success or went on
 unnoticed (silent), how many had to be ended by the clock (hung), and how many lost what was stored.
 
-    python -m gates.distributed --size 2 --seed 0
+    python -m gates.distributed --minutes 5 --seed 0
 """
 
 from __future__ import annotations
@@ -22,17 +22,36 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from adjoint.distributed.store import FileStore, TCPStore
 from adjoint.distributed.trust import SECRET
+
+from .summary import summary
 
 ROOT = Path(__file__).parents[1]
 WORKERS = ROOT / "tests" / "distributed" / "workers"
 LIMIT = 90.0  # seconds after which a job has hung
 LAUNCHERS = {"launch": ["launch", "--nproc", "2"], "torchrun": ["torchrun", "--nproc-per-node", "2"]}
-MISMATCHES = ("count", "dtype", "reduction", "root", "op", "async", "new-after-known", "both-known", "swapped-known")
+MISMATCHES = (
+    "count",
+    "dtype",
+    "reduction",
+    "root",
+    "op",
+    "async",
+    "new-async",
+    "new-both-async",
+    "new-unwaited",
+    "known-against-new",
+    "extra",
+    "extra-async",
+    "new-after-known",
+    "both-known",
+    "swapped-known",
+)
 
 
 def start(launcher: str, restarts: int, worker: str, *arguments: str) -> subprocess.Popen[str]:
@@ -121,6 +140,27 @@ def killed_launcher(launcher: str, rng: random.Random) -> str:
     return "hung" if alive else "right"
 
 
+def raised(launcher: str, rng: random.Random) -> str:
+    """A rank raises: the job fails, and its traceback is shown."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, said = end(start(launcher, 0, "endings", "raise", folder))
+    return "hung" if code is None else "right" if code and "rank 1 has had enough" in said else "silent"
+
+
+def hanging(launcher: str, rng: random.Random) -> str:
+    """A rank calls nothing any more, or is stopped: the others have waited long enough after their timeout."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = start(launcher, 0, "endings", "hang", folder)
+        ranks = pids(folder, job)
+        if rng.random() < 0.5:
+            os.kill(ranks[1], signal.SIGSTOP)
+        code, _ = end(job)
+        alive = [pid for pid in ranks if not gone(pid)]
+        for pid in alive:
+            os.kill(pid, signal.SIGKILL)
+    return "hung" if code is None or alive else "right" if code else "silent"
+
+
 def mismatched(launcher: str, rng: random.Random) -> str:
     """Ranks call different collectives: the error has both lines."""
     code, said = end(start(launcher, 0, "mismatches", rng.choice(MISMATCHES)))
@@ -193,35 +233,63 @@ def killed_writer(rng: random.Random) -> str:
         return "right" if store.check(["word"]) and store.get("word") == b"kept" else "lost"
 
 
-CASES: dict[str, Callable[[random.Random], str]] = {
-    **{f"{what.__name__} ({launcher})": lambda rng, f=what, n=launcher: f(n, rng)  # type: ignore[misc]
-       for what in (left, restarted, killed_rank, killed_launcher, mismatched) for launcher in LAUNCHERS},
-    "strangers, with a secret": lambda rng: stranger("words", rng),
-    "strangers, without": lambda rng: stranger(None, rng),
-    "killed writer of a file": killed_writer,
-}  # fmt: skip
+class Kind(NamedTuple):
+    """A kind of case, and how many of it are in a full run."""
+
+    run: Callable[[random.Random], str]
+    full: int
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run every kind of case several times, and print a table; return the number of cases that are not right."""
-    parser = argparse.ArgumentParser(prog="gates.distributed", description=__doc__)
-    parser.add_argument("--size", type=int, default=1, help="cases of each kind")
+def _by_launcher(what: Callable[[str, random.Random], str], full: int) -> dict[str, Kind]:
+    return {f"{what.__name__} ({n})": Kind(partial(what, n), full) for n in LAUNCHERS}
+
+
+KINDS: dict[str, Kind] = {
+    **_by_launcher(left, 20),
+    **_by_launcher(restarted, 20),
+    **_by_launcher(killed_rank, 20),
+    **_by_launcher(killed_launcher, 15),
+    **_by_launcher(raised, 5),
+    **_by_launcher(hanging, 5),
+    **_by_launcher(mismatched, 30),
+    "strangers, with a secret": Kind(lambda rng: stranger("words", rng), 15),
+    "strangers, without": Kind(lambda rng: stranger(None, rng), 15),
+    "killed writer of a file": Kind(killed_writer, 30),
+}
+
+
+def full_run(rng: random.Random) -> list[str]:
+    """Return the kinds of the cases of a full run, the first of every kind before the second of any."""
+    first, others = list(KINDS), [name for name, kind in KINDS.items() for _ in range(kind.full - 1)]
+    rng.shuffle(first)
+    rng.shuffle(others)
+    return first + others
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run cases until the time is over, or a full run is; print a table, and return whether something was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m gates.distributed", description=__doc__)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after this")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="kinds whose name has this in it")
-    said = parser.parse_args(arguments)
-    rng, stop = random.Random(said.seed), time.monotonic() + 60 * said.minutes
-    wrong = 0
+    given = parser.parse_args(argv)
+    rng, stop = random.Random(given.seed), time.monotonic() + 60 * given.minutes
+    table: dict[str, Counter[str]] = {name: Counter() for name in KINDS}
+    for number, name in enumerate(n for n in full_run(rng) if given.only in n):
+        if time.monotonic() > stop:
+            break
+        seed = given.seed * 1000 + number
+        verdict = KINDS[name].run(random.Random(seed))
+        table[name][verdict] += 1
+        if verdict != "right":
+            print(f"--- {verdict}: {name}, with random.Random({seed})", flush=True)
     print(f"{'case':32} {'cases':>6} {'silent':>7} {'hung':>5} {'lost':>5}")
-    for name, case in CASES.items():
-        found: Counter[str] = Counter()
-        while said.only in name and found.total() < said.size and time.monotonic() < stop:
-            found[case(rng)] += 1
-        wrong += found.total() - found["right"]
-        if found:
-            print(f"{name:32} {found.total():6} {found['silent']:7} {found['hung']:5} {found['lost']:5}", flush=True)
-    return wrong
+    for name, found in table.items():
+        print(f"{name:32} {found.total():6} {found['silent']:7} {found['hung']:5} {found['lost']:5}", flush=True)
+    total = sum(table.values(), Counter[str]())
+    print(summary("distributed", total.total(), wrong=total["silent"], lost=total["lost"], hung=total["hung"]))
+    return int(total.total() > total["right"])
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(), 1))
+    sys.exit(main())

@@ -11,6 +11,7 @@ from typing import Any
 from ..autograd.grad_mode import no_grad
 from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.interrupts import whole
 from ..core.observation import lifting
 from ..core.tensor import TensorBase, note_write
 from ..cuda.devices import is_available as has_gpu
@@ -113,18 +114,20 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        if _is_captured(optimizer):
-            self._unscale_seen(optimizer, state)
-        else:  # the scale is a power of two as a rule, and its inverse exact
-            self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
-        state["stage"] = UNSCALED
+        with whole():
+            if _is_captured(optimizer):
+                self._unscale_seen(optimizer, state)
+            else:  # the scale is a power of two as a rule, and its inverse exact
+                self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
+            state["stage"] = UNSCALED
 
     def _unscale_grads_(self, optimizer: Any, inverse: float, state: dict[str, Any], allow_fp16: bool) -> None:
         on_gpu: dict[Any, list[tuple[Any, str]]] = defaultdict(list)
-        for name, p in _named(optimizer):
+        named = list(_named(optimizer))
+        if not allow_fp16 and any(p.grad.dtype is dtypes.float16 for _, p in named):
+            raise ValueError("Attempting to unscale FP16 gradients.")
+        for name, p in named:
             array = (p.grad.coalesce().values() if p.grad.is_sparse else p.grad).array
-            if array.dtype == dtypes.float16.np and not allow_fp16:
-                raise ValueError("Attempting to unscale FP16 gradients.")
             state["checked"] = True
             if array.size and together.on_gpu([array]):
                 on_gpu[array.dtype, p.device].append((array, name))
@@ -150,14 +153,15 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] == STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if state["stage"] == READY:
-            self.unscale_(optimizer)
-        assert state["checked"], "No inf checks were recorded for this optimizer."
-        state["stage"] = STEPPED
-        if "found" in state and not bool(self._scale <= self.min_scale):  # there Python must look, and may raise
-            return _step_unless(state["found"], optimizer, args, kwargs)
-        if not _broken(state):
-            return optimizer.step(*args, **kwargs)
+        with whole():
+            if state["stage"] == READY:
+                self.unscale_(optimizer)
+            assert state["checked"], "No inf checks were recorded for this optimizer."
+            state["stage"] = STEPPED
+            if "found" in state and not bool(self._scale <= self.min_scale):  # there Python must look, and may raise
+                return _step_unless(state["found"], optimizer, args, kwargs)
+            if not _broken(state):
+                return optimizer.step(*args, **kwargs)
         if scale <= self.min_scale:
             broken = state["broken"]
             more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
@@ -174,16 +178,17 @@ class GradScaler:
             return
         scale = self._checked_scale("update")
         states = self._per_optimizer_states.values()
-        if new_scale is not None:
-            self._scale.fill_(float(new_scale))
-        else:
-            assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
-            found = [s["found"] for s in states if "found" in s]
-            if found:
-                self._adjust_seen(functools.reduce(logical_or, found))
+        with whole():
+            if new_scale is not None:
+                self._scale.fill_(float(new_scale))
             else:
-                self._adjust(scale, any(_broken(s) for s in states))
-        self._per_optimizer_states.clear()
+                assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
+                found = [s["found"] for s in states if "found" in s]
+                if found:
+                    self._adjust_seen(functools.reduce(logical_or, found))
+                else:
+                    self._adjust(scale, any(_broken(s) for s in states))
+            self._per_optimizer_states.clear()
 
     def _adjust(self, scale: float, broken: bool) -> None:
         good = 0 if broken else self._get_growth_tracker() + 1

@@ -29,6 +29,7 @@ from ..core.size import Size
 from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from ..ops import create
+from ..ops.arguments import is_int
 from ..ops.literals import depth_outside
 
 ndarray = np.ndarray
@@ -246,6 +247,8 @@ def backward(
     ins = None if inputs is None else _inputs(inputs, "backward()")
     roots = _seen(_tuple(tensors))
     starts = _starts(roots, grad_tensors)
+    if type(create_graph) is not bool or (retain_graph is not None and type(retain_graph) is not bool):
+        create_graph, retain_graph = _flag(create_graph), retain_graph if retain_graph is None else _flag(retain_graph)
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [_root_of(t, i) for i, t in enumerate(roots)]
     lift = lifting(create_graph) if modes.unusual else create_graph
@@ -308,6 +311,13 @@ def _input_node(x: Any, roots: Sequence[Any]) -> Any:
     return Hidden() if type(node) is Hidden else node  # which no gradient reaches
 
 
+def _flag(value: Any) -> bool:
+    """Return an argument that is a bool; integers stand for one, as in PyTorch."""
+    if not is_int(value) and not isinstance(value, bool | np.bool_):
+        raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer: give True or False")
+    return bool(value)
+
+
 def grad(
     outputs: Any,
     inputs: Any,
@@ -358,6 +368,8 @@ def grad(
             stacklevel=2,
         )
     starts = _starts(outs, grad_outputs, is_grads_batched)
+    if type(create_graph) is not bool or (retain_graph is not None and type(retain_graph) is not bool):
+        create_graph, retain_graph = _flag(create_graph), retain_graph if retain_graph is None else _flag(retain_graph)
     keep = create_graph if retain_graph is None else retain_graph
     nodes = [_root_of(t, i) for i, t in enumerate(outs)]
     wanted = [_input_node(x, nodes) for x in ins]

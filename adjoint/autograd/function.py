@@ -827,13 +827,6 @@ def _is_only_saved(raw: Any, references: int, to_save: tuple[Any, ...] | None) -
     return references - sum(t is raw for t in to_save or ()) <= _UNSHARED
 
 
-def _is_one_of(value: Any, args: tuple[Any, ...]) -> bool:
-    for a in args:  # noqa: SIM110 - a generator costs more than the loop
-        if a is value:
-            return True
-    return False
-
-
 def _saved(ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...] | list[Any]:
     """Return what to store of saved tensors: as they are, or a list where some must be made again.
 
@@ -887,19 +880,35 @@ def _output_index(ctx: Any, t: Any) -> int | None:
 class _Outputs:
     """The results of one call, being given their history."""
 
-    __slots__ = ("args", "ctx", "several", "values")
+    __slots__ = ("args", "constant", "ctx", "dirty", "places", "several", "values")
 
     def __init__(self, ctx: BackwardCFunction, args: tuple[Any, ...], values: tuple[Any, ...], several: bool) -> None:
         self.ctx, self.args, self.several = ctx, args, several
         self.values = list(values)
+        self.places: dict[int, int] | None = None
+        self.dirty: Any = {id(t) for t in ctx.dirty_tensors} if ctx.dirty_tensors else ()
+        self.constant: Any = {id(t) for t in ctx.non_differentiable} if ctx.non_differentiable else ()
+
+    def place(self, value: Any) -> int | None:
+        """Return which argument a tensor is, if one."""
+        if len(self.args) < 16:
+            for i, a in enumerate(self.args):
+                if a is value:
+                    return i
+            return None
+        if self.places is None:
+            last_first = zip(reversed(self.args), range(len(self.args) - 1, -1, -1), strict=True)
+            self.places = {id(a): i for a, i in last_first}  # so that of an argument's places the first stays
+        return self.places.get(id(value))
 
     def attach(self, recording: bool) -> None:
         """Connect the outputs to the node and let it keep what was saved."""
         ctx, values = self.ctx, self.values
         attributes = ctx.__dict__
         dirty = ctx.dirty_tensors
+        returned = {id(v) for v in values} if dirty else set()
         for t in dirty:
-            self._check_dirty(t, recording)
+            self._check_dirty(t, recording, id(t) in returned)
             note_write(t, ctx.op.title)
         for t in ctx.non_differentiable:
             if not isinstance(t, TensorBase):
@@ -907,7 +916,7 @@ class _Outputs:
                     f"mark_non_differentiable only accepts variable arguments, but got {type(t).__name__}"
                 )
         if not recording:
-            self.values = [self._unrecorded(v, dirty) if _is_one_of(v, self.args) else v for v in values]
+            self.values = [v if self.place(v) is None else self._unrecorded(v) for v in values]
             return
         ctx.single = not self.several
         ctx.metas = tuple(
@@ -919,7 +928,7 @@ class _Outputs:
         for i, v in enumerate(values):
             if isinstance(v, TensorBase):
                 usual = plain and v.node is None and v.lineage is None and v.array.dtype.kind == "f"
-                if usual and not _is_one_of(v, self.args):
+                if usual and self.place(v) is None:
                     v.node = output_node(ctx, i) if self.several else ctx
                 else:
                     values[i] = self._attach_one(v, i)
@@ -927,25 +936,23 @@ class _Outputs:
             own = [v.node for v in values if isinstance(v, TensorBase) and type(v.node) is Output]
             first_is_newest([node for node in own if node.edges[0] is ctx])
         if ctx.non_differentiable and not ctx._materialize_non_diff_grads:
-            ctx.metas = tuple(
-                [None if _is_one_of(v, ctx.non_differentiable) else m for v, m in zip(values, ctx.metas, strict=True)]
-            )
+            ctx.metas = tuple([None if id(v) in self.constant else m for v, m in zip(values, ctx.metas, strict=True)])
         self._keep(attributes)
         if modes.unusual and modes.local.anomaly_stack:
             extra_of(ctx).traceback = Trail.now()
 
-    def _check_dirty(self, t: Any, recording: bool) -> None:
+    def _check_dirty(self, t: Any, recording: bool, returned: bool) -> None:
         ctx = self.ctx
         if not isinstance(t, TensorBase):
             raise RuntimeError(
                 f"mark_dirty can only accept variables, but argument is of type {type(t).__name__} ({ctx.op.title})"
             )
-        if not any(t is v for v in self.values):
+        if not returned:
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs "
                 "that are modified inplace must all be outputs of the Function."
             )
-        if not _is_one_of(t, self.args):
+        if self.place(t) is None:
             warnings.warn(
                 "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
                 "should be passed to ctx.mark_dirty().",
@@ -958,18 +965,18 @@ class _Outputs:
             )
         check_writable(t, recording)
 
-    def _unrecorded(self, v: Any, dirty: Any) -> Any:
+    def _unrecorded(self, v: Any) -> Any:
         """Return an input that `forward` gave back, where nothing is recorded: as another tensor."""
         if not isinstance(v, TensorBase):
             return v
         if v.node is not None and not modes.is_grad_enabled():
             return v.detach()  # type: ignore[attr-defined]
-        return v if any(v is t for t in dirty) else self._returned(v, None, 0)
+        return v if id(v) in self.dirty else self._returned(v, None, 0)
 
     def _returned(self, v: Any, node: Any, index: int) -> Any:
         """Return an input that `forward` gave back as a view of it, with the history of this call."""
         out = wrap(v.array, node, storage_of(v))
-        out.lineage = View(v if v.lineage is None else v.lineage.base, (), View.CUSTOM)
+        out.lineage = View(v if v.lineage is None else v.lineage.base, None, View.CUSTOM)
         if node is not None:
             out.lineage.maker = f"Output {index} of {self.ctx.op.title.removesuffix('Backward')}"
         watch_base(out)
@@ -977,19 +984,17 @@ class _Outputs:
 
     def _attach_one(self, v: Any, i: int) -> Any:
         ctx = self.ctx
-        position = next((p for p, a in enumerate(self.args) if a is v), None)
-        dirty = any(v is t for t in ctx.dirty_tensors)
-        if any(v is t for t in ctx.non_differentiable) or not differentiable(v.array.dtype):
+        position = self.place(v)
+        if id(v) in self.constant or not differentiable(v.array.dtype):
             return v if position is None else v.detach()
         node: Any = ctx if ctx.single else output_node(ctx, i)
-        if dirty and position is not None:
-            slot = ctx.positions.index(position)
+        if id(v) in self.dirty and position is not None:
             if v.lineage is not None and not ctx.single:
                 raise RuntimeError(
                     "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
                     "return more than one Tensor. This is not supported by the current autograd engine: clone the input"
                 )
-            rebase(v, ctx, slot, node)
+            rebase(v, ctx, ctx.positions.index(position) if v.lineage is not None else 0, node)
             return v
         if position is not None:
             return self._returned(v, node, i)

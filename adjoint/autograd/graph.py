@@ -178,7 +178,8 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
         return _MultiHandle(_any_handles(tensors, fn, lock))
     for t in tensors:
         _get_grad_fn_or_grad_acc(t)
-    nodes = [edge_of(t) for t in tensors]
+    # Weak: the hooks belong to these nodes, and would hold each other.
+    nodes, size = [weakref.ref(edge_of(t)) for t in tensors], len(tensors)
     counts: dict[int, int] = {}
     buffers: dict[int, list[Any]] = {}
 
@@ -187,9 +188,9 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., Any], *, 
             task = running.tasks[-1]
             key = task.number
             with lock:
-                buffer = buffers.setdefault(key, [None] * len(tensors))
+                buffer = buffers.setdefault(key, [None] * size)
                 if key not in counts:
-                    counts[key] = sum(task.will_reach(n) for n in nodes)
+                    counts[key] = sum(n is not None and task.will_reach(n) for n in (ref() for ref in nodes))
                 buffer[index] = grad
                 counts[key] -= 1
                 done = counts[key] == 0

@@ -13,7 +13,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ __all__ = ["CaptureError", "Captured", "capture"]
 _RESHAPING = frozenset(
     ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "resize_", "increment_version")
 )
+# Calls whose result has a shape that depends on data: the lines after them hold for one shape.
+_DATA_DEPENDENT = frozenset(("masked_select", "nonzero", "argwhere", "unique", "unique_consecutive", "one_hot"))
 
 
 class CaptureError(RuntimeError):
@@ -114,10 +116,7 @@ class Tracer(Observer):
         self.readings: list[weakref.ref[Reading]] = []
         self.made: list[tuple[weakref.ref[Any], str]] = []
         # Everything alive now is outside; what turns up later and nobody wrote down is a constant.
-        # (By type: `isinstance` asks strange objects for their class, and some answer with a warning.)
-        kinds = _and_subclasses(TensorBase)
-        tensors = [t for t in gc.get_objects() if type(t) in kinds and hasattr(t, "_grad")]
-        self.before = {id(t): (t, t._grad) for t in tensors}
+        self.before = {id(t): (t, t._grad) for t in _alive_tensors()}
         self.outside: dict[Any, Any] = {}
         for t, _ in self.before.values():
             key = layout_of(t.array) if hasattr(type(t.array), "strides") else None
@@ -430,6 +429,10 @@ class Tracer(Observer):
             if memory is not None and layout == memory.home:
                 outputs.append(self.graph.value(array))  # the very input: a name that nobody uses
                 continue
+            if op.name == "as_strided" and memory is not None and layout is not None:
+                # It looks at memory as it lies here; in a program the same value may lie otherwise.
+                outputs.append(self._region(memory, layout, array))
+                continue
             aliases = False
             value = self.graph.value(array)
             outputs.append(value)
@@ -443,6 +446,8 @@ class Tracer(Observer):
                 if not self._is_constant(array):
                     self._refuse_unknown(array)
             self.graph.add(Line(op, operands, params, outputs, where, backward))
+            if op.name in _DATA_DEPENDENT or (op.name == "index" and any(map(_is_mask, operands[1:]))):
+                self.graph.add(Line(GUARD, (outputs[0],), ("shape", outputs[0].shape), (), where, backward))
         for result in results:
             if isinstance(result, TensorBase):
                 self.made.append((weakref.ref(result), f"{op.name} at {where}"))
@@ -620,6 +625,10 @@ class Pattern:
 _running_rule = engine._run_watched.__code__
 
 
+def _is_mask(operand: Any) -> bool:
+    return isinstance(operand, Value) and operand.dtype == bool
+
+
 def _is_kept(memory: Memory) -> bool:
     """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
     from ..kernels.gpu.arrays import spare  # imports CuPy, which is there if such an array is
@@ -630,6 +639,20 @@ def _is_kept(memory: Memory) -> bool:
 
 def _and_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_and_subclasses, kind.__subclasses__()))
+
+
+_is_tensor = type.__instancecheck__.__get__(TensorBase)
+
+
+def _alive_tensors() -> list[Any]:
+    """Return all tensors that there are, in one call of C's: objects refer to their class.
+
+    `gc.get_objects` would refer to everything, and CPython cannot resize a tuple that another thread is building while
+    somebody else refers to it: that thread would get a SystemError.
+    """
+    kinds = _and_subclasses(TensorBase)
+    found = filter(_is_tensor, chain.from_iterable(starmap(gc.get_referrers, (kinds,))))
+    return [t for t in list(found) if type(t) in kinds and hasattr(t, "_grad")]
 
 
 def _arrays_in(params: Any) -> list[Any]:

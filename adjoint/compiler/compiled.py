@@ -14,6 +14,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
+from ..core.interrupts import once_written
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
@@ -205,6 +206,12 @@ class Trace:
 
     def run(self, leaves: list[Any]) -> Any:
         """Run the program, put its effects in place, and return what the function returns."""
+        if not self.written:
+            return self._run(leaves)
+        with once_written():
+            return self._run(leaves)
+
+    def _run(self, leaves: list[Any]) -> Any:
         program = self.program
         with self.lock:
             if not program.is_bound():
@@ -443,6 +450,8 @@ def compile(
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
         )
+    if not callable(model):
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     if disable:
         return model
     compiled = Compiled(model, fullgraph=fullgraph, backend=backend)

@@ -16,6 +16,7 @@ from ..autograd.differentiate import grad
 from ..autograd.function import Function, once_differentiable
 from ..core.device import module_of
 from ..core.engine import AccumulateGrad
+from ..core.interrupts import once_written
 from ..core.nodes import Freed, wrap
 from ..core.tensor import TensorBase
 from ..kernels import forks
@@ -234,7 +235,7 @@ def _laid_as(v: Value, array: Any) -> Any:
 
 
 def _run(program: Program, lock: Any, arrays: list[Any]) -> Any:
-    with lock:
+    with lock, once_written():
         if not program.is_bound():
             program.bind()
         return program.run(*arrays)

@@ -87,6 +87,11 @@ class Memory:
         return home.strides, layout.address - home.address, layout.shape, layout.strides, layout.dtype
 
 
+def _forget(memories: Memories | None, key: int) -> None:
+    if memories is not None:
+        memories.forget(key)
+
+
 class Memories:
     """Every memory that a program has seen and that is still there, by the array that owns it.
 
@@ -118,11 +123,13 @@ class Memories:
         key = id(owner)
         if key not in self.by_owner:
             self.by_owner[key] = []
-            self._alive[key] = weakref.ref(owner, lambda _: self._forget(key))
+            mine = weakref.ref(self)
+            self._alive[key] = weakref.ref(owner, lambda _: _forget(mine(), key))
         self.by_owner[key].append(memory)
         return memory
 
-    def _forget(self, key: int) -> None:
+    def forget(self, key: int) -> None:
+        """Forget the memory of an array that is gone."""
         self.by_owner.pop(key, None)
         self._alive.pop(key, None)
 

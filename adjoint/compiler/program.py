@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.interrupts import writing
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import forks, threads
@@ -19,7 +20,7 @@ from ..kernels.products import LARGE, dot_into
 from ..ops.gather import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose
-from .expressions import FLOATS, name_of
+from .expressions import FLOATS, is_elementwise, name_of
 from .fusion import Fusion, Region
 from .graph import GUARD, WRITE, Graph, GuardFailure, Line, Step, Value, held
 from .loops import SCATTERING, Kind, Nest, combining_text, copying_text, function_text
@@ -27,6 +28,7 @@ from .memory import shared_blocks
 from .replay import answer_of
 from .simplification import simplify
 
+_WRITING = "writing()"
 _VIEWED = 3  # views of an argument, from which on it is copied to a place of its own, if it is small
 _SMALL_BYTES = 1 << 18
 _ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
@@ -45,7 +47,8 @@ class Program:
         decompose(graph)
         simplify(graph)
         self.fusion = Fusion(graph)
-        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW}
+        self.functions: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW, "writing": writing}
         if kernels is not None:
             self.env.update(row=kernels.row, pieces=pieces)
         self.buffers: list[tuple[str, Value]] = []  # made once
@@ -56,6 +59,7 @@ class Program:
         self.early: set[Value] = set()  # values whose array is there from then on
         self.runs = 0
         self.body: list[Any] = []  # lines of text, and calls of machine code
+        self.holds = False  # whether signals wait from here on
         self.names: dict[Value, str] = {}
         self.samples: dict[Value, Any] = {}  # arrays laid out as those of each run
         self.strides: dict[Value, tuple[int, ...]] = {}
@@ -341,6 +345,8 @@ class Program:
         if line.op.outputs:
             self.body.append(f"{', '.join(made)}, = {self._object(_all_in_order, 'in_order')}({text}){note}")
         else:
+            if is_elementwise(line) and np.broadcast_shapes(*(v.shape for v in line.inputs)) != out.shape:
+                text = f"np.broadcast_to({text}, {out.shape})"  # operands stand as they were before they were repeated
             self.body.append(f"{made[0]} = np.asarray({text}, order='C'){note}")
 
     def _emit_scatter(self, line: Line) -> bool:
@@ -430,11 +436,19 @@ class Program:
 
     def _emit_region(self, region: Region) -> None:
         if self.kernels is None:
+            self._note_direct([region])
             self._emit_without_loops(region)
         else:
             self._emit_kernel([region], True)
 
+    def _note_direct(self, regions: list[Region]) -> None:
+        """From the first write to memory that outlives the run, an interrupt waits for the last."""
+        if not self.holds and any(v in self.direct for region in regions for v in region.made):
+            self.holds = True
+            self.body.append(_WRITING)
+
     def _emit_kernel(self, regions: list[Region], threaded: bool) -> None:
+        self._note_direct(regions)
         for i, region in enumerate(regions):
             for v in (*region.inputs(), *region.outputs):
                 if v in region.made:
@@ -579,6 +593,9 @@ class Program:
             if isinstance(item, _Native):
                 waiting.append(item)
                 continue
+            if item is _WRITING:  # before the calls that wait, which stay one
+                lines.append(item)
+                continue
             if waiting:
                 texts = [call.text for call in waiting]
                 inner = ",\n        ".join(texts)
@@ -623,6 +640,8 @@ class Program:
         for i, (_, source) in enumerate(held):
             if source.endswith(".copy()"):
                 self.body.append(f"h{i} = {source}")
+        if held and not self.holds:
+            self.body.append(_WRITING)
         for i, (target, source) in enumerate(held):
             self.body.append(f"{target}[...] = {f'h{i}' if source.endswith('.copy()') else source}")
 
@@ -680,13 +699,15 @@ class Program:
         self.bound = bound
         self.crowd = threads.count
         env.update({self.names[reference.value]: array for reference, _, array in bound})
-        if "program" not in env:
+        if self.functions is None:
             env.update(self._arrays())
             exec(compile(self.source, "<adjoint program>", "exec"), env)  # noqa: S102 - our own text, made above
-        env["look"]()
+            self.functions = env.pop("look"), env.pop("program")  # no cycle: a function holds what it was made in
+        look, program = self.functions
+        look()
         # A NaN is a value like any other: where NumPy computes, it shall not warn.
         quiet = np.errstate(all="ignore") if self.kernels is None or any(v is np.matmul for v in env.values()) else None
-        self.run: Callable[..., Any] = env["program"] if quiet is None else quiet(env["program"])
+        self.run: Callable[..., Any] = program if quiet is None else quiet(program)
 
     def _arrays(self) -> dict[str, Any]:
         """Return an array for each buffer; those that are not in use at the same time may share memory."""

@@ -73,9 +73,11 @@ def check_guard(line: Line, array: Any) -> None:
 
 
 def answer_of(array: Any, what: str) -> Any:
-    """Return what Python gets to see of an array: a truth, a number, or every element."""
+    """Return what Python gets to see of an array: a truth, a number, its shape, or every element."""
     if what == "bool()":
         return bool(array)
+    if what == "shape":
+        return tuple(array.shape)
     if what == "elements":
         return array.copy() if isinstance(array, np.ndarray) else array.get()
     return array.item()

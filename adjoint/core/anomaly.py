@@ -66,6 +66,9 @@ class Spans:
     def add(self, start: int, end: int, value: Any) -> None:
         """Note a span that has ended; spans may contain earlier ones."""
         at = bisect_left(self.starts, start)
+        if at == len(self.starts) and at and self.spans[-1] == (start - 1, value):  # nothing in between: one span
+            self.spans[-1] = end, value
+            return
         self.starts[at:], self.spans[at:] = [start], [(end, value)]
         if len(self.starts) > _SPANS:  # of a long run only what is recent
             del self.starts[: _SPANS // 2], self.spans[: _SPANS // 2]

@@ -37,9 +37,11 @@ class device:
     index: int | None
 
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
+        if index is not None and (isinstance(index, bool) or not hasattr(index, "__index__")):
+            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {_kind(index)}")
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
-        elif isinstance(type, int):
+        elif isinstance(type, int) and not isinstance(type, bool):
             self.type, self.index = "cuda", type
         elif isinstance(type, str):
             self.type, self.index = _parsed(type, index)

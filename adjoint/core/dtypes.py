@@ -244,7 +244,10 @@ def promote_types(type1: Any, type2: Any) -> dtype:
     >>> adjoint.promote_types(adjoint.int32, adjoint.float16)
     adjoint.float16
     """
-    found = _TABLE.get((type1, type2))
+    try:
+        found = _TABLE.get((type1, type2))
+    except TypeError:  # something without a hash; `as_dtype` names it
+        found = None
     if found is None:
         a, b = as_dtype(type1), as_dtype(type2)
         found = _TABLE[(a, b)] = _promote(a, b)

@@ -122,6 +122,7 @@ class Task:
     start: tuple[Any, int] | None = None  # where the program started it, if it is recorded
     place: tuple[Any, int] | None = None  # the same while a rule runs, which has no line of the program's own
     _number: int | None = None
+    reached: set[Any] | None = None  # what `will_reach` has found
 
     def __init__(self, keep: bool, lift: bool, roots: Sequence[Any]) -> None:
         self.keep, self.lift, self.roots = keep, lift, roots
@@ -138,9 +139,9 @@ class Task:
         """Return whether the pass gives a gradient to `node`."""
         if self.needed is not None:
             return node in self.needed
-        if node in self.roots:
-            return True
-        return any(e is node for n in reach(self.roots) for e in (n, *n.edges))
+        if self.reached is None:  # found once: every hook of a pass may ask
+            self.reached = {e for n in reach(self.roots) for e in (n, *n.edges)}.union(self.roots)
+        return node in self.reached
 
 
 _next_number = count().__next__

@@ -20,7 +20,7 @@ def translate(op: Any, error: Exception, inputs: tuple[Any, ...]) -> Exception:
         better = op.explain(error, *arrays)
         if better is not None:
             return _noted(better, op, inputs)
-    better = _of_devices(arrays) or _of_shapes(op, arrays) or _of_dtypes(op, error, arrays)
+    better = _of_devices(arrays) or _of_shapes(op, error, arrays) or _of_dtypes(op, error, arrays)
     if better is not None:
         return _noted(better, op, inputs)
     if isinstance(error, np.linalg.LinAlgError):
@@ -59,8 +59,8 @@ def broadcast_error(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError | No
     return None
 
 
-def _of_shapes(op: Any, arrays: list[Any]) -> Exception | None:
-    if not op.promotes:
+def _of_shapes(op: Any, raised: Exception, arrays: list[Any]) -> Exception | None:
+    if not op.promotes and "could not be broadcast" not in str(raised):
         return None
     shapes = [tuple(a.shape) for a in arrays if hasattr(a, "shape")]
     for i, first in enumerate(shapes):

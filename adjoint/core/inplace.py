@@ -19,9 +19,9 @@ from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error
 from .nodes import Hidden, Node, Special, differentiable, registry, verify_kept, wrap
-from .overrides import answered, asked, plain
+from .overrides import answered, asked, has_handler, plain
 from .payload import Payload, is_captured, top_payload
-from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan
+from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan, refuse_strangers
 from .promotion import convert, result_type
 from .tensor import (
     STALE,
@@ -62,6 +62,10 @@ def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Ca
             args = (other, *args)
         if args and alone:
             raise TypeError(f"{name}() takes no arguments ({len(args)} given)")
+        if len(args) < arity - 1 or (arity == 2 and args[0] is None):
+            raise TypeError(f'{name}() missing {arity - 1} required positional arguments: "other", a Tensor')
+        if len(args) > (most := arity - 1 + len(op.params)):
+            raise TypeError(f"{name}() takes {most} positional arguments but {len(args)} were given")
         values = unrecorded(x, args[: arity - 1]) if simple and not modes.unusual else None
         if values is None:
             return write(op, x, args[: arity - 1], args[arity - 1 :])
@@ -231,10 +235,13 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     inputs = (x, *rest)
     if len(inputs) != len(op.inputs):
         raise TypeError(f"{op.name}_() missing {len(op.inputs) - len(inputs)} required positional arguments")
+    if len(params) > len(op.params):
+        raise TypeError(f"{op.name}_() takes {len(op.inputs) + len(op.params) - 1} positional arguments, not more")
     owned = tuple(v if isinstance(v, TensorBase) else None for v in inputs)
     edges: tuple[Any, ...] = (None,) * len(owned)  # unrecorded, nobody asks for the history of a stale view
     if not modes.off or modes.local.grad:
-        if x.node is STALE and x.lineage is not None and x.lineage.base.node is not None:
+        view = x.lineage
+        if x.node is STALE and view is not None and view.base.node is not None and not is_detached(view):
             _check_history(x)  # before its history is rebuilt, which may be refused in other words
         edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
         if x.node is not None and edges[0] is None:
@@ -253,6 +260,8 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
                     return result
             if other.memory is x.memory and x.memory is not None:
                 check_partial_overlap(x.array, other.array)
+        elif not has_handler((other,)):
+            refuse_strangers(op, inputs)
     try:
         values = _operands(op, inputs)
     except TypeError:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..kernels.copying import copied
 from .device import module_of
+from .tensor import owner_of
 
 _MANY = 1 << 16  # elements from which on a copy may be shared by threads
 
@@ -226,3 +227,20 @@ def looking_into(memory: Any, dtype: Any, offset: int, shape: Sequence[int], str
     elements = memory.view(np.uint8)[offset:]
     elements = elements[: elements.size // dtype.itemsize * dtype.itemsize].view(dtype)
     return module.lib.stride_tricks.as_strided(elements, tuple(shape), tuple(strides))
+
+
+def strided_view(x: Any, shape: Any, strides: Any) -> Any:
+    """Return a view with any strides, in bytes, of the memory that an array looks at.
+
+    NumPy's own puts an object between the view and `x`, so that views of views make a chain of bases, through which
+    one would go again and again to find who owns the memory.
+    """
+    base = getattr(x, "base", None)
+    if type(x) is np.ndarray and base is not None and type(base) is not np.ndarray and x.size and math.prod(shape):
+        owner = owner_of(x)
+        if type(owner) is np.ndarray and (owner.flags.c_contiguous or owner.flags.f_contiguous):
+            start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+            view: Any = np.ndarray(shape, x.dtype, owner.ravel(order="K").view(np.uint8), start, strides)
+            view.flags.writeable = x.flags.writeable
+            return view
+    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)

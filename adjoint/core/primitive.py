@@ -21,7 +21,7 @@ from ..errors import describe, place
 from ..scalar.symbol import Symbol
 from . import device, modes
 from .anomaly import Trail, has_nan
-from .dtypes import default, floating, of_number
+from .dtypes import default, dtype, floating, of_number
 from .nodes import (
     Cotangents,
     Hidden,
@@ -508,10 +508,11 @@ def general(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
             return _lowered(op, modes.local.autocast(op, inputs), params)
     try:
         return unobserved(op, inputs, params)
-    except (TypeError, AttributeError):
-        if modes.local.subclasses_off or not has_handler(inputs):
-            raise
-        return overridden(op, inputs, params)
+    except (TypeError, AttributeError) as error:
+        if not modes.local.subclasses_off and has_handler(inputs):
+            return overridden(op, inputs, params)
+        refuse_strangers(op, inputs, error)
+        raise
 
 
 def _lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -532,9 +533,16 @@ def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         top = top_payload(inputs)
         if top is not None and top.level:
             return escaped(op, inputs, params, top)
+        if inputs and _is_stranger(inputs[0]):  # NumPy would take a list
+            raise _no_tensor(op.name, inputs[0])
         return _run_raw(op, inputs, params)
     if modes.unusual and modes.local.autocast is not None:
         inputs = modes.local.autocast(op, inputs)
+    if inputs and not hasattr(inputs[0], "shape") and not any(isinstance(v, TensorBase) for v in inputs):
+        if _is_stranger(inputs[0]):
+            raise _no_tensor(op.name, inputs[0])
+        if not inside.levels and len(inputs) == 1:
+            return _of_numbers(op, inputs, params)
     top = None
     bare = True
     for v in inputs:
@@ -578,6 +586,32 @@ def _outside(value: Any, op: Op) -> Any:
 
 
 _NUMBERS = frozenset((int, float, complex, bool))
+_PLACES = ("input", "other")
+
+
+def _is_stranger(value: Any) -> bool:
+    """Return whether a value is nothing that a kernel computes with: no array, tensor or number."""
+    return type(value) not in _NUMBERS and not hasattr(value, "shape") and not isinstance(value, int | float | complex)
+
+
+def refuse_strangers(op: Op, inputs: tuple[Any, ...], error: Exception | None = None) -> None:
+    """Raise TypeError for the first input that is no array, tensor or number, unless `error` has named one."""
+    if isinstance(error, TypeError) and "not " in str(error) and "not support" not in str(error):
+        return
+    for at, value in enumerate(inputs):
+        if _is_stranger(value):
+            raise _no_tensor(op.name, value, at) from error
+
+
+def _no_tensor(name: str, value: Any, at: int = 0) -> TypeError:
+    word = _PLACES[at] if at < len(_PLACES) else f"tensor{at}"
+    found = "torch.dtype" if isinstance(value, dtype) else type(value).__name__
+    return TypeError(
+        f"{name.removesuffix('_all')}(): argument '{word}' (position {at + 1}) must be Tensor, not {found}; "
+        "convert it with adjoint.tensor(...)"
+    )
+
+
 _TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div", "div_floor"))
 
 
@@ -585,10 +619,7 @@ def _of_numbers(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any
     """Call a primitive on nothing but Python's numbers: the four operations take them, in a program alone."""
     first = inputs[0]
     if op.name not in _TAKES_NUMBERS:
-        raise TypeError(
-            f"{op.name.removesuffix('_all')}(): argument 'input' (position 1) must be Tensor, not "
-            f"{type(first).__name__}; convert it with adjoint.tensor(...)"
-        )
+        raise _no_tensor(op.name, first)
     return op.call(wrap(np.asarray(first, of_number(first).np)), *inputs[1:], *params)
 
 

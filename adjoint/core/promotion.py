@@ -112,5 +112,7 @@ def promote_all(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def promote_some(values: tuple[Any, ...], which: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the operands, those at positions `which` in their common dtype."""
-    promoted = iter(promote_all(tuple(values[i] for i in which)))
-    return tuple(next(promoted) if i in which else v for i, v in enumerate(values))
+    promoted = list(values)
+    for i, v in zip(which, promote_all(tuple(values[i] for i in which)), strict=True):
+        promoted[i] = v
+    return tuple(promoted)

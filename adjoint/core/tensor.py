@@ -75,25 +75,46 @@ class InferenceStorage(Storage):
 
 
 class View:
-    """How a view came from its base: the primitives to replay, and the mode they were made in."""
+    """How a view came from its base: the primitives to replay, and the mode they were made in.
 
-    __slots__ = ("bare", "base", "epoch", "kind", "maker", "replay")
+    `steps` is a linked list, last op first: `(steps of what this is a view of, or None; op; parameters)`. So a view
+    of a view, of a view, ... costs as much as the first; who has to go through them all asks for the `replay`.
+    """
+
+    __slots__ = ("bare", "base", "epoch", "kind", "maker", "steps")
 
     bare: bool  # of a stale view: whether it had no node of its own when a write made it stale
-    epoch: int  # the storage's when its base was looked at; -1 where `replay` no longer leads here
+    epoch: int  # the storage's when its base was looked at; -1 where `steps` no longer lead here
     # Which output of which custom function it is, or the node of a stale view that may not be used; else unset.
     maker: Any
+    steps: Any
     NORMAL, NO_GRAD, MULTIPLE, CUSTOM, INFERENCE = range(5)
 
-    def __init__(self, base: TensorBase, replay: tuple[Any, ...], kind: int) -> None:
+    def __init__(self, base: TensorBase, steps: Any, kind: int) -> None:
         self.base = base
-        self.replay = replay
+        self.steps = steps
         self.kind = kind
         self.epoch = -1
 
+    @property
+    def replay(self) -> tuple[Any, ...]:
+        """The ops, with parameters, that made the view of its base, first op first."""
+        ops, steps = [], self.steps
+        while steps is not None:
+            steps, op, params = steps
+            ops.append((op, params))
+        return tuple(reversed(ops))
+
+    def is_longer(self, than: int) -> bool:
+        """Return whether more than so many ops made the view."""
+        steps = self.steps
+        while steps is not None and than:
+            steps, than = steps[0], than - 1
+        return steps is not None
+
     def followed(self, view: View) -> View:
         """Return how this view, which has become a view of itself in place, comes from its base."""
-        new = View(view.base, view.replay, self.kind)
+        new = View(view.base, view.steps, self.kind)
         new.epoch = view.epoch
         for name in ("bare", "maker"):
             if hasattr(self, name):

@@ -35,7 +35,7 @@ def refresh(x: TensorBase) -> Any:
     if base.node is None and not transformed and x.array.dtype != base.array.dtype:
         x.node = None
     elif transformed or x.array.dtype != base.array.dtype:
-        changed = not transformed and view.replay[-1][0] not in (registry["view_as_real"], registry["view_as_complex"])
+        changed = not transformed and view.steps[1] not in (registry["view_as_real"], registry["view_as_complex"])
         fresh = replayed_all(base, way_from_base(x, changed))
         x.node = fresh.node
         if transformed:
@@ -77,7 +77,7 @@ def leave_base(x: TensorBase, seen: TensorBase) -> View:
         if view is not None and view.lineage is not None and view.lineage.base is x:
             view.lineage.base, view.lineage.epoch = base, ledger.epoch
     assert seen.lineage is not None  # a view of `x`
-    new = View(base, seen.lineage.replay, View.NORMAL)
+    new = View(base, seen.lineage.steps, View.NORMAL)
     new.epoch = ledger.epoch
     return new
 
@@ -114,12 +114,15 @@ def _as_strided_node(x: Any, base: Any) -> Any:
     return build_node(registry["as_strided"], (edge,), (base,), (base.array,), params, x.array)
 
 
+_LONG = 16  # ops from a base to a view above which one `as_strided` takes the place of all
+
+
 def way_from_base(x: TensorBase, short: bool = False, memory: tuple[Any, Any] | None = None) -> tuple[Any, ...]:
     """Return the ops, with parameters, that lead from the base of a view to it.
 
-    These are the ops that made it, unless a tensor of this memory has been given another geometry since, or a `short`
-    way is wanted. Then the geometry that base and view have now says which elements the view looks at; their arrays
-    are given by `memory` where they are not their values.
+    These are the ops that made it, unless they are many, a tensor of this memory has been given another geometry
+    since, or a `short` way is wanted. Then the geometry that base and view have now says which elements the view looks
+    at; their arrays are given by `memory` where they are not their values.
     """
     view = x.lineage
     assert view is not None
@@ -127,12 +130,13 @@ def way_from_base(x: TensorBase, short: bool = False, memory: tuple[Any, Any] | 
     changed = _reshaped(x)
     if isinstance(base, Payload) and changed and not base.by_value:
         base, own = base.memory(), own.memory() if isinstance(own, Payload) else own
-    if isinstance(base, Payload) or not (changed or short):
+    long = not changed and view.is_longer(_LONG)
+    if isinstance(base, Payload) or not (changed or short or long):
         return view.replay
     if changed:
         _check_covered(base, own)
     as_strided = registry["as_strided"]
-    if not changed:
+    if not (changed or long):
         return _last_strided(view.replay, base, own)
     if own.dtype == base.dtype:
         return ((as_strided, _strided(base, own, own.itemsize)),)
@@ -219,7 +223,7 @@ def replayed(op: Any, base: Any, params: tuple[Any, ...]) -> Any:
 
 
 class _Detach:
-    """How a tensor without history comes from another inside a transform: in `View.replay`, as an op is."""
+    """How a tensor without history comes from another inside a transform: in `View.steps`, as an op is."""
 
     outputs = ()
     title = "Detach"
@@ -244,7 +248,7 @@ def is_detached(view: View) -> bool:
 
 def is_detached_itself(view: View) -> bool:
     """Return whether what was detached, and nothing after that, made the view."""
-    return view.replay[-1][0] is _detach
+    return view.steps[1] is _detach
 
 
 _WHY = {
@@ -322,12 +326,12 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
     source = x.lineage
     out.lineage = view = _new(View)  # without __init__: every view passes here
     if source is None:
-        view.base, view.replay, view.kind = x, ((op, params),), kind
+        view.base, view.steps, view.kind = x, (None, op, params), kind
         out.memory = storage = x.memory or storage_of(x)
         ledger = storage.ledger or ledger_of(storage)
         view.epoch = ledger.epoch
     else:
-        view.base, view.replay = source.base, (*source.replay, (op, params))
+        view.base, view.steps = source.base, (source.steps, op, params)
         # Of a view of a view, the later mode counts, if it is no usual one; inference mode always.
         view.kind = kind or source.kind if source.kind != View.INFERENCE else View.INFERENCE
         view.epoch = source.epoch

@@ -176,7 +176,9 @@ class ProcessGroup:
         except Exception as error:
             if not type(error).__module__.startswith(("mpi4py", "cupy")) and not isinstance(error, ConnectionError):
                 raise
-            if comparison is not None and not isinstance(error, ConnectionError):
+            if isinstance(error, ConnectionError):
+                self.ask_left(call)
+            elif comparison is not None:
                 comparison.verify(self.seconds)  # which can say why
             raise DistBackendError(f"{call}, called at {call.site}: {error}") from None
         return Work(test, call, self, finish, kept, comparison=comparison)
@@ -189,6 +191,10 @@ class ProcessGroup:
         """Raise if another rank has called something else at the place of this call."""
         found = self._watch.others_at(call, self.ranks, done)
         self._compare(call, found)
+
+    def ask_left(self, call: Call) -> None:
+        """Raise if a rank that has left called something else at the place of this call, or never came to it."""
+        self._compare(call, self._watch.left_at(call, self.ranks))
 
     def earlier(self, call: Call) -> DistBackendError:
         """Return the error that says which call before this one was not the same on all ranks."""

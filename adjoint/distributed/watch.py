@@ -6,6 +6,7 @@ a digest of all calls before it. In debug mode every call is, before it is made.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import json
@@ -199,7 +200,8 @@ def _told(members: list[int], calls: list[list[str]], parts: int) -> list[str]:
     return lines
 
 
-_QUESTION, _ANSWER = 1, 2
+_QUESTION, _ANSWER, _FAREWELL = 1, 2, 3
+_LAST = 16  # calls of each group that a rank tells the others of when it leaves
 _PAUSE = 0.2  # seconds between two looks at the letter box
 _PATIENCE = 2.0  # seconds for answers to come
 
@@ -221,6 +223,7 @@ class Watch:
         self.letters = letters
         self.rank = letters.Get_rank()
         self.recent: dict[str, deque[Call]] = {}  # of each group, the latest calls that this process made
+        self._left: dict[int, dict[str, list[Any]]] = {}  # of ranks that have left, their last calls of each group
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._followed: list[_Followed] = []
@@ -229,9 +232,14 @@ class Watch:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; MPI must not end before."""
+        """End the thread; MPI must not end before. The others are told of the last calls: nobody can ask any more."""
         self._stop.set()
         if self._thread is not None:
+            told = {group: [_said(call) for call in list(calls)[-_LAST:]] for group, calls in self.recent.items()}
+            for rank in range(self.letters.Get_size()):
+                if rank != self.rank:
+                    with contextlib.suppress(Exception):  # it may have left before
+                        self._post({"last": told}, rank, _FAREWELL)
             self._thread.join()
             self._thread = None
 
@@ -253,7 +261,20 @@ class Watch:
             return {}
         others = [rank for rank in ranks if rank != self.rank]
         answers = self._ask(call.group, others, done, number=call.number)
-        return {rank: answer["call"] for rank, answer in answers.items() if answer.get("call")}
+        return {r: a["call"] for r, a in answers.items() if a.get("call")} | self.left_at(call, ranks)
+
+    def left_at(self, call: Call, ranks: list[int]) -> dict[int, list[Any]]:
+        """Return what ranks that have left called at the place of a call, or last if they never came to it."""
+        self._note_farewells()
+        found = {}
+        for rank in set(ranks) & set(self._left):
+            last = self._left[rank].get(call.group) or [[-1, "nothing", "", "?"]]
+            for said in last:
+                if said[0] == call.number:
+                    found[rank] = said
+            if last[-1][0] < call.number:  # it will never make this call
+                found[rank] = [last[-1][0], f"{last[-1][1]}, and has left since: ", *last[-1][2:]]
+        return found
 
     def first_difference(self, group: str, ranks: list[int]) -> Call | None:
         """Return the first of this rank's recent calls at whose place another rank has called something else."""
@@ -315,6 +336,8 @@ class Watch:
     ) -> dict[int, dict[str, Any]]:
         """Return what others answer, in time and before `done` is true."""
         token = secrets.token_hex(8)  # an answer to an earlier question may still be on its way
+        self._note_farewells()
+        others = [rank for rank in others if rank not in self._left]
         for rank in others:
             self._post({"group": group, "token": token, **more}, rank, _QUESTION)
         answers: dict[int, dict[str, Any]] = {}
@@ -322,6 +345,7 @@ class Watch:
         while len(answers) < len(others) and time.monotonic() < end:
             found = self._take(_ANSWER)
             if found is None:
+                self._note_farewells()
                 if done is not None and done():
                     break
                 if threading.current_thread() is self._thread:  # the others may be asking at the same time
@@ -335,6 +359,7 @@ class Watch:
         while not self._stop.wait(_PAUSE):
             try:
                 self._answer_all()
+                self._note_farewells()
                 self._end_late()
             except Exception:  # the job is going down: nobody is left to tell
                 return
@@ -343,6 +368,11 @@ class Watch:
         while (found := self._take(_QUESTION)) is not None:
             answer = self._state(found[1]) | {"token": found[1].get("token")}
             self._post(answer, found[0], _ANSWER)
+
+    def _note_farewells(self) -> None:
+        while (found := self._take(_FAREWELL)) is not None:
+            last = found[1].get("last")
+            self._left[found[0]] = last if isinstance(last, dict) else {}
 
     def _state(self, question: dict[str, Any]) -> dict[str, Any]:
         calls = list(self.recent.get(str(question.get("group")), ()))
@@ -353,7 +383,7 @@ class Watch:
             return told | {"number": -1, "op": "", "site": ""}
         for call in calls:
             if call.number == question.get("number"):
-                told["call"] = [call.number, call.op, call.what[:300], call.site[-400:]]
+                told["call"] = _said(call)
         return told | {"number": calls[-1].number, "op": calls[-1].op, "site": calls[-1].site[-500:]}
 
     def _post(self, words: dict[str, Any], rank: int, tag: int) -> None:
@@ -369,6 +399,10 @@ class Watch:
         except (ValueError, RecursionError):
             words = None
         return found[0], words if isinstance(words, dict) else {}
+
+
+def _said(call: Call) -> list[Any]:
+    return [call.number, call.op, call.what[:300], call.site[-400:]]
 
 
 def _where(answer: dict[str, Any]) -> str:

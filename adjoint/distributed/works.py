@@ -176,9 +176,12 @@ class Work:
 
     def _explained(self, error: Exception) -> Exception:
         """Return the error that says what others call instead, if they do."""
-        if self._peer is None and not isinstance(error, ConnectionError | DistBackendError):
+        if self._peer is None and not isinstance(error, DistBackendError):
             try:
-                self._group.ask_around(self._call, lambda: False)
+                if isinstance(error, ConnectionError):
+                    self._group.ask_left(self._call)
+                else:
+                    self._group.ask_around(self._call, lambda: False)
             except DistBackendError as told:
                 return told
         return error
@@ -188,7 +191,7 @@ class Work:
         try:
             self._comparison.verify(seconds)
         except Exception as error:
-            raise self._fail(error) from None
+            raise self._fail(self._explained(error)) from None
         self._comparison = None
 
     def _is_compared(self) -> bool:

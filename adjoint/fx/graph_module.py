@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import linecache
+import weakref
 from typing import Any
 
 from ..nn.modules.module import Module
@@ -22,7 +23,9 @@ def _compiled(code: Any) -> Any:
     linecache.cache[name] = (len(code.src), None, code.src.splitlines(True), name)
     space = dict(code.globals)
     exec(compile(code.src, name, "exec"), space)  # noqa: S102
-    return space["forward"]
+    forward = space.pop("forward")
+    weakref.finalize(forward, linecache.cache.pop, name, None)
+    return forward
 
 
 class GraphModule(Module):

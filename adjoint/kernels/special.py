@@ -90,6 +90,9 @@ def special(name: str, part: int | None = None) -> Callable[..., Any]:
         if part is None and len(arrays) == 1 and type(arrays[0]) is ndarray and arrays[0].dtype.char in "fd":
             return _function(name, "numpy")(arrays[0])
         dtype = next(a.dtype for a in arrays if hasattr(a, "dtype") and a.dtype.kind not in "biu")
+        if dtype.kind == "c":
+            found = "ComplexFloat" if dtype.itemsize == 8 else "ComplexDouble"
+            raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{found}': it takes real numbers")
         on_gpu = any(hasattr(a, "dtype") and not isinstance(a, np.ndarray | np.generic) for a in arrays)
         function = _function(name, "cupy" if on_gpu else "numpy")
         if dtype.itemsize == 2:

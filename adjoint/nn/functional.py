@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .. import subclasses as _subclasses
+from ..ops import signatures as _signatures
 from ..ops.activation import (
     celu as celu,
     celu_ as celu_,
@@ -163,4 +164,5 @@ from ..ops.resample import (
     upsample_nearest as upsample_nearest,
 )
 
+_signatures.enforce(globals(), __name__)
 _subclasses.exchange_late()

@@ -37,6 +37,8 @@ def calculate_gain(nonlinearity: Any, param: Any = None) -> float:
     >>> adjoint.nn.init.calculate_gain("tanh")
     1.6666666666666667
     """
+    if not isinstance(nonlinearity, str):
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
     if nonlinearity in _LINEAR:
         return 1
     if nonlinearity == "tanh":

@@ -66,6 +66,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         """Make a parameter that shares the memory of `data`; without data it is empty."""
         data = _checked(data, "Parameter")
+        if requires_grad is not True and requires_grad is not False:
+            found = type(requires_grad).__name__
+            raise TypeError(f"Parameter(): argument 'requires_grad' (position 2) must be bool, not {found}")
         if type(data) in plain and type(data) not in dispatching:
             out = copies.as_kind(wrap(data.array, None, storage_of(data)), cls)
             if requires_grad:

@@ -27,6 +27,11 @@ from .shape import reshape_p
 
 
 def _floats_only(x: Any, name: str) -> None:
+    if x.dtype.kind in "biuc":
+        raise not_implemented(name, x)
+
+
+def _no_integers(x: Any, name: str) -> None:
     if x.dtype.kind in "biu":
         raise not_implemented(name, x)
 
@@ -189,8 +194,8 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
     return rrelu(input, lower, upper, training, inplace=True)
 
 
-def _no_threshold_of_booleans(x: Any, name: str) -> None:
-    if x.dtype.kind == "b":
+def _ordered_only(x: Any, name: str) -> None:
+    if x.dtype.kind in "bc":
         raise not_implemented(name, x)
 
 
@@ -199,7 +204,7 @@ threshold_p = elementwise(
     lambda x, threshold, value: where_p(x <= threshold, value, x),
     x=lambda g, x, threshold: where_p(x <= threshold, 0, g),
     numbers="threshold value",
-    check=_no_threshold_of_booleans,
+    check=_ordered_only,
     flat=True,
 )
 _threshold_ = inplace(threshold_p)
@@ -422,7 +427,7 @@ silu_slope_p = elementwise(
     "silu_slope",
     lambda x: sigmoid_p(x) * (1 + x * (1 - sigmoid_p(x))),
     x=lambda g, x: _silu_curvature(g, x, sigmoid_p(x)),
-    check=_floats_only,
+    check=_no_integers,
 )
 
 
@@ -434,7 +439,7 @@ silu_p = elementwise(
     "silu",
     lambda x: x / (1 + np.exp(-x)),
     x=lambda g, x: g * silu_slope_p(x),
-    check=_floats_only,
+    check=_no_integers,
 )
 _silu_ = inplace(silu_p)
 

@@ -21,15 +21,38 @@ def dim_in(dim: Any, rank: int) -> int:
         return dim + rank if dim < 0 else dim
     if dim is None:
         raise TypeError("missing 1 required positional argument: 'dim'")
-    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise TypeError(f"dim must be an int, not {type(dim).__name__}")
-    wrapped = operator.index(dim)
+    if not is_int(dim):
+        raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}")
+    wrapped = count_of(dim, "dim")
     bound = max(rank, 1)
     if not -bound <= wrapped < bound:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {wrapped})"
         )
     return wrapped + bound if wrapped < 0 else wrapped
+
+
+def is_int(value: Any) -> bool:
+    """Return whether a value may stand for an int: Python's and NumPy's integers, integer tensors of one element."""
+    if isinstance(value, TensorBase):
+        return value.array.size == 1 and value.array.dtype.kind in "iu"
+    return not isinstance(value, bool | np.bool_ | np.ndarray) and hasattr(type(value), "__index__")
+
+
+def index_of(value: Any, name: str, op: str) -> int:
+    """Return an argument that must be an int, or raise TypeError."""
+    if not is_int(value):
+        found = "Tensor" if isinstance(value, TensorBase) else type(value).__name__
+        raise TypeError(f"{op}(): argument '{name}' must be int, not {found}")
+    return operator.index(value)
+
+
+def count_of(value: Any, name: str) -> int:
+    """Return an integer argument, which must fit 64 bits."""
+    count = operator.index(value)
+    if not -(2**63) <= count < 2**63:
+        raise ValueError(f"Overflow when unpacking long long: argument '{name}' is {count}")
+    return count
 
 
 def either(dim: Any, axis: Any, default: Any = None) -> Any:
@@ -48,8 +71,10 @@ def dims_in(dim: Any, rank: int) -> tuple[int, ...]:
     """Return dimensions counted from the front; None or an empty sequence means all of them."""
     if dim is None:
         return tuple(range(rank))
-    if hasattr(dim, "__index__"):
+    if hasattr(dim, "__index__") and not isinstance(dim, np.ndarray):
         return (dim_in(dim, rank),) if rank else _none_of_scalar(dim)
+    if not isinstance(dim, tuple | list | range | set | frozenset):
+        raise TypeError(f"argument 'dim' must be tuple of ints, not {type(dim).__name__}")
     dims = tuple(dim_in(d, rank) for d in dim)
     if len(set(dims)) != len(dims):
         twice = next(d for d in dims if dims.count(d) > 1)
@@ -74,26 +99,43 @@ def shape_from(sizes: tuple[Any, ...]) -> tuple[int, ...]:
         return given
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
-    elif len(sizes) == 1 and isinstance(sizes[0], np.ndarray):
-        sizes = tuple(sizes[0].tolist())
+    elif len(sizes) == 1 and isinstance(sizes[0], np.ndarray | bool):
+        raise TypeError(f"argument 'size' must be tuple of ints, not {type(sizes[0]).__name__}")
     return tuple(_size(s) for s in sizes)
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, TensorBase):
+    if isinstance(value, TensorBase) and is_int(value):
         note_read("int()", value)
         return int(value.array)
-    try:
-        return operator.index(value)
-    except TypeError:
+    if isinstance(value, TensorBase | np.ndarray) or not hasattr(type(value), "__index__"):
         found = type(value).__name__
-        raise TypeError(f"argument 'size' must be tuple of ints, but found element of type {found}") from None
+        raise TypeError(f"argument 'size' must be tuple of ints, but found element of type {found}")
+    count = operator.index(value)
+    if count >= 2**63:
+        raise TypeError(f"argument 'size' failed to unpack the object {count}: Overflow when unpacking long long")
+    return count
 
 
 def require_tensor(value: Any, name: str, op: str) -> None:
     """Raise TypeError unless `value` is a tensor."""
-    if not isinstance(value, TensorBase):
+    if not isinstance(value, TensorBase) and not hasattr(type(value), "__torch_function__"):
         raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")
+
+
+def require_bool(value: Any, name: str, op: str) -> None:
+    """Raise TypeError unless `value` is a bool."""
+    if value is not False and value is not True and not isinstance(value, np.bool_):
+        found = "Tensor" if isinstance(value, TensorBase) else type(value).__name__
+        raise TypeError(f"{op}(): argument '{name}' must be bool, not {found}")
+
+
+def require_tensors(op: str, **given: Any) -> None:
+    """Raise TypeError unless all arguments are tensors."""
+    for place, (name, value) in enumerate(given.items(), 1):
+        if not isinstance(value, TensorBase) and not hasattr(type(value), "__torch_function__"):
+            found = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
+            raise TypeError(f"{op}(): argument '{name}' (position {place}) must be Tensor, not {found}")
 
 
 def dtype_of(value: Any) -> Any:

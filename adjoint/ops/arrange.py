@@ -19,7 +19,7 @@ from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider, selection
-from .arguments import beside, dim_in, dims_in, either, shape_from
+from .arguments import beside, dim_in, dims_in, either, missing, shape_from
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
@@ -67,6 +67,8 @@ def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
+    if not args and repeats is None:
+        raise missing("repeat", "repeats")
     counts = shape_from(args if repeats is None else (repeats,))
     rank = input.array.ndim
     if len(counts) < rank:
@@ -81,6 +83,8 @@ def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
 
 def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """Repeat `input` along each dimension; missing counts in front are 1."""
+    if not args and dims is None:
+        raise missing("tile", "dims")
     counts = shape_from(args if dims is None else (dims,))
     return repeat(input, (1,) * (input.array.ndim - len(counts)) + counts)
 

@@ -36,6 +36,7 @@ from .contraction import linear, matmul
 from .dropout import dropout
 from .elementwise import add_p, mul_p
 from .join import cat
+from .literals import depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .random import stream_of
@@ -410,7 +411,7 @@ def _canonical_mask(
     if check_other and other_type is not None and kind is not other_type:
         warnings.warn(
             f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=3,
+            stacklevel=depth_outside(),
         )
     if kind.category == 2:
         return mask

@@ -122,7 +122,7 @@ def _largest(rows: Tensor, bags: Any, keep: Any, count: int) -> Tensor:
 
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
-    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: Any = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Add up, average or take the largest of the rows of `weight` that each bag of indices names.

@@ -269,12 +269,14 @@ def isneginf(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _refuse_complex(input: Tensor, name: str) -> None:
+    require_tensor(input, "input", name)
     if input.array.dtype.kind == "c":
         raise RuntimeError(f"{name} does not support complex inputs.")
 
 
 def isreal(input: Tensor) -> Tensor:
     """Return where the imaginary part of `input` is zero."""
+    require_tensor(input, "input", "isreal")
     if input.array.dtype.kind == "c":
         return eq_p(input.imag, 0)
     return eq_p(zeros_p(input), 0)
@@ -338,6 +340,9 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     >>> adjoint.allclose(adjoint.ones(2), adjoint.ones(2) + 1e-9)
     True
     """
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not isinstance(value, int | float):
+            raise TypeError(f"allclose(): argument '{name}' must be float, not {type(value).__name__}")
     return _truth(isclose(input, other, rtol, atol, equal_nan), "allclose()")
 
 

@@ -21,7 +21,7 @@ from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
 from ..kernels import provider
 from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
-from .arguments import dim_in, either, require_tensor
+from .arguments import dim_in, either, require_tensor, require_tensors
 from .create import into
 from .elementwise import add_p, mul_p
 from .precision import autocasting
@@ -287,15 +287,15 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 def _choose(rank_x: int, rank_y: int) -> Any:
     if rank_x == 2 == rank_y:
         return mm_p
-    if rank_x > 2 or rank_y > 2:
-        return matmul_p
-    if rank_x == 2 and rank_y == 1:
-        return mv_p
     if rank_x == 0 or rank_y == 0:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {rank_x}D and {rank_y}D; "
             "multiply by a scalar with *"
         )
+    if rank_x > 2 or rank_y > 2:
+        return matmul_p
+    if rank_x == 2 and rank_y == 1:
+        return mv_p
     return dot_p if rank_y == 1 else matmul_p
 
 
@@ -342,11 +342,16 @@ def _check_ranks(name: str, x: Tensor, y: Tensor, ranks: tuple[int, int]) -> Non
 
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two matrices."""
-    if modes.unusual and (input.array.ndim != 2 or mat2.array.ndim != 2):
+    try:
+        ranks = input.array.ndim, mat2.array.ndim
+    except AttributeError:
+        require_tensors("mm", input=input, mat2=mat2)
+        raise
+    if modes.unusual and ranks != (2, 2):
         _check_ranks("mm", input, mat2, (2, 2))
-    if input.array.ndim != 2:
+    if ranks[0] != 2:
         raise RuntimeError(f"self must be a matrix, but it has shape {list(input.array.shape)}; see matmul for batches")
-    if mat2.array.ndim != 2:
+    if ranks[1] != 2:
         raise RuntimeError(f"mat2 must be a matrix, but it has shape {list(mat2.array.shape)}; see matmul for batches")
     check_dtypes(input.array, mat2.array)
     return into(out, mm_p(input, mat2))
@@ -354,7 +359,11 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Multiply two batches of matrices, one by one."""
-    a, b = input.array.shape, mat2.array.shape
+    try:
+        a, b = input.array.shape, mat2.array.shape
+    except AttributeError:
+        require_tensors("bmm", input=input, mat2=mat2)
+        raise
     if len(a) != 3 or len(b) != 3:
         _check_ranks("bmm", input, mat2, (3, 3))
     if len(a) != 3:
@@ -792,7 +801,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     """
     if out is not None:
         return into(out, linear(input, weight, bias))
-    a, w = input.array, weight.array
+    try:
+        a, w = input.array, weight.array
+    except AttributeError:
+        require_tensors("linear", input=input, weight=weight)
+        raise
     if a.dtype is not w.dtype:
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
     if bias is None:

@@ -19,6 +19,7 @@ from ..core.payload import Payload, transforms, wrapped_in
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
+from .arguments import require_tensor
 from .compare import zeros_p
 from .shape import cast, clone, expand_p, reshape_p
 
@@ -170,6 +171,7 @@ def _full_name(kind: Any) -> str:
 
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """Return `input` with the dtype and device of `other`."""
+    require_tensor(other, "other", "type_as")
     return converted(input, dtypes.of(other.array.dtype), devices.of(other.array), False, None)
 
 

@@ -16,6 +16,7 @@ from ..core.payload import Payload
 from .arguments import beside
 from .create import order_like
 from .elementwise import add_p, mul_p
+from .literals import depth_outside
 from .random import default_generator, laid_by, stream_of
 
 _SELU_LEAST = 1.7580993408473766  # what selu tends to far below zero, negated: alpha times its scale
@@ -130,7 +131,7 @@ def _warn_of_rank(name: str, rank: int, right: tuple[int, int]) -> None:
             f"{name}: Received a {rank}-D input to {name}, which is deprecated and will result in an error in a future "
             f"release. To retain the behavior and silence this warning, please use feature_dropout instead. Note that "
             f"{name} exists to provide channel-wise dropout on inputs with {right[0] - 1} spatial dimensions.",
-            stacklevel=3,
+            stacklevel=depth_outside(),
         )
 
 

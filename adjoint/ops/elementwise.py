@@ -30,6 +30,7 @@ from ..kernels import pairs
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into, tensor
+from .literals import depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .shape import cast_p, conj_p, reshape_p
@@ -93,7 +94,7 @@ def older_order(name: str, scalar: str, operands: str, given: tuple[Any, ...], e
         f"This overload of {name} is deprecated:\n\t{name}(Number {scalar}, {tensors})\nConsider using one of the "
         f"following signatures instead:\n\t{name}({tensors}, *, Number {scalar} = 1)",
         UserWarning,
-        stacklevel=3,
+        stacklevel=depth_outside(),
     )
     return given
 
@@ -181,6 +182,7 @@ def neg(input: Tensor, *, out: Any = None) -> Tensor:
 
 def positive(input: Tensor) -> Tensor:
     """Return `input` itself."""
+    require_tensor(input, "input", "positive")
     if input.array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
@@ -318,6 +320,7 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
     """Add ``value * tensor1 * tensor2`` to `input`, in place."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
+    require_tensor(tensor2, "tensor2", "addcmul_")
     return _addcmul_(input, tensor1, tensor2, value)
 
 
@@ -344,6 +347,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
     if older:
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     _refuse_integers(tensor1, tensor2)
+    require_tensor(tensor2, "tensor2", "addcdiv_")
     return _addcdiv_(input, tensor1, tensor2, value)
 
 
@@ -393,6 +397,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Any = None
     >>> adjoint.lerp(adjoint.zeros(2), adjoint.ones(2), 0.25)
     tensor([0.2500, 0.2500])
     """
+    require_tensor(input, "input", "lerp")
+    require_tensor(end, "end", "lerp")
     _check_lerp(input, end, weight)
     return into(out, (lerp_p if isinstance(weight, TensorBase) else lerp_by_p)(input, end, weight))
 
@@ -760,6 +766,7 @@ _fill_ = inplace(fill_p)
 
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """Make a tensor like `input` that holds one value."""
+    require_tensor(input, "input", "fill")
     _refuse_many(value)
     return fill_p(input, value)
 

@@ -180,6 +180,10 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     if isinstance(array, Payload) and num_classes != -1:
         hot = eq_p(reshape_p(input, (*input.shape, 1)), wrap(literal(module_of(input.array).arange(num_classes))))
         return cast_p(hot, np.dtype(np.int64))
+    return wrap(opaque("one_hot", _one_hot, input, num_classes))
+
+
+def _one_hot(array: Any, num_classes: int) -> Any:
     if array.size:
         if array.min() < 0:
             raise RuntimeError("Class values must be non-negative.")
@@ -191,8 +195,4 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
                 if num_classes >= 1
                 else "num_classes should be positive"
             )
-    return wrap(opaque("one_hot", _one_hot, input, num_classes))
-
-
-def _one_hot(array: Any, num_classes: int) -> Any:
     return (array[..., None] == module_of(array).arange(num_classes)).astype(np.int64)

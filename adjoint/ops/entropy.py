@@ -12,6 +12,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.failures import not_implemented
 from ..core.nodes import Freed, Node, Packed, part
 from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
@@ -313,6 +314,8 @@ def _log_softmax_slope(t: Any, weights: Any) -> Any:
 
 def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
     a, t = input.array, target.array
+    if a.dtype.kind == "c":
+        raise not_implemented("nll_loss_out_frame", a)
     if of(t.dtype).name not in ("int64", "uint8"):
         if a.ndim > 1 and t.ndim and a.shape[0] != t.shape[0]:
             raise ValueError(f"Expected input batch_size ({a.shape[0]}) to match target batch_size ({t.shape[0]}).")

@@ -17,7 +17,7 @@ from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
-from .arguments import dim_in, dims_in, dtype_of, either, require_tensor
+from .arguments import dim_in, dims_in, dtype_of, either, require_bool, require_tensor
 from .create import into
 from .elementwise import lerp_by_p, lerp_p
 from .gather import gather_p, ungathered
@@ -150,7 +150,7 @@ def amax(
     >>> x.grad
     tensor([0.5000, 0.0000, 0.5000])
     """
-    return _reduce_to_extreme(amax_p, input, dim if axis is None else either(dim, axis, ()), keepdim or keepdims, out)
+    return _reduce_to_extreme(amax_p, input, dim if axis is None else either(dim, axis, ()), keepdims or keepdim, out)
 
 
 def amin(
@@ -163,7 +163,7 @@ def amin(
     keepdims: bool = False,
 ) -> Tensor:
     """Find the smallest element, of all or along `dim`; equal ones share the gradient."""
-    return _reduce_to_extreme(amin_p, input, dim if axis is None else either(dim, axis, ()), keepdim or keepdims, out)
+    return _reduce_to_extreme(amin_p, input, dim if axis is None else either(dim, axis, ()), keepdims or keepdim, out)
 
 
 def _reduce_to_extreme(primitive: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Tensor:
@@ -188,7 +188,7 @@ def aminmax(
 ) -> Any:  # fmt: skip
     """Find the smallest and the largest element, of all or along `dim`."""
     dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    keepdim = keepdims or keepdim
     if dim is None and input.array.size == 0:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
@@ -316,7 +316,7 @@ def max(
     return _extremes(
         input,
         dim if axis is None else either(dim, axis),
-        keepdim or keepdims,
+        keepdims or keepdim,
         other,
         out,
         max_all_p,
@@ -333,7 +333,7 @@ def min(
     return _extremes(
         input,
         dim if axis is None else either(dim, axis),
-        keepdim or keepdims,
+        keepdims or keepdim,
         other,
         out,
         min_all_p,
@@ -346,6 +346,7 @@ def _extremes(
     input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any, of_all: Any, along: Any, result: Any
 ) -> Any:
     require_tensor(input, "input", result.__name__)
+    require_bool(keepdim, "keepdim", result.__name__)
     if isinstance(dim, TensorBase):
         dim, other = None, dim
     if other is not None:
@@ -396,7 +397,7 @@ def argmax(
     >>> adjoint.tensor([[1.0, 5.0], [4.0, 2.0]]).argmax(dim=1)
     tensor([1, 0])
     """
-    return into(out, _place(argmax_p, input, dim if axis is None else either(dim, axis), keepdim or keepdims))
+    return into(out, _place(argmax_p, input, dim if axis is None else either(dim, axis), keepdims or keepdim))
 
 
 def argmin(
@@ -404,11 +405,14 @@ def argmin(
     keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Find where the smallest element is: in the flattened tensor, or along `dim`."""
-    return into(out, _place(argmin_p, input, dim if axis is None else either(dim, axis), keepdim or keepdims))
+    return into(out, _place(argmin_p, input, dim if axis is None else either(dim, axis), keepdims or keepdim))
 
 
 def _place(primitive: Primitive, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
-    a, name = input.array, primitive.op.name
+    name = primitive.op.name
+    require_tensor(input, "input", name)
+    require_bool(keepdim, "keepdim", name)
+    a = input.array
     if a.dtype.kind == "b":
         raise RuntimeError(f"{name}(): does not support bool input; convert with .int()")
     _refuse(f"{name}_cpu", a, "c")
@@ -512,7 +516,7 @@ def median(
     tensor(2.)
     """
     dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    keepdim = keepdims or keepdim
     return _medians(input, dim, keepdim, out, median_p, median_dim_p, return_types.median)
 
 
@@ -522,7 +526,7 @@ def nanmedian(
 ) -> Any:  # fmt: skip
     """Find the middle one of the elements that are not NaN; with `dim` values and indices."""
     dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    keepdim = keepdims or keepdim
     return _medians(input, dim, keepdim, out, nanmedian_p, nanmedian_dim_p, return_types.nanmedian)
 
 
@@ -574,7 +578,7 @@ def mode(
 ) -> Any:  # fmt: skip
     """Find the commonest element along `dim` and a place where it is."""
     dim = dim if axis is None else either(dim, axis, -1)
-    keepdim = keepdim or keepdims
+    keepdim = keepdims or keepdim
     return _choose(mode_p, return_types.mode, input, dim, keepdim, out)
 
 
@@ -594,7 +598,7 @@ def quantile(
     tensor(1.5000)
     """
     dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    keepdim = keepdims or keepdim
     return into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
 
@@ -605,7 +609,7 @@ def nanquantile(
 ) -> Tensor:  # fmt: skip
     """Find quantiles of the elements that are not NaN."""
     dim = dim if axis is None else either(dim, axis)
-    keepdim = keepdim or keepdims
+    keepdim = keepdims or keepdim
     return into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
 
 

@@ -16,7 +16,7 @@ from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
-from ..core.observation import literal, opaque
+from ..core.observation import is_captured, literal, opaque
 from ..core.payload import Payload, is_batch
 from ..core.promotion import number_array
 from ..core.recorders import Primitive, nary
@@ -1145,14 +1145,14 @@ def _put_masked(x: Any, y: Any, mask: Any) -> None:
 
 
 def _masked_scatter_y(g: Any, mask: Any, y_shape: Any) -> Any:
-    if is_batch(mask):
-        return _masked_scatter_y_batched(g, mask, y_shape)
+    if is_batch(mask) or is_captured():
+        return _masked_scatter_y_fixed(g, mask, y_shape)
     taken = masked_select_p(g, mask)
     count = taken.shape[0]
     return place_p(taken, (math.prod(y_shape),), (slice(0, count), ...)).reshape(y_shape)
 
 
-def _masked_scatter_y_batched(g: Any, mask: Any, y_shape: Any) -> Any:
+def _masked_scatter_y_fixed(g: Any, mask: Any, y_shape: Any) -> Any:
     """Do as `_masked_scatter_y`, in a fixed shape: what was not written adds to a place past the end."""
     from .scan import cumsum_p  # which stands on this room
 

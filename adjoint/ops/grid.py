@@ -23,6 +23,7 @@ from .elementwise import zero_p
 from .gather import gather_p, ungather_p
 from .index import select_p
 from .join import stack_p
+from .literals import depth_outside
 from .piecewise import floor_p, round_p, where_p
 from .pooling import refuse
 from .precision import autocasting
@@ -247,7 +248,7 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
 
 @autocasting
 def grid_sample(
-    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    input: Tensor, grid: Tensor, mode: Any = "bilinear", padding_mode: Any = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Read images (N, C, H, W) at the places that `grid` (N, H', W', 2) names as (x, y), from -1 to 1.
@@ -274,7 +275,7 @@ def grid_sample(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
             "specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for "
             "details.",
-            stacklevel=2,
+            stacklevel=depth_outside(),
         )
         align_corners = False
     require_tensor(input, "input", "grid_sample")
@@ -340,7 +341,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
             "specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for "
             "details.",
-            stacklevel=2,
+            stacklevel=depth_outside(),
         )
         align_corners = False
     require_tensor(theta, "theta", "affine_grid")

@@ -21,7 +21,7 @@ from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import check_writable, overlaps_itself, write
 from ..core.nodes import registry, wrap
-from ..core.observation import literal, opaque
+from ..core.observation import is_captured, literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
@@ -29,7 +29,8 @@ from ..kernels import copying, provider
 from ..kernels.gathering import added_rows
 from . import create
 from .compare import zeros_p
-from .convert import copy_, values_of
+from .convert import concrete, copy_, values_of
+from .literals import depth_outside
 from .precision import autocasting
 from .shape import alias_p, expand_p, reshape_p, unsqueeze_p
 
@@ -528,8 +529,8 @@ def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, .
             dim += taken
             spec.append(len(indexes))
             indexes.append(item)
-    if modes.unusual and any(isinstance(t.array, Payload) for t in (x, *indexes)):
-        indexes, spec = _without_masks(indexes, spec)
+    if modes.unusual and (is_captured() or any(isinstance(t.array, Payload) for t in (x, *indexes))):
+        indexes, spec = _without_masks(indexes, spec)  # in a program their count is a guard
     _check_together(indexes)
     return (None if trivial and indexes else (*basic, ...)), tuple(indexes), tuple(spec)
 
@@ -564,7 +565,7 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
             warnings.warn(
                 "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] "
                 "instead of x[seq]",
-                stacklevel=4,
+                stacklevel=depth_outside(),
             )
             return tuple(index)
     return (index,)
@@ -603,14 +604,17 @@ def _index_tensor(item: Any) -> Any:
     array = item.array
     name = array.dtype.name
     if name == "uint8":
-        warnings.warn("indexing with dtype uint8 is now deprecated, please use a dtype bool instead.", stacklevel=5)
+        warnings.warn(
+            "indexing with dtype uint8 is now deprecated, please use a dtype bool instead.",
+            stacklevel=depth_outside(),
+        )
         from .shape import cast_p
 
         return cast_p(item, np.dtype(bool))
     if name not in ("int64", "int32", "bool"):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if array.ndim == 0 and name != "bool" and not isinstance(array, Payload):
-        return int(array)
+        return int(concrete(item, "indexing"))
     return item
 
 

@@ -15,7 +15,7 @@ from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider
-from .arguments import dim_in, either
+from .arguments import count_of, dim_in, either
 from .compare import zeros_p
 from .create import apart, into
 from .index import slice_p
@@ -106,8 +106,11 @@ stack_p: Primitive = variadic(
 
 
 def _sequence(tensors: Any, op: str) -> tuple[Any, ...]:
-    if isinstance(tensors, TensorBase):
-        raise TypeError(f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+    if not isinstance(tensors, tuple | list) and (
+        isinstance(tensors, TensorBase) or not hasattr(type(tensors), "__torch_function__")
+    ):
+        found = type(tensors).__name__
+        raise TypeError(f"{op}(): argument 'tensors' (position 1) must be tuple of Tensors, not {found}")
     xs: tuple[Any, ...] = tuple(tensors)
     for x in xs:
         if not isinstance(x, TensorBase):
@@ -354,9 +357,9 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> Any:
     >>> adjoint.arange(5).split(2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
-    if not hasattr(split_size_or_sections, "__index__"):
+    if not hasattr(split_size_or_sections, "__index__") or isinstance(split_size_or_sections, bool):
         return split_with_sizes(tensor, split_size_or_sections, dim)
-    size = int(split_size_or_sections)
+    size = count_of(split_size_or_sections, "split_size")
     if tensor.array.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     if size < 0:

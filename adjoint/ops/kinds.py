@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core import layout
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.recorders import Primitive, parametric
@@ -19,7 +20,7 @@ ndarray = np.ndarray
 
 def _view_as_real(x: Any) -> Any:
     parts = np.asarray(x).real if isinstance(x, np.generic) else x.real
-    return module_of(x).lib.stride_tricks.as_strided(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
+    return layout.strided_view(parts, (*x.shape, 2), (*x.strides, parts.dtype.itemsize))
 
 
 def _view_as_complex(x: Any) -> Any:

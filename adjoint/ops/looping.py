@@ -15,6 +15,7 @@ from ..core.tensor import TensorBase
 from ..core.views import edge_of
 from .index import select_p
 from .join import stack_p
+from .literals import depth_outside
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,7 +106,7 @@ def _below(function: Any, wrapper: Any, top: Payload, args: Any, kwargs: Any, ha
     warnings.warn(
         f"There is a performance drop because we have not yet implemented the batching rule for {name}: "
         "vmap runs it in a loop over the batch, which is slow but right",
-        stacklevel=3,
+        stacklevel=depth_outside(),
     )
     return _stacked([at(i) for i in range(max(sizes))], top, name)
 

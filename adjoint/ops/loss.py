@@ -23,6 +23,7 @@ from ..kernels.special import log1p_exp
 from .activation import hardtanh_p, log_sigmoid_p
 from .arguments import require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
+from .literals import depth_outside
 from .piecewise import abs_p, where_p
 from .precision import autocasting
 from .reduce import _mean, _sum, mean_all_p, mean_p, sum_all_p, sum_p, title_of
@@ -41,9 +42,9 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
         warnings.warn(
             f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
-            stacklevel=3,
+            stacklevel=depth_outside(),
         )
-    code = _CODES.get(reduction)
+    code = _CODES.get(reduction) if type(reduction) in (str, int) else None
     if code is None:
         raise ValueError(f"{reduction} is not a valid value for reduction: give 'none', 'mean' or 'sum'")
     return code
@@ -144,7 +145,7 @@ def _pair(input: Any, target: Any, name: str) -> tuple[Tensor, ...]:
         warnings.warn(
             f"Using a target size ({_size(b)}) that is different to the input size ({_size(a)}). This will likely "
             "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=3,
+            stacklevel=depth_outside(),
         )
         input, target = broadcast_tensors(input, target)
     return same_dtype(input, target)
@@ -389,13 +390,15 @@ def kl_div(
 
     With `log_target`, so does `target`. ``reduction="batchmean"`` divides the sum by the size of the batch.
     """
+    if input.array.dtype.kind == "c":
+        raise RuntimeError("kl_div: Complex inputs not supported.")
     by_batch = reduction == "batchmean"
     code = SUM if by_batch else reduction_of(reduction, size_average, reduce)
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
             "'batchmean' divides only by the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
+            stacklevel=depth_outside(),
         )
     if log_target:
         values = target.exp() * (target - input)

@@ -35,6 +35,7 @@ from ..core.tensor import (
 )
 from ..core.views import edge_of, expect_shape
 from .arguments import shape_from
+from .literals import depth_outside
 from .shape import reshape
 
 __all__ = ["TypedStorage", "UntypedStorage", "detach", "detach_", "resize_as_"]
@@ -402,7 +403,7 @@ def storage(input: Tensor) -> TypedStorage:
         "storage class; "
         "use tensor.untyped_storage() instead of tensor.storage()",
         UserWarning,
-        stacklevel=2,
+        stacklevel=depth_outside(),
     )
     return typed_storage(input)
 
@@ -473,7 +474,7 @@ def _move_views(x: Tensor, memory: Any) -> None:
 
 def resize(input: Tensor, *sizes: Any) -> Tensor:
     """Return `input` in another shape of as many elements."""
-    warnings.warn("non-inplace resize is deprecated: call reshape()", stacklevel=2)
+    warnings.warn("non-inplace resize is deprecated: call reshape()", stacklevel=depth_outside())
     shape = shape_from(sizes)
     if math.prod(shape) != input.array.size:
         raise RuntimeError(

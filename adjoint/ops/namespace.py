@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import signatures
+
 if TYPE_CHECKING:  # what the rest of this file does, in words that checkers and editors read
     from .activation import *
     from .arrange import *
@@ -73,5 +75,6 @@ if not TYPE_CHECKING:
         for name in getattr(room, "__all__", vars(room))
         if _is_public(room, name)
     }
+    signatures.enforce(_names, __name__)
     globals().update(_names)
     __all__ = list(_names)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .._typing import Tensor
-from ..core import modes
+from ..core import layout, modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
@@ -17,7 +17,8 @@ from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
-from .arguments import dim_in, either, missing, require_tensor, shape_from
+from ..core.views import refresh
+from .arguments import count_of, dim_in, either, index_of, missing, require_tensor, shape_from
 from .compare import zeros_p
 from .create import into
 from .index import as_slice, index_p, select_p, set_slice_p, slice_p, unindex_p
@@ -208,6 +209,8 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     axis1, axis2 = dim_in(dim1, rank), dim_in(dim2, rank)
     if axis1 == axis2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if type(offset) is not int or abs(offset) >= 2**63:
+        offset = count_of(index_of(offset, "offset", "diagonal"), "offset")
     return diagonal_p(input, offset, axis1, axis2)
 
 
@@ -274,7 +277,7 @@ def _unfold(x: Any, axis: Any, size: Any, step: Any) -> Any:
     count = (x.shape[axis] - size) // step + 1
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
     strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :], x.strides[axis])
-    return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+    return layout.strided_view(x, shape, strides)
 
 
 def _refold(x: Any, shape: Any, axis: Any, size: Any, step: Any) -> Any:
@@ -339,7 +342,7 @@ def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     if type(x) is not ndarray:
         return _as_strided_on_gpu(x, shape, strides, shift * item)
     if shift == 0:
-        return np.lib.stride_tricks.as_strided(x, shape, strides)
+        return layout.strided_view(x, shape, strides)
     owner = owner_of(x)
     start = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0] + shift * item
     if owner.flags.c_contiguous or owner.flags.f_contiguous:
@@ -419,6 +422,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             [1, 2],
             [2, 3]])
     """
+    for name, given in (("size", size), ("stride", stride)):
+        if not isinstance(given, tuple | list):
+            raise TypeError(f"as_strided(): argument '{name}' must be tuple of ints, not {type(given).__name__}")
+    if storage_offset is not None:
+        storage_offset = count_of(index_of(storage_offset, "storage_offset", "as_strided"), "storage_offset")
     shape, strides = shape_from((size,)), shape_from((stride,))
     if len(shape) != len(strides):
         raise RuntimeError(
@@ -428,6 +436,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         raise RuntimeError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
         )
+    if isinstance(input.array, Payload):
+        refresh(input)  # after a write it stands for memory that lies otherwise
     array = input.array
     memory = array.memory() if isinstance(array, Payload) and array.level else None
     if is_batch(input):

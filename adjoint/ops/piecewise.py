@@ -21,7 +21,7 @@ from ..core.tensor import TensorBase
 from ..kernels import selection
 from ..kernels.constants import constant
 from ..kernels.special import largest_finite
-from .arguments import dtype_of, require_pair, require_tensor
+from .arguments import count_of, dtype_of, index_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
 from .shape import cast_p, sum_to_p
@@ -59,8 +59,13 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     """
     require_tensor(condition, "condition", "where")
     if input is None and other is None:
+        require_tensor(condition, "condition", "where")
         return condition.nonzero(as_tuple=True)
-    kind = condition.array.dtype
+    try:
+        kind = condition.array.dtype
+    except AttributeError:
+        require_tensor(condition, "condition", "where")
+        raise
     if kind is not _BOOL:
         if kind != np.uint8:
             raise RuntimeError(
@@ -293,7 +298,11 @@ _REALS = {int, float, type(None)}
 
 def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     """Clamp `input`, into itself if `own`."""
-    kind = input.array.dtype
+    try:
+        kind = input.array.dtype
+    except AttributeError:
+        require_tensor(input, "input", "clamp")
+        raise
     if kind.kind == "f" and type(min) in _REALS and type(max) in _REALS and min is not max:
         return (_clamp_ if own else clamp_p)(input, min, max)
     if min is None and max is None:
@@ -305,7 +314,7 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
             return (_clamp_max_ if own else clamp_max_p)(input, max)
         return (_clamp_tensors_ if own else clamp_tensors_p)(input, min, max)
     if kind.kind == "c":
-        raise RuntimeError("clamp is not supported for complex types")
+        raise NotImplementedError("clamp is not supported for complex types")
     dtype = result_type([v for v in (input, min, max) if v is not None])
     if dtype.np != kind:
         if own:
@@ -427,7 +436,7 @@ def abs(input: Tensor, *, out: Any = None) -> Tensor:
 def sign(input: Tensor, *, out: Any = None) -> Tensor:
     """Take the sign: -1, 0 or 1."""
     if input.array.dtype.kind == "c":
-        raise RuntimeError(
+        raise NotImplementedError(
             "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
         )
     return into(out, sign_p(input))
@@ -511,7 +520,9 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     >>> adjoint.round(adjoint.tensor([0.5, 1.5, 2.4]))
     tensor([0., 2., 2.])
     """
-    return into(out, round_p(input) if decimals == 0 else round_to_p(input, decimals))
+    if type(decimals) is not int:
+        decimals = index_of(decimals, "decimals", "round")
+    return into(out, round_p(input) if decimals == 0 else round_to_p(input, count_of(decimals, "decimals")))
 
 
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:

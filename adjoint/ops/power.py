@@ -17,7 +17,7 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, parametric, public, unary
 from ..core.tensor import TensorBase
-from .arguments import dtype_of, require_any
+from .arguments import dtype_of, require_any, require_tensor
 from .compare import zeros_p
 from .create import into
 from .elementwise import mul_p
@@ -138,8 +138,12 @@ def power(input: Tensor, exponent: Any) -> Tensor:
     if isinstance(exponent, TensorBase):
         return pow_p(input, exponent)
     kind = type(exponent)
-    if (kind is int or kind is float) and input.array.dtype.kind == "f":
-        return power_p(input, exponent)
+    try:
+        if (kind is int or kind is float) and input.array.dtype.kind == "f":
+            return power_p(input, exponent)
+    except AttributeError:
+        require_tensor(input, "input", "pow")
+        raise
     if not isinstance(exponent, int | float | complex):
         return pow_p(input, exponent)
     dtype = result_type((input, exponent)).np
@@ -200,6 +204,7 @@ def square(input: Tensor, *, out: Any = None) -> Tensor:
 
 def square_(input: Tensor) -> Tensor:
     """Multiply each element by itself, in place."""
+    require_tensor(input, "input", "square_")
     return pow_(input, 2)
 
 

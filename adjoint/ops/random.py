@@ -135,7 +135,7 @@ default_generator = Generator()
 default_generator.seed()
 
 
-def manual_seed(seed: int) -> Generator:
+def manual_seed(seed: Any) -> Generator:
     """Seed the default generator.
 
     Examples
@@ -675,11 +675,19 @@ def _filled(x: Tensor, kind: str, generator: Any, *params: Any) -> Tensor:
     return _fill(x, kind, draw)
 
 
+def _from(given: dict[str, Any], other: Any, op: str) -> Any:
+    """Return what was given as ``from``, which Python cannot name in a signature."""
+    for name in given:
+        if name != "from":
+            raise TypeError(f"{op}() got an unexpected keyword argument '{name}'")
+    return given.get("from", other)
+
+
 def uniform_(
     input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **kwargs: float
 ) -> Tensor:
     """Fill with uniform numbers from [from, to)."""
-    low = kwargs.get("from", from_)
+    low = _from(kwargs, from_, "uniform_")
     if low > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
     return _filled(input, "uniform", generator, low, to)
@@ -730,7 +738,7 @@ def random_(
     **kwargs: int,
 ) -> Tensor:  # fmt: skip
     """Fill with integers: all that the dtype holds exactly, or those in [0, to) or [from, to)."""
-    from_ = kwargs.get("from", from_)
+    from_ = _from(kwargs, from_, "random_")
     low, high = (None, from_) if to is None and from_ is not None and "from" not in kwargs else (from_, to)
     if high is not None and (low or 0) >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low or 0} >= to={high}")

@@ -72,6 +72,8 @@ def _noted(out: Any, count: int) -> Any:
 def _bounds(args: tuple[Any, ...], start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
     if len(args) == 1 and end is None and step is None and start is None:
         args = (0, *args)
+    if len(args) > 3:
+        raise TypeError(f"arange() takes 3 positional arguments but {len(args)} were given")
     given = [*args[:3], *[None] * (3 - len(args))]
     for i, value in enumerate((start, end, step)):
         if value is not None:
@@ -119,7 +121,7 @@ def range(
     warnings.warn(
         "adjoint.range is deprecated as torch.range is: its end is included, unlike Python's; use adjoint.arange",
         UserWarning,
-        stacklevel=2,
+        stacklevel=depth_outside(),
     )
     if end is None:
         start, end = 0, start

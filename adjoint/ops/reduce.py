@@ -16,7 +16,7 @@ from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
 from ..kernels import softmax as kernels
 from ..kernels.softmax import LARGE
-from .arguments import dim_in, dims_in, dtype_of, either, missing, shape_from
+from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into
 from .index import slice_p
@@ -195,7 +195,13 @@ def sum(
     if dim is None and not keepdim and not keepdims:
         result = sum_all_p(input)
     else:
-        result = sum_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+        try:
+            keepdim = keepdims or keepdim
+            require_bool(keepdim, "keepdim", "sum")
+            result = sum_p(input, dims_in(dim, input.array.ndim), keepdim)
+        except AttributeError:
+            require_tensors("sum", input=input)
+            raise
     if dtype is not None:  # int32, asked for explicitly
         result = as_given(result, dtype)
     return result if out is None else into(out, result)
@@ -203,6 +209,8 @@ def sum(
 
 def sum_to_size(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Add up the dims that broadcasting from `size` would have repeated."""
+    if not sizes and size is None:
+        raise missing("sum_to_size", "size")
     wanted = shape_from(sizes if size is None else (size,))
     have = tuple(input.array.shape)
     lead = len(have) - len(wanted)
@@ -299,14 +307,20 @@ def mean(
         if as_dtype(dtype).category < 2:
             raise _no_mean("Optional dtype", as_dtype(dtype))
         input = as_given(input, dtype)
-    d = input.array.dtype
+    try:
+        d = input.array.dtype
+    except AttributeError:
+        require_tensors("mean", input=input)
+        raise
     if d is not f32 and d is not f64 and of(d).category < 2:
         raise _no_mean("Input dtype", of(d))
     dim = dim if axis is None else either(dim, axis)
     if dim is None and not keepdim and not keepdims:
         result = mean_all_p(input)
     else:
-        result = mean_p(input, dims_in(dim, input.array.ndim), keepdim or keepdims)
+        keepdim = keepdims or keepdim
+        require_bool(keepdim, "keepdim", "mean")
+        result = mean_p(input, dims_in(dim, input.array.ndim), keepdim)
     return result if out is None else into(out, result)
 
 
@@ -823,8 +837,12 @@ log_softmax_p: Primitive = parametric(
 
 
 def _along(primitive: Any, input: Tensor, dim: int | None, dtype: Any, out: Any) -> Tensor:
-    input = as_given(input, dtype)
-    a = input.array
+    try:
+        input = as_given(input, dtype)
+        a = input.array
+    except AttributeError:
+        require_tensors(primitive.op.name, input=input)
+        raise
     if of(a.dtype).category != 2:
         raise NotImplementedError(
             f"\"{primitive.op.name}_lastdim_kernel_impl\" not implemented for '{title_of(a.dtype)}': "

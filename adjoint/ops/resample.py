@@ -19,6 +19,7 @@ from ..core.recorders import Primitive
 from ..kernels.taps import Taps
 from .arguments import require_tensor
 from .arrange import constant_pad_nd
+from .literals import depth_outside
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing, refuse
 from .shape import clone_p, permute_p, reshape
 
@@ -229,7 +230,7 @@ def _wanted(size: Any, rank: int, shape: Any) -> list[int]:
 
 
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:  # fmt: skip
     """Resize (N, C, ...) in its one to three last dimensions, to a `size` or by a `scale_factor`.
@@ -303,18 +304,22 @@ def _check_resize(input: Tensor, mode: str, rank: int, wanted: list[int]) -> Non
 
 
 def upsample(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Resize: the old name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=depth_outside(),
+    )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """Resize by repeating pixels: an old name of ``interpolate(mode="nearest")``."""
     warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=depth_outside(),
     )
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -322,7 +327,8 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """Resize images, corners aligned: an old name of ``interpolate(mode="bilinear")``."""
     warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=depth_outside(),
     )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 

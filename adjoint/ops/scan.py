@@ -20,7 +20,7 @@ from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
 from ..kernels.gpu.host import through_host
 from ..kernels.threads import share
-from .arguments import dim_in, either, require_tensor
+from .arguments import count_of, dim_in, either, require_tensor
 from .arrange import flip_p
 from .create import finish, into
 from .extremes import running
@@ -407,6 +407,7 @@ def diff(
     tensor([3, 5])
     """
     dim = dim if axis is None else either(dim, axis, -1)
+    n = count_of(n, "n")
     from .join import cat
 
     if input.array.ndim == 0:
@@ -732,7 +733,8 @@ def hash_tensor(
         raise RuntimeError(f"hash_tensor: Unknown mode: {mode}; only 0, exclusive or, is there")
     a = input.array
     dims = [dim] if isinstance(dim, int) else list(dim)
-    axes = tuple(dim_in(d, a.ndim) for d in dims) if dims and a.ndim else tuple(_range(a.ndim))
+    axes = tuple(dim_in(d, a.ndim) for d in dims)
+    axes = axes if axes and a.ndim else tuple(_range(a.ndim))
     return into(out, finish(literal(_hashed(a, axes, keepdim))))
 
 

@@ -26,7 +26,7 @@ from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, reta
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
-from .arguments import dim_in, dims_in, either, shape_from
+from .arguments import dim_in, dims_in, either, missing, require_tensor, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -203,11 +203,13 @@ def conj_physical(input: Tensor, *, out: Any = None) -> Tensor:
 
 def resolve_conj(input: Tensor) -> Tensor:
     """Return `input`: conjugation is never pending here."""
+    require_tensor(input, "input", "resolve_conj")
     return input
 
 
 def resolve_neg(input: Tensor) -> Tensor:
     """Return `input`: negation is never pending here."""
+    require_tensor(input, "input", "resolve_neg")
     return input
 
 
@@ -360,7 +362,11 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
     tensor([[0, 1],
             [2, 3]])
     """
-    array = input.array
+    try:
+        array = input.array
+    except AttributeError:
+        require_tensor(input, "input", "reshape")
+        raise
     if args and type(args[0]) is int and not modes.unusual and array.flags.c_contiguous and min(args) >= -1:
         return reshape_p(input, args)
     wanted = _resolved(_sizes(args, shape), array.size)
@@ -369,11 +375,13 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """View `input` in the shape of `other`."""
+    require_tensor(other, "other", "view_as")
     return view(input, other.array.shape)
 
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """Reshape `input` to the shape of `other`."""
+    require_tensor(other, "other", "reshape_as")
     return reshape(input, other.array.shape)
 
 
@@ -385,7 +393,11 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     >>> adjoint.zeros(2, 3, 4).flatten(1).shape
     adjoint.Size([2, 12])
     """
-    array = input.array
+    try:
+        array = input.array
+    except AttributeError:
+        require_tensor(input, "input", "flatten")
+        raise
     shape = array.shape
     rank = len(shape)
     if start_dim == 0 and end_dim == -1 and rank > 1 and array.flags.c_contiguous:
@@ -453,7 +465,11 @@ def squeeze(input: Tensor, dim: Any = None, axis: Any = None) -> Tensor:
     adjoint.Size([2, 1])
     """
     dim = dim if axis is None else either(dim, axis)
-    shape = input.array.shape
+    try:
+        shape = input.array.shape
+    except AttributeError:
+        require_tensor(input, "input", "squeeze")
+        raise
     if dim is None:
         dims: Sequence[int] = range(len(shape))
         form = 0
@@ -488,7 +504,12 @@ def unsqueeze(input: Tensor, dim: int | None = None, axis: int | None = None) ->
     adjoint.Size([2, 1, 3])
     """
     dim = dim if axis is None else either(dim, axis)
-    return unsqueeze_p(input, dim_in(dim, input.array.ndim + 1))
+    try:
+        rank = input.array.ndim
+    except AttributeError:
+        require_tensor(input, "input", "unsqueeze")
+        raise
+    return unsqueeze_p(input, dim_in(dim, rank + 1))
 
 
 def atleast_1d(*tensors: Any) -> Any:
@@ -555,7 +576,7 @@ def _expand(x: Any, shape: Any) -> Any:
         view = x.view()
         view._set_shape_and_strides(tuple(shape), tuple(strides), True, True)
         return view
-    return np.lib.stride_tricks.as_strided(x, shape, strides)
+    return layout.strided_view(x, shape, strides)
 
 
 def _expand_error(shape: Any, existing: Any) -> RuntimeError:
@@ -621,11 +642,14 @@ def expand(input: Tensor, *args: Any, size: Any = None, implicit: bool = False) 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Expand `input` to the shape of `other`."""
+    require_tensor(other, "other", "expand_as")
     return expand(input, other.array.shape)
 
 
 def broadcast_to(input: Tensor, *args: Any, size: Any = None) -> Tensor:
     """Expand `input` to a shape that it broadcasts to."""
+    if not args and size is None:
+        raise missing("broadcast_to", "size")
     return expand(input, _sizes(args, size))
 
 
@@ -639,6 +663,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
     """
     from ..core.size import Size
 
+    for s in shapes:
+        if not isinstance(s, tuple | list | int):
+            raise RuntimeError(f"Input shapes should be of type ints, a tuple of ints, or a list of ints, got {s}")
     full = [tuple(s) if isinstance(s, tuple | list) else (int(s),) for s in shapes]
     out: list[int] = []
     for at, shape in enumerate(full):
@@ -704,7 +731,11 @@ def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     >>> adjoint.zeros(2, 3, 4).permute(2, 0, 1).shape
     adjoint.Size([4, 2, 3])
     """
-    rank = input.array.ndim
+    try:
+        rank = input.array.ndim
+    except AttributeError:
+        require_tensor(input, "input", "permute")
+        raise
     wanted = _sizes(args, dims)
     if len(wanted) == rank and not modes.unusual and min(wanted, default=0) >= 0:
         try:
@@ -746,7 +777,11 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     >>> adjoint.zeros(2, 3).transpose(0, 1).shape
     adjoint.Size([3, 2])
     """
-    rank = input.array.ndim
+    try:
+        rank = input.array.ndim
+    except AttributeError:
+        require_tensor(input, "input", "transpose")
+        raise
     return transpose_p(input, dim_in(dim0, rank), dim_in(dim1, rank))
 
 
@@ -826,8 +861,13 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     adjoint.Size([3, 4, 2])
     """
     rank = input.array.ndim
-    sources = (source,) if hasattr(source, "__index__") else tuple(source)
-    destinations = (destination,) if hasattr(destination, "__index__") else tuple(destination)
+    given = [(d,) if hasattr(d, "__index__") else d for d in (source, destination)]
+    if not all(isinstance(d, tuple | list) for d in given) or isinstance(source, tuple | list) != isinstance(
+        destination, tuple | list
+    ):
+        kinds = ", ".join(type(d).__name__ for d in (source, destination))
+        raise TypeError(f"movedim() received an invalid combination of arguments - got (Tensor, {kinds})")
+    sources, destinations = map(tuple, given)
     if len(sources) != len(destinations):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the same "

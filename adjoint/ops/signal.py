@@ -10,6 +10,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import device as devices
+from ..core import dtypes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, float32, of
 from ..core.observation import literal
@@ -19,6 +20,7 @@ from .fft import c2c_p, c2r_p, r2c_p
 from .gather import index_select_p
 from .index import slice_p
 from .kinds import view_as_real
+from .literals import depth_outside
 from .parts import refold_p, unfold_p
 from .precision import autocasting
 from .reduce import widened
@@ -32,6 +34,8 @@ __all__ = [
 
 
 def _checked_window(name: str, M: int, dtype: Any, layout: Any) -> Any:
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     wanted = default() if dtype is None else as_dtype(dtype)
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
@@ -413,7 +417,7 @@ def _overlapped(frames: Tensor, window: Tensor, n_fft: int, hop: int, center: bo
         warnings.warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
-            stacklevel=3,
+            stacklevel=depth_outside(),
         )
         y = widened(y, y.array.ndim - 1, 0, end - total)
     return y

@@ -9,6 +9,7 @@ from .._typing import Tensor
 from ..core.layout import contiguous_format
 from .create import empty_like, zeros_like
 from .elementwise import add_p, div_p, neg_p
+from .literals import depth_outside
 from .random import exponential_
 from .reduce import log_softmax as log_softmax_along
 from .reduce import softmax as softmax_along
@@ -17,7 +18,7 @@ from .reduce import softmax as softmax_along
 def _implied(name: str, rank: int, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=stacklevel + 1,
+        stacklevel=depth_outside() if stacklevel == 3 else stacklevel + 2,
     )
     return 0 if rank in (0, 1, 3) else 1
 
@@ -51,7 +52,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     tensor([1., 1.])
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=depth_outside())
     noise = exponential_(empty_like(logits, memory_format=contiguous_format)).log()
     soft = softmax_along(div_p(add_p(logits, neg_p(noise)), tau), dim)
     if not hard:

@@ -21,7 +21,7 @@ from ..kernels import pairs
 from ..kernels import special as special_kernels
 from ..kernels.constants import constants_of
 from ..kernels.special import few_trigamma, in_single, special
-from .arguments import require_any, require_pair, require_tensor
+from .arguments import count_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
 from .elementwise import add_p, mul_p, sub_p
@@ -233,7 +233,7 @@ def polygamma_(input: Tensor, n: int) -> Tensor:
 
 def mvlgamma(input: Tensor, p: int, *, out: Any = None) -> Tensor:
     """Take the logarithm of the multivariate gamma function of dimension `p`."""
-    if p < 1:
+    if count_of(p, "p") < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input.array.dtype.kind == "b":
         raise RuntimeError("mvlgamma: Expected a real tensor, not a bool one")
@@ -755,6 +755,8 @@ def _polynomial(name: str, family: str, shift: bool = False) -> Callable[..., Te
 
     def function(input: Tensor | Number, n: Tensor | Number, *, out: Any = None) -> Tensor:
         require_any(input, n, name)
+        if isinstance(n, int) and n >= 2**63:
+            raise OverflowError(f"{name}(): int too big to convert: {n}")
         return into(out, primitive(input, n))
 
     title = name.replace("_", " ").replace("polynomial", "polynomial of degree `n`, kind")

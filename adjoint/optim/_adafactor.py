@@ -14,7 +14,7 @@ from ..core.nodes import wrap
 from ..core.observation import literal, number
 from ..core.tensor import TensorBase
 from .elementwise import advanced, is_captured, without_tensors
-from .optimizer import Closure, Optimizer, ParamsT, check, check_lr, note_written, scalar, zeros_like
+from .optimizer import Closure, Optimizer, ParamsT, Update, check, check_lr, note_written, scalar, zeros_like
 
 __all__ = ["Adafactor"]
 
@@ -95,30 +95,34 @@ class Adafactor(Optimizer):
     def step(self, closure: Closure = None) -> Any:
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = self._loss_of(closure)
-        for group in self.param_groups:
-            params = [p for p in group["params"] if p._grad is not None]
-            captured = is_captured()
-            plain = group if captured else without_tensors(group)
-            for p in params:
-                if p.is_complex():
+        with Update(self) as update:
+            for update.group, group in enumerate(self.param_groups):
+                params = [p for p in group["params"] if p._grad is not None]
+                if any(p.is_complex() for p in params):
                     raise RuntimeError("Adafactor does not support complex parameters")
-                if p._grad.is_sparse:
+                if any(p._grad.is_sparse for p in params):
                     raise RuntimeError("Adafactor does not support sparse gradients")
-                state = self.state[p]
-                if not state:
-                    self._begin(state, p)
-                if captured:
-                    kept = [state[name] for name in ("row_var", "col_var", "variance") if name in state]
-                    with no_grad():
-                        options = {**group, "lr": number(group, "lr")}
-                        _update(p, -p._grad if group["maximize"] else p._grad, kept, advanced(state["step"]), options)
-                    continue
-                g = -p._grad.array if group["maximize"] else p._grad.array
-                kept = [state[name].array for name in ("row_var", "col_var", "variance") if name in state]
-                _update(p.array, g, kept, advanced(state["step"]), plain)
-            if params and not captured:
-                note_written(params, "Adafactor.step")
+                self._step_group(params, group)
         return loss
+
+    def _step_group(self, params: list[Any], group: dict[str, Any]) -> None:
+        captured = is_captured()
+        plain = group if captured else without_tensors(group)
+        for p in params:
+            state = self.state[p]
+            if not state:
+                self._begin(state, p)
+            if captured:
+                kept = [state[name] for name in ("row_var", "col_var", "variance") if name in state]
+                with no_grad():
+                    options = {**group, "lr": number(group, "lr")}
+                    _update(p, -p._grad if group["maximize"] else p._grad, kept, advanced(state["step"]), options)
+                continue
+            g = -p._grad.array if group["maximize"] else p._grad.array
+            kept = [state[name].array for name in ("row_var", "col_var", "variance") if name in state]
+            _update(p.array, g, kept, advanced(state["step"]), plain)
+        if params and not captured:
+            note_written(params, "Adafactor.step")
 
     @staticmethod
     def _begin(state: dict[str, Any], p: Any) -> None:

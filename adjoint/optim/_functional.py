@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd.grad_mode import set_grad_enabled
+from ..core.interrupts import whole
 from ..core.tensor import TensorBase
 from . import adam as averaging
 from . import descent
@@ -45,7 +46,8 @@ def _step(
     given = [{name: values[at] for name, values in remembered.items() if values} for at in range(len(params))]
     made: Any = {p: dict(state) for p, state in zip(params, given)}
     optimizer.state = made
-    optimizer._apply(params, grads, {"differentiable": False, **options})
+    with whole():
+        optimizer._apply(params, grads, {"differentiable": False, **options})
     for at, (p, state) in enumerate(zip(params, given)):
         for name, value in made[p].items():
             if state.get(name) is None:

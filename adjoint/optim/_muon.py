@@ -11,7 +11,7 @@ from ..core import dtypes
 from ..core.observation import number
 from ..core.tensor import TensorBase
 from .elementwise import is_captured, without_tensors
-from .optimizer import Closure, Optimizer, ParamsT, check, check_lr, note_written, zeros_like
+from .optimizer import Closure, Optimizer, ParamsT, Update, check, check_lr, note_written, zeros_like
 
 __all__ = ["Muon"]
 
@@ -88,25 +88,29 @@ class Muon(Optimizer):
     def step(self, closure: Closure = None) -> Any:
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = self._loss_of(closure)
-        for group in self.param_groups:
-            params = [p for p in group["params"] if p._grad is not None]
-            captured = is_captured()
-            plain = group if captured else without_tensors(group)
-            check(plain["ns_steps"] < 100, "Number of steps must be less than 100 for computational efficiency")
-            check(len(plain["ns_coefficients"]) == 3, "Coefficients must be a tuple of exactly 3 values")
-            for p in params:
-                if p.is_complex():
+        with Update(self) as update:
+            for update.group, group in enumerate(self.param_groups):
+                params = [p for p in group["params"] if p._grad is not None]
+                if any(p.is_complex() for p in params):
                     raise RuntimeError("Muon does not support complex parameters")
-                if p._grad.is_sparse:
+                if any(p._grad.is_sparse for p in params):
                     raise RuntimeError("Muon does not support sparse gradients")
-                state = self.state[p]
-                if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = zeros_like(p)
-                if captured:
-                    with no_grad():
-                        _update(p, p._grad, state["momentum_buffer"], {**group, "lr": number(group, "lr")})
-                else:
-                    _update(p.array, p._grad.array, state["momentum_buffer"].array, plain)
-            if params and not captured:
-                note_written(params, "Muon.step")
+                self._step_group(params, group)
         return loss
+
+    def _step_group(self, params: list[Any], group: dict[str, Any]) -> None:
+        captured = is_captured()
+        plain = group if captured else without_tensors(group)
+        check(plain["ns_steps"] < 100, "Number of steps must be less than 100 for computational efficiency")
+        check(len(plain["ns_coefficients"]) == 3, "Coefficients must be a tuple of exactly 3 values")
+        for p in params:
+            state = self.state[p]
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = zeros_like(p)
+            if captured:
+                with no_grad():
+                    _update(p, p._grad, state["momentum_buffer"], {**group, "lr": number(group, "lr")})
+            else:
+                _update(p.array, p._grad.array, state["momentum_buffer"].array, plain)
+        if params and not captured:
+            note_written(params, "Muon.step")

@@ -13,6 +13,7 @@ from .optimizer import (
     Closure,
     Optimizer,
     ParamsT,
+    Update,
     check,
     check_betas,
     check_fused,
@@ -429,16 +430,16 @@ class SparseAdam(Optimizer):
     def step(self, closure: Closure = None) -> Any:
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = self._loss_of(closure)
-        for group in self.param_groups:
-            plain = without_tensors(group)
-            for p in group["params"]:
-                if p._grad is None:
-                    continue
-                if not p._grad.is_sparse:
+        with Update(self) as update:
+            for update.group, group in enumerate(self.param_groups):
+                params = [p for p in group["params"] if p._grad is not None]
+                if not all(p._grad.is_sparse for p in params):
                     raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
-                state = self.state[p]
-                if not state:
-                    state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
-                state["step"] += 1
-                update_rows(p, p._grad, state, plain)
+                plain = without_tensors(group)
+                for p in params:
+                    state = self.state[p]
+                    if not state:
+                        state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
+                    state["step"] += 1
+                    update_rows(p, p._grad, state, plain)
         return loss

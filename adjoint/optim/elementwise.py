@@ -27,7 +27,7 @@ from ..core.tensor import TensorBase
 from ..kernels import threads
 from ..ops.kinds import view_as_complex, view_as_real
 from . import compiled
-from .optimizer import Closure, Optimizer, _device_dtype_check_for_fused, note_written, scalar, zeros_like
+from .optimizer import Closure, Optimizer, Update, _device_dtype_check_for_fused, note_written, scalar, zeros_like
 
 ndarray = np.ndarray
 LARGE = 32_768  # elements from which a compiled loop is worth calling
@@ -88,27 +88,12 @@ class Elementwise(Optimizer):
     def step(self, closure: Closure = None) -> Any:
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = self._loss_of(closure)
-        for group in self.param_groups:
-            params = [p for p in group["params"] if p._grad is not None]
-            if params:
-                try:
+        with Update(self) as update:
+            for update.group, group in enumerate(self.param_groups):
+                params = [p for p in group["params"] if p._grad is not None]
+                if params:
                     self._apply(params, [p._grad for p in params], group)
-                except BaseException as error:
-                    self._explain(error, group)
-                    raise
         return loss
-
-    def _explain(self, error: BaseException, group: dict[str, Any]) -> None:
-        """Say which parameters a step that did not end has updated."""
-        if not isinstance(error, KeyboardInterrupt | MemoryError | SystemExit):
-            return
-        at = next(i for i, g in enumerate(self.param_groups) if g is group)
-        names = group.get("param_names")
-        error.add_note(
-            f"{type(self).__name__}.step() was interrupted in parameter group {at}: its {len(group['params'])} "
-            f"parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may be updated in part; the "
-            "groups before it are updated, those after it are not. Load a checkpoint before training goes on."
-        )
 
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         """Update parameters by the gradients given, and their state."""

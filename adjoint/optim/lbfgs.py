@@ -9,6 +9,7 @@ import numpy as np
 
 from ..autograd.grad_mode import enable_grad
 from ..core.device import module_of
+from ..core.interrupts import apart, whole
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
 from .optimizer import Optimizer, ParamsT, check, check_lr, note_written
@@ -211,17 +212,26 @@ class LBFGS(Optimizer):
         if len(self.param_groups) != 1:
             raise AssertionError(f"Expected exactly one param_group, but got {len(self.param_groups)}")
         group = self.param_groups[0]
-        lr = _number(group["lr"])
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = self._evaluate(closure)
         state["func_evals"] += 1
         loss, gradient = float(first_loss), self._gradient()
-        evaluations = 1
         if _largest(gradient) <= group["tolerance_grad"]:
             return first_loss
         memory = _Memory(state, group["history_size"])
+        # An interrupt comes inside the closure; what was learned until then goes with the parameters.
+        with whole():
+            try:
+                self._iterate(closure, memory, state, gradient, loss)
+            finally:
+                memory.save(state)
+        return first_loss
+
+    def _iterate(self, closure: Any, memory: _Memory, state: dict[str, Any], gradient: Any, loss: float) -> None:
+        group, evaluations = self.param_groups[0], 1
+        lr = _number(group["lr"])
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
             direction = memory.direction(gradient, state["n_iter"] == 1)
@@ -252,11 +262,9 @@ class LBFGS(Optimizer):
                 or abs(loss - before) < group["tolerance_change"]
             ):
                 break
-        memory.save(state)
-        return first_loss
 
     def _evaluate(self, closure: Callable[[], Any]) -> Any:
-        with enable_grad():
+        with apart(), enable_grad():
             return closure()
 
     def _search(self, closure: Any, start: Point, direction: Any, t: Any, patience: int) -> tuple[Point, int]:
@@ -266,8 +274,10 @@ class LBFGS(Optimizer):
 
         def at(t: Any) -> Point:
             self._move(t, direction)
-            loss, gradient = float(self._evaluate(closure)), self._gradient()
-            self._restore(origin)
+            try:
+                loss, gradient = float(self._evaluate(closure)), self._gradient()
+            finally:
+                self._restore(origin)
             return Point(t, loss, gradient, _scalar(gradient.dot(direction)))
 
         search = WolfeSearch(at, start, _largest(direction), patience)

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Literal, SupportsFloat
 from weakref import ref
 
+from ..core.interrupts import whole
 from ..core.tensor import TensorBase
 from .optimizer import Optimizer
 
@@ -117,10 +118,11 @@ class LRScheduler:
         """Go on by one step and set its learning rates."""
         if self._step_count == 1:
             _warn_of_order(self.optimizer)
-        self._step_count += 1
-        if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-        self._update_lr(epoch)
+        with whole():
+            self._step_count += 1
+            if epoch is not None:
+                warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self._get_lr_called_within_step = True
@@ -446,27 +448,28 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to `epoch`, which may be a fraction within one."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
-        if epoch is None:
-            epoch = self.last_epoch + 1
-            self.T_cur += 1
-            if self.T_cur >= self.T_i:
-                self.T_cur %= self.T_i
-                self.T_i *= self.T_mult
-        else:
-            if epoch < 0:
-                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-            self._place(epoch)
-        self.last_epoch = math.floor(epoch)
-        self._get_lr_called_within_step = True
-        try:
-            values = self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            _set(group, "lr", lr)
-        self._last_lr = _values(self.optimizer, "lr")
+        with whole():
+            if epoch is None and self.last_epoch < 0:
+                epoch = 0
+            if epoch is None:
+                epoch = self.last_epoch + 1
+                self.T_cur += 1
+                if self.T_cur >= self.T_i:
+                    self.T_cur %= self.T_i
+                    self.T_i *= self.T_mult
+            else:
+                if epoch < 0:
+                    raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+                self._place(epoch)
+            self.last_epoch = math.floor(epoch)
+            self._get_lr_called_within_step = True
+            try:
+                values = self.get_lr()
+            finally:
+                self._get_lr_called_within_step = False
+            for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+                _set(group, "lr", lr)
+            self._last_lr = _values(self.optimizer, "lr")
 
     def _place(self, epoch: Any) -> None:
         """Find the period in which an epoch lies."""
@@ -555,14 +558,15 @@ class SequentialLR(_OfSchedulers):
 
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step, with the schedule whose turn it is."""
-        self.last_epoch += 1
-        index = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[index]
-        if index > 0 and self._milestones[index - 1] == self.last_epoch:
-            scheduler._update_lr(0)
-        else:
-            scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        with whole():
+            self.last_epoch += 1
+            index = bisect_right(self._milestones, self.last_epoch)
+            scheduler = self._schedulers[index]
+            if index > 0 and self._milestones[index - 1] == self.last_epoch:
+                scheduler._update_lr(0)
+            else:
+                scheduler.step()
+            self._last_lr = scheduler.get_last_lr()
 
 
 class ChainedScheduler(_OfSchedulers):
@@ -582,9 +586,10 @@ class ChainedScheduler(_OfSchedulers):
 
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step with every schedule."""
-        for scheduler in self._schedulers:
-            scheduler.step()
-        self._last_lr = _values(self.optimizer, "lr")
+        with whole():
+            for scheduler in self._schedulers:
+                scheduler.step()
+            self._last_lr = _values(self.optimizer, "lr")
 
 
 # --- By what is measured -------------------------------------------------------------------------------
@@ -640,18 +645,19 @@ class ReduceLROnPlateau(LRScheduler):
             epoch = self.last_epoch + 1
         else:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-        self.last_epoch = epoch
-        if self._is_better(current, self.best):
-            self.best, self.num_bad_epochs = current, 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
-        if self.num_bad_epochs > self.patience:
-            self._reduce_lr(epoch)
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = _values(self.optimizer, "lr")
+        with whole():
+            self.last_epoch = epoch
+            if self._is_better(current, self.best):
+                self.best, self.num_bad_epochs = current, 0
+            else:
+                self.num_bad_epochs += 1
+            if self.in_cooldown:
+                self.cooldown_counter -= 1
+                self.num_bad_epochs = 0
+            if self.num_bad_epochs > self.patience:
+                self._reduce_lr(epoch)
+                self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+            self._last_lr = _values(self.optimizer, "lr")
 
     def _reduce_lr(self, epoch: int) -> None:
         groups = self.optimizer.param_groups

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
-from ..core import dtypes, modes
+from ..core import dtypes, interrupts, modes
 from ..core.device import module_of
 from ..core.nodes import wrap
 from ..core.observation import literal
@@ -74,6 +74,38 @@ def _step_with_hooks(func: Callable[..., Any], optimizer: Any, args: Any, kwargs
     for hook in [*optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()]:
         hook(optimizer, args, kwargs)
     return result
+
+
+class Update:
+    """The context in which a step writes: signals wait for its end, and an error says what was written before it."""
+
+    __slots__ = ("began", "group", "optimizer")
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer, self.group, self.began = optimizer, -1, False
+
+    def __enter__(self) -> Update:
+        self.began = interrupts.begin(2)
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        try:
+            sudden = not isinstance(error, Exception) or isinstance(error, MemoryError)
+            if error is not None and (self.group > 0 or (sudden and self.group == 0)):
+                self._explain(error)
+        finally:
+            if self.began:
+                interrupts.end()
+
+    def _explain(self, error: BaseException) -> None:
+        group = self.optimizer.param_groups[self.group]
+        names = group.get("param_names")
+        error.add_note(
+            f"{type(self.optimizer).__name__}.step() was interrupted in parameter group {self.group}: its "
+            f"{len(group['params'])} parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may "
+            "be updated in part; the groups before it are updated, those after it are not. Load a checkpoint before "
+            "training goes on."
+        )
 
 
 def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:

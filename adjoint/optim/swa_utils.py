@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ..autograd.grad_mode import no_grad
 from ..core.dtypes import int64
+from ..core.interrupts import whole
 from ..nn.modules.module import Module
 from ..ops.create import zeros
 from .lr_scheduler import LRScheduler, _per_group, anneal
@@ -117,18 +118,19 @@ class AveragedModel(Module):
         mine, theirs = _averaged(self.module, self.use_buffers), _averaged(model, self.use_buffers)
         pairs = [(a, b.detach().to(a.device)) for a, b in zip(mine, theirs)]
         averages, currents = [a.detach() for a, _ in pairs], [b for _, b in pairs]
-        if int(self.n_averaged) == 0:
-            for average, current in zip(averages, currents):
-                average.copy_(current)
-        elif self.avg_fn is not None:
-            for average, current in zip(averages, currents):
-                average.copy_(self.avg_fn(average, current, self.n_averaged.to(average.device)))
-        else:
-            (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, currents, self.n_averaged)
-        if not self.use_buffers:
-            for ours, other in zip(self.module.buffers(), model.buffers()):
-                ours.detach().copy_(other.detach().to(ours.device))
-        self.n_averaged += 1
+        with whole():
+            if int(self.n_averaged) == 0:
+                for average, current in zip(averages, currents):
+                    average.copy_(current)
+            elif self.avg_fn is not None:
+                for average, current in zip(averages, currents):
+                    average.copy_(self.avg_fn(average, current, self.n_averaged.to(average.device)))
+            else:
+                (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, currents, self.n_averaged)
+            if not self.use_buffers:
+                for ours, other in zip(self.module.buffers(), model.buffers()):
+                    ours.detach().copy_(other.detach().to(ours.device))
+            self.n_averaged += 1
 
 
 def _averaged(model: Any, use_buffers: bool) -> Iterable[Any]:

@@ -73,24 +73,24 @@ class Extent:
     owner: Any
     low: int
     high: int
-    looks: list[Look]
+    arrays: list[Any]  # of the tensors that look at it
 
     @cached_property
     def uniform(self) -> bool:
         """Whether all tensors look at it in the same way; asked once all of them are known."""
-        first = self.looks[0].array
+        first = self.arrays[0]
         return all(
-            x.array.shape == first.shape
-            and x.array.strides == first.strides
-            and x.array.dtype == first.dtype
-            and address_of(x.array) == address_of(first)
-            for x in self.looks[1:]
+            x.shape == first.shape
+            and x.strides == first.strides
+            and x.dtype == first.dtype
+            and address_of(x) == address_of(first)
+            for x in self.arrays[1:]
         )
 
     @cached_property
     def mixed(self) -> bool:
         """Whether tensors of several dtypes look at it."""
-        return len({x.dtype for x in self.looks}) > 1
+        return len({x.dtype for x in self.arrays}) > 1
 
     def data(self) -> Any:
         """Return the bytes, as an array."""
@@ -144,7 +144,7 @@ def _looked(tensor: Any, extents: dict[int, Extent]) -> Look:
     place, known = devices.of(array), id(owner_of(array))
     if place.type == "cuda":  # tensors of the same elements stay one, other views come apart
         known = hash((address_of(array), tuple(array.shape), tuple(array.strides)))
-        array = extents[known].looks[0].array if known in extents else concrete(tensor, "save")
+        array = extents[known].arrays[0] if known in extents else concrete(tensor, "save")
     elif not isinstance(array, np.ndarray):
         array = concrete(tensor, "save")
         known = id(owner_of(array))
@@ -156,9 +156,8 @@ def _looked(tensor: Any, extents: dict[int, Extent]) -> Look:
     if extent is None:
         extent = extents[known] = Extent(owner_of(array), low, high, [])
     extent.low, extent.high = min(extent.low, low), max(extent.high, high)
-    look = Look(array, str(place), extent, getattr(tensor, "requires_grad", False))
-    extent.looks.append(look)
-    return look
+    extent.arrays.append(array)
+    return Look(array, str(place), extent, getattr(tensor, "requires_grad", False))
 
 
 def _simple(array: Any) -> bool:

@@ -229,3 +229,40 @@ def fill_expanded(T):
 )  # fmt: skip
 def test_program_equals_torch(program) -> None:
     same(program)
+
+
+def test_as_strided_of_a_view_that_was_written_inside_vmap() -> None:
+    def f(x):
+        y = x * 1
+        v = y[..., ::2]
+        v.copy_(adjoint.ones(v.shape))
+        v.as_strided((1,), (2,), 0).fill_(5)
+        return y, v * 1
+
+    y, v = adjoint.func.vmap(f)(adjoint.zeros(3, 2, 2))
+    assert y.tolist() == [[[5, 0], [1, 0]]] * 3 and v.tolist() == [[[5], [1]]] * 3
+
+
+def test_parts_of_what_is_detached_are_written_inside_transforms() -> None:
+    def f(x):
+        y = x * 1
+        part = y.detach().split(1)[0]
+        y.mul_(2)
+        part.sqrt_()
+        return (y * y).sum()
+
+    x = adjoint.tensor([[2.0, 3.0], [8.0, 1.0]])
+    expected = [adjoint.func.grad(f)(row).tolist() for row in x]
+    assert adjoint.func.vmap(adjoint.func.grad(f))(x).tolist() == expected
+
+
+def test_a_view_that_was_written_inside_vmap_lies_where_it_lay() -> None:
+    def f(x):
+        y = x * 1
+        part = y.chunk(3)[2]
+        part[0] = 7
+        assert part.storage_offset() == 8 and part.stride() == (4, 1)
+        part.fill_diagonal_(5)
+        return y
+
+    assert adjoint.func.vmap(f)(adjoint.zeros(2, 3, 4))[1, 2].tolist() == [5, 7, 7, 7]

@@ -250,6 +250,96 @@ def test_saved_tensor_hooks_and_checkpoints() -> None:
             close(twin.grad, x.grad)
 
 
+# Shapes that depend on data; x has eight elements, of which more or fewer are positive.
+DATA_DEPENDENT: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x[x > 0].sum(), "mean": lambda x: x[x > 0].mean(), "len": lambda x: x.sum() * len(x[x > 0]),
+    "numel": lambda x: x.sum() * x.masked_select(x > 0).numel(), "split": lambda x: x[x > 0].split(2)[0].sum(),
+    "zeros": lambda x: (x[x > 0] + torch.zeros(x[x > 0].shape)).var(),
+    "matmul": lambda x: (x[x > 0][:, None] @ x[None]).mean(),
+    "columns": lambda x: x.view(2, 4)[:, x[:4] > 0].mean(), "where": lambda x: x[torch.where(x > 0)].mean(),
+    "nonzero": lambda x: x[(x > 0).nonzero()[:, 0]].mean(), "argwhere": lambda x: x[torch.argwhere(x > 0)[:, 0]].mean(),
+    "unique": lambda x: x.sum() * torch.unique(x.detach().round()).shape[0],
+    "one_hot": lambda x: x.sum() * F.one_hot((x > 0).sum()).shape[0],
+    "iteration": lambda x: sum(v * i for i, v in enumerate(x[x > 0])),
+    "masked_scatter": lambda x: torch.zeros(8).masked_scatter(x > 0, x * x).sum(),
+    "repeats": lambda x: x.repeat_interleave((x > 0).long()).mean(),
+    "bincount": lambda x: x.sum() * torch.bincount((x > 0).long().cumsum(0)).shape[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
+@pytest.mark.parametrize("name", DATA_DEPENDENT)
+def test_shapes_that_depend_on_data(name: str, inside: bool) -> None:
+    def run(x: Any) -> Any:
+        value = DATA_DEPENDENT[name](x * 1)
+        if inside:
+            value.backward()
+        return value.detach() if inside else value
+
+    compiled = torch.compile(run, backend="numpy")
+    for i in range(8):
+        torch.manual_seed(i % 5)
+        x = torch.randn(8).requires_grad_()
+        twin = x.detach().clone().requires_grad_()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it takes another way each time
+            found, expected = compiled(x), run(twin)
+        if not inside:
+            found.backward(), expected.backward()
+        close(expected, found)
+        close(twin.grad, x.grad)
+
+
+# What is read of an index, and of a mask; i is a number from 0 to 3, of m more or fewer are true.
+INDEXED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a number": lambda x, m, i: x[i], "in a tuple": lambda x, m, i: x[:, i] * x[i, i],
+    "found": lambda x, m, i: x[x[0].argmax()], "put": lambda x, m, i: x.index_put((m,), x[0] * 2),
+    "added": lambda x, m, i: x.index_put((m,), x[:1], accumulate=True),
+    "written": lambda x, m, i: _written(x * 1, m, x[0]), "written at a number": lambda x, m, i: _written(x * 1, i, 0.0),
+    "masked sum": lambda x, m, i: torch.masked.sum(x.view(2, 2, 4), dim=[1, 2], mask=m),
+    "one element": lambda x, m, i: x[m, i].sum(), "masked columns": lambda x, m, i: x[i][m],
+}  # fmt: skip
+
+
+def _written(y: Any, index: Any, value: Any) -> Any:
+    y[index] = value
+    y[index] += 1
+    return y
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indexes_that_are_tensors(name: str) -> None:
+    def step(x: Any, m: Any, i: Any) -> Any:
+        out = INDEXED[name](x, m, i)
+        return out.detach(), torch.autograd.grad((out * out).sum(), x)[0]
+
+    compiled = torch.compile(step, backend="numpy")
+    for k, i in enumerate((1, 1, 2, 0, 1)):
+        torch.manual_seed(k)
+        given = torch.randn(4, 4, requires_grad=True), torch.rand(4) > 0.4, torch.tensor(i)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for found, expected in zip(compiled(*given), step(*given), strict=True):
+                assert found.shape == expected.shape
+                close(expected, found)
+
+
+@pytest.mark.parametrize("backend", ["numpy", None])
+def test_as_strided_of_memory_that_lies_otherwise_in_a_program(backend: Any) -> None:
+    def run(x: Any) -> Any:
+        y = (x + 1).t().clamp(-9, 9)
+        z = y.sum(0, keepdim=True) + y
+        z.as_strided((2, 3), (4, 1), 1).mul_(2)
+        return y.as_strided((2, 3), (4, 1), 1) * 1, z * 1
+
+    compiled = torch.compile(run, backend=backend)
+    for i in range(4):
+        x = torch.arange(16.0).reshape(4, 4) + i
+        for found, expected in zip(compiled(x), run(x), strict=True):
+            close(expected, found)
+    assert not compiled.refused and compiled.traces[0].calls
+
+
 @pytest.mark.parametrize("family", ["program", "training"])
 @pytest.mark.parametrize("seed", range(12))
 def test_slice_of_the_gate(family: str, seed: int) -> None:

@@ -4,7 +4,7 @@ python -m tests.conformance.compiled [--ops RE] [--backend numpy] [--samples N] 
 
 Three ways of compiling an operator are compared: alone, without gradients (`forward`); with its backward pass outside
 the compiled function (`joint`); with it inside (`step`). Each is called twice with the sample's values and then with
-others, so that what was frozen by mistake shows.
+others, and with the same in another order, so that what was frozen by mistake shows.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from .translate import Missing, flatten, substitute, to_adjoint
 
 WAYS = ("forward", "joint", "step")
 _OTHER = 0.9375  # what values are multiplied by in the third call
+_MOVED = 0.0  # the fourth call has the values in another order, integers too, and masks the other way round
 
 
 class NotCompiled(Exception):
@@ -56,11 +57,13 @@ class Sample:
         return [o for o in flatten(out) if isinstance(o, adjoint.Tensor)]
 
     def tensors(self, share: float = 1.0) -> list[Any]:
-        """Return fresh tensors like those of the sample, their values multiplied by `share`."""
+        """Return fresh tensors like those of the sample, their values multiplied by `share`, or moved."""
         made = []
         for t in self.leaves:
             fresh = _twin(t)
-            if share != 1.0 and fresh.array.dtype.kind in "fc":
+            if share == _MOVED:
+                fresh.array[...] = ~fresh.array if fresh.array.dtype == bool else np.roll(fresh.array, 1)
+            elif share != 1.0 and fresh.array.dtype.kind in "fc":
                 fresh.array[...] = fresh.array * fresh.array.dtype.type(share)
             made.append(fresh.requires_grad_(t.requires_grad))
         return made
@@ -118,7 +121,7 @@ def check(case: Case, way: str, backend: Any) -> None:
 
     function = step if way == "step" else sample
     compiled = adjoint.compile(function, backend=backend)
-    rounds = [1.0, 1.0, 1.0, _OTHER] if way == "joint" else [1.0, 1.0, _OTHER]
+    rounds = [*([1.0] * (3 if way == "joint" else 2)), _OTHER, _MOVED]
     for number, share in enumerate(rounds):
         try:
             tensors = sample.tensors(share)

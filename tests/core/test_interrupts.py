@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sys
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.core import engine, modes
-from gates import faults
+from adjoint.core import engine, interrupts, modes
+from gates import faults, updates
 
 LONG = {"transformed": 23, "recorded_backward": 5, "saved_hooks": 7, "checkpointed": 7, "forward_mode": 5, "step": 3}
 
@@ -94,3 +95,148 @@ def test_an_interrupted_step_says_which_parameters() -> None:
 
 def interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+# --- Updates that signals wait for -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", updates.UPDATES)
+def test_an_update_is_applied_to_all_or_to_nothing(name: str) -> None:
+    stride = 197 if name.startswith("compiled") else 23
+    for at in range(1 + len(name) % stride, 100_000, stride):
+        wrong, injector = updates.interrupted_update(updates.UPDATES[name], at)
+        assert not wrong, (injector.where, at)
+        if injector.count < at:
+            break
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lbfgs_goes_on_after_an_interrupt(seed: int) -> None:
+    assert updates.minimized(random.Random(seed)) == ""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_function_whose_capture_was_interrupted_works(seed: int) -> None:
+    assert updates.captured(random.Random(seed)) == ""
+
+
+@pytest.fixture
+def heard() -> Any:
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGUSR1"):
+        pytest.skip("signals come to the main thread of a Unix process")
+    numbers: list[int] = []
+
+    def handler(number: int, frame: Any) -> None:
+        numbers.append(number)
+        if number == signal.SIGUSR2:
+            raise KeyboardInterrupt("on purpose")
+
+    before = {n: signal.signal(n, handler) for n in (signal.SIGUSR1, signal.SIGUSR2)}
+    yield numbers
+    for number, was in before.items():
+        signal.signal(number, was)
+
+
+def test_handlers_run_when_the_block_has_ended(heard: list[int]) -> None:
+    mine = signal.getsignal(signal.SIGUSR1)
+    with interrupts.whole():
+        signal.raise_signal(signal.SIGUSR1)
+        with interrupts.whole():  # the outer one counts
+            assert heard == []
+        assert heard == []
+    assert heard == [signal.SIGUSR1]
+    assert signal.getsignal(signal.SIGUSR1) is mine
+
+
+def test_a_handler_that_raises_does_so_after_the_block(heard: list[int]) -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt, match="on purpose"), interrupts.whole():
+        signal.raise_signal(signal.SIGUSR2)
+        signal.raise_signal(signal.SIGUSR1)
+        done.append(1)
+    assert done == [1] and heard == [signal.SIGUSR2, signal.SIGUSR1]  # the second is not lost either
+
+
+def test_a_second_signal_does_not_wait(heard: list[int]) -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupts.whole():
+        signal.raise_signal(signal.SIGUSR2)
+        signal.raise_signal(signal.SIGUSR2)
+        done.append(1)
+    assert done == [] and heard == [signal.SIGUSR2]
+
+
+def test_a_block_that_raises_delivers_what_came(heard: list[int]) -> None:
+    with pytest.raises(ValueError, match="mine"), interrupts.whole():
+        signal.raise_signal(signal.SIGUSR1)
+        raise ValueError("mine")
+    assert heard == [signal.SIGUSR1]
+
+
+def test_a_handler_set_inside_a_block_stays(heard: list[int]) -> None:
+    other = lambda *_: heard.append(0)
+    with interrupts.whole():
+        signal.signal(signal.SIGUSR1, other)
+    assert signal.getsignal(signal.SIGUSR1) is other
+
+
+def test_a_block_that_never_ended_holds_nothing(heard: list[int]) -> None:
+    def left_open() -> None:
+        interrupts.begin()
+
+    left_open()
+    signal.raise_signal(signal.SIGUSR1)
+    assert heard == [signal.SIGUSR1]
+    with interrupts.whole():  # and the next one puts the handlers back
+        pass
+    assert signal.getsignal(signal.SIGUSR1) is not interrupts._hold
+
+
+def test_other_threads_hold_nothing(heard: list[int]) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with interrupts.whole():
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait(60)
+    signal.raise_signal(signal.SIGUSR1)
+    assert heard == [signal.SIGUSR1]
+    leave.set()
+    thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_child_forked_inside_a_block_holds_nothing(heard: list[int]) -> None:
+    with interrupts.whole():
+        pid = os.fork()
+        if not pid:
+            signal.raise_signal(signal.SIGUSR1)
+            os._exit(0 if heard == [signal.SIGUSR1] else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_the_closure_of_lbfgs_is_not_held(heard: list[int]) -> None:
+    x = adjoint.tensor([3.0], requires_grad=True)
+    optimizer = adjoint.optim.LBFGS([x])
+    calls = []
+
+    def closure() -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGUSR2)
+            calls.append(1)
+        optimizer.zero_grad()
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.step(closure)
+    assert len(calls) == 3
+    optimizer.step(closure)
+    assert abs(float(x)) < 1e-3

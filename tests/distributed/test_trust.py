@@ -49,6 +49,17 @@ def test_calls_that_differ_are_told_by_default(case: str, carrier: str) -> None:
 
 
 @carriers
+@pytest.mark.parametrize(
+    "case", ["new-async", "new-both-async", "new-unwaited", "known-against-new", "extra", "extra-async"]
+)
+def test_an_asynchronous_call_that_differs_from_a_known_one_does_not_hang(case: str, carrier: str) -> None:
+    job = run("mismatches", case, carrier=carrier, timeout=120)  # one rank's own calls may have ended well
+    assert job.returncode != 0
+    assert "rank 0: " in job.stderr and "rank 1: " in job.stderr, job.stderr
+    assert job.stderr.count("mismatches.py:") >= 2
+
+
+@carriers
 def test_calls_that_match_are_left_alone(carrier: str) -> None:
     job = run("mismatches", "fine", carrier=carrier, timeout=120)
     passed(job)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..graph import Line, Value
+from ..graph import GuardFailure, Line, Value
 from .kernels import joining_source
 from .text import HEAD
 
@@ -314,7 +314,7 @@ class Env:
         """Return an array that lies as the program relies on."""
         array = self.cupy.asarray(array)
         if array.shape != place.shape:
-            raise ValueError(f"{place} has the shape {list(array.shape)}, and {list(place.shape)} when captured")
+            raise GuardFailure(f"{place} has the shape {list(array.shape)}, and {list(place.shape)} when captured")
         if array.strides == place.strides or array.size < 2:
             return array
         block = self.cupy.empty(reach(place.shape, place.strides, array.itemsize), np.uint8)

@@ -394,7 +394,7 @@ class Module(Convertible):
     def get_submodule(self, target: str) -> Module:
         """Return the module at a path such as ``"encoder.layers.0"``."""
         found: Any = self
-        for part in target.split(".") if target else ():
+        for part in target.split(".") if target != "" else ():
             if not hasattr(found, part):
                 raise AttributeError(f"{found._get_name()} has no attribute `{part}`")
             found = getattr(found, part)

@@ -151,25 +151,7 @@ def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bo
     missing: list[str] = []
     unexpected: list[str] = []
     errors: list[str] = []
-
-    def load(module: Any, local: Any, prefix: str) -> None:
-        local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-        if assign:
-            local_metadata["assign_to_params_buffers"] = assign
-        module._load_from_state_dict(local, prefix, local_metadata, True, missing, unexpected, errors)
-        for name, child in module._modules.items():
-            if child is not None:
-                below = f"{prefix}{name}."
-                load(child, OrderedDict((k, v) for k, v in local.items() if k.startswith(below)), below)
-        keys = IncompatibleKeys(missing, unexpected)
-        for hook in module._load_state_dict_post_hooks.values():
-            if hook(module, keys) is not None:
-                raise RuntimeError(
-                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                    "values, if incompatible_keys need to be modified, it should be done inplace."
-                )
-
-    load(root, state, "")
+    _load_below(root, state, "", metadata, assign, (missing, unexpected, errors))
     if strict:
         if unexpected:
             errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
@@ -179,6 +161,35 @@ def load_tree(root: Any, state_dict: Mapping[str, Any], strict: bool, assign: bo
         listed = "\n\t".join(errors)
         raise RuntimeError(f"Error(s) in loading state_dict for {type(root).__name__}:\n\t{listed}")
     return IncompatibleKeys(missing, unexpected)
+
+
+def _load_below(
+    module: Any, local: Any, prefix: str, metadata: Any, assign: bool, found: tuple[list[str], ...]
+) -> None:
+    """Load the entries of a module, then those of the modules below it; what is wrong goes into the lists `found`."""
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = assign
+    module._load_from_state_dict(local, prefix, local_metadata, True, *found)
+    below: dict[str, Any] = {}
+    for key, value in local.items() if module._modules else ():
+        if key.startswith(prefix):
+            below.setdefault(key[len(prefix) :].partition(".")[0], OrderedDict())[key] = value
+    for name, child in module._modules.items():
+        if child is not None:
+            part = below.get(name, OrderedDict()) if "." not in name else _below(local, f"{prefix}{name}.")
+            _load_below(child, part, f"{prefix}{name}.", metadata, assign, found)
+    keys = IncompatibleKeys(found[0], found[1])
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, keys) is not None:
+            raise RuntimeError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                "values, if incompatible_keys need to be modified, it should be done inplace."
+            )
+
+
+def _below(state: Any, prefix: str) -> Any:
+    return OrderedDict((k, v) for k, v in state.items() if k.startswith(prefix))
 
 
 def _quoted(keys: list[str]) -> str:

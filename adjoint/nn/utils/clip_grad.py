@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
+from ...core.interrupts import whole
 from ...core.nodes import wrap
 from ...core.observation import lifting, literal
 from ...core.tensor import TensorBase, note_write
@@ -98,12 +99,13 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
     factor = scale.item()
     if factor == 1.0:  # what is multiplied by one stays as it is
         return
-    for g in grads:
-        if type(g.array) is np.ndarray and g.node is None and g.array.flags.writeable:
-            np.multiply(g.array, g.array.dtype.type(factor), out=g.array)
-            note_write(g, "clip_grads_with_norm_")
-        else:
-            g.mul_(scale.to(g.device))
+    with whole():
+        for g in grads:
+            if type(g.array) is np.ndarray and g.node is None and g.array.flags.writeable:
+                np.multiply(g.array, g.array.dtype.type(factor), out=g.array)
+                note_write(g, "clip_grads_with_norm_")
+            else:
+                g.mul_(scale.to(g.device))
 
 
 @no_grad()
@@ -153,5 +155,6 @@ def clip_grad_norm(
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every gradient to [-clip_value, clip_value], in place."""
     clip_value = float(clip_value)
-    for g in _gradients(parameters):
-        g.clamp_(min=-clip_value, max=clip_value)
+    with whole():
+        for g in _gradients(parameters):
+            g.clamp_(min=-clip_value, max=clip_value)

@@ -12,6 +12,7 @@ from ...core.dtypes import of
 from ...core.layout import contiguous_format
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
+from ...ops.arguments import require_bool, require_tensor
 from ...ops.create import as_tensor, empty_like
 from ...ops.join import stack
 from ...ops.packed import put_rows_p, rows_of, take_rows_p
@@ -169,6 +170,8 @@ def pack_padded_sequence(
     >>> adjoint.nn.utils.rnn.pack_padded_sequence(padded, [3, 2]).data
     tensor([1, 4, 2, 5, 3])
     """
+    require_tensor(input, "input", "pack_padded_sequence")
+    require_bool(batch_first, "batch_first", "pack_padded_sequence")
     lengths = _lengths_of(lengths)
     if enforce_sorted:
         order = None

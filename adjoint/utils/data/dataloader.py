@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from ...core.interrupts import whole
 from ...core.tensor import TensorBase
 from . import workers
 from ._utils.collate import default_collate, default_convert
@@ -332,21 +333,22 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 def _shut(processes: list[Any], connections: list[Any], folder: Folder) -> None:
     """End the workers: closed connections ask them to, and those that do not hear are stopped."""
-    folder.close()
-    for connection in connections:
-        with contextlib.suppress(OSError):
-            connection.close()
-    for process in processes:
-        process.join(0.5 if not process.is_alive() else 0.2)
-    for process in processes:
-        if process.is_alive():
-            process.terminate()
-    for process in processes:
-        process.join(2)
-        if process.is_alive():
-            process.kill()
-            process.join()
-    folder.remove()
+    with whole():  # a second Ctrl-C does not wait
+        folder.close()
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.close()
+        for process in processes:
+            process.join(0.5 if not process.is_alive() else 0.2)
+        for process in processes:
+            if process.is_alive():
+                process.terminate()
+        for process in processes:
+            process.join(2)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        folder.remove()
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
@@ -359,22 +361,28 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._processes: list[Any] = []
         self._closing = weakref.finalize(self, _shut, self._processes, self._connections, folder)
         fetcher = _Fetcher(loader)
-        for number in range(loader.num_workers):
-            ours, theirs = context.Pipe()
-            task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path)
-            forked = context.get_start_method() == "fork"
-            copied = (*self._connections, ours) if forked else ()
-            process = context.Process(target=workers.run, args=(task, theirs, copied), daemon=True)
-            try:
-                process.start()
-            except BaseException:
-                self._closing()
-                raise
+        try:
+            for number in range(loader.num_workers):
+                task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path)
+                with whole():  # a process that runs is one that will be ended
+                    self._start(context, task)
+            self._number = -1
+            self.begin(loader)
+        except BaseException:
+            self._closing()
+            raise
+
+    def _start(self, context: Any, task: Task) -> None:
+        ours, theirs = context.Pipe()
+        forked = context.get_start_method() == "fork"
+        copied = (*self._connections, ours) if forked else ()
+        process = context.Process(target=workers.run, args=(task, theirs, copied), daemon=True)
+        try:
+            process.start()
+        finally:
             theirs.close()
-            self._connections.append(ours)
-            self._processes.append(process)
-        self._number = -1
-        self.begin(loader)
+        self._connections.append(ours)
+        self._processes.append(process)
 
     def begin(self, loader: DataLoader[Any]) -> None:
         """Start a pass: a fresh order, a fresh seed, and the first requests to every worker."""

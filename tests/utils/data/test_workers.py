@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 
 import adjoint
 from adjoint.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from gates import updates
 from tests.oracle import needs_torch, torch
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -283,3 +285,10 @@ def _running(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks for what is left in /proc")
+@pytest.mark.parametrize("seed", range(7))
+def test_a_loader_that_fails_or_is_interrupted_leaves_nothing(seed: int) -> None:
+    resource_tracker.ensure_running()  # the standard library's, which stays
+    assert updates.loaded(random.Random(seed)) == ""

@@ -1,0 +1,295 @@
+"""What public functions say of a wrong argument: torch's class and words, from their annotated signatures.
+
+The public name of a function that takes long stands for one that compares the types of the arguments with the
+annotations first, and names the call where Python's or NumPy's words escape the body. What takes a microsecond or two
+is not delayed: recorders, the functions of `DIRECT` and `HOT`, and the methods of `METHODS` have no frame around them.
+They check in their own bodies and in the general path of primitives. Others of `SHORT` compare after a failure.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core.failures import broadcast_error
+from ..core.overrides import plain
+from ..core.payload import Payload
+from ..core.size import Size
+from ..core.tensor import TensorBase
+from .arguments import is_int
+
+# Functions that small models call in every step.
+HOT = frozenset((
+    "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
+    "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
+    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack", "sum", "tensor",
+    "transpose", "unsqueeze", "where", "zeros", "zeros_like",
+))  # fmt: skip
+# Rooms whose functions do little more than call a primitive; rooms of which that is true of a method, whose first
+# argument is a tensor; and rooms of short functions.
+DIRECT = frozenset(("compare", "elementwise", "power"))
+METHODS = DIRECT | {
+    "activation", "convert", "copies", "create", "index", "kinds", "memory", "parts", "piecewise", "questions",
+    "shape",
+}  # fmt: skip
+SHORT = (METHODS | {"contraction"}) - {"create"}
+
+_NUMBERS = (int, float, complex, np.generic)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorBase | Payload) or hasattr(type(value), "__torch_function__")
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+def _is_float(value: Any) -> bool:
+    if isinstance(value, TensorBase | np.ndarray):
+        return value.ndim == 0  # type: ignore[union-attr]
+    return hasattr(type(value), "__float__") and not isinstance(value, np.complexfloating)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, _NUMBERS) or _is_float(value)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, _NUMBERS) or _is_tensor(value) or hasattr(value, "dtype") or _is_float(value)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(is_int(n) or isinstance(n, TensorBase | Payload) for n in value)
+
+
+def _is_sizes(value: Any) -> bool:
+    return is_int(value) or _is_size(value)
+
+
+def _is_dims(value: Any) -> bool:
+    return value is None or is_int(value) or (isinstance(value, list | tuple) and all(map(is_int, value)))
+
+
+def _is_str(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+class _Kind:
+    """What an annotation lets pass: types known to be right, and a question for the others."""
+
+    def __init__(self, words: str, fits: Callable[[Any], bool], *known: type) -> None:
+        self.words, self.fits, self.known = words, fits, set(known)
+
+    def or_none(self) -> _Kind:
+        return _Kind(self.words, lambda value: value is None or self.fits(value), *self.known, type(None))
+
+    def takes(self, value: Any) -> bool:
+        if not self.fits(value) and (isinstance(value, TensorBase) or not hasattr(type(value), "__torch_function__")):
+            return False
+        if type(value) in plain and self.words == "Tensor":
+            self.known.add(type(value))
+        return True
+
+
+_KINDS = {
+    "Tensor": _Kind("Tensor", _is_tensor),
+    "bool": _Kind("bool", _is_bool, bool),
+    "int": _Kind("int", is_int, int),
+    "float": _Kind("float", _is_float, float, int),
+    "str": _Kind("str", _is_str, str),
+    "Number": _Kind("Number", _is_number, float, int),
+    "Tensor | Number": _Kind("Tensor", _is_operand, float, int),
+    "Size": _Kind("tuple of ints", _is_size, Size, tuple),
+    "Sizes": _Kind("tuple of ints", _is_sizes, int, Size, tuple),
+    "Dims": _Kind("tuple of ints", _is_dims, int, type(None)),
+}
+_KINDS |= {f"{name} | None": kind.or_none() for name, kind in _KINDS.items()}
+
+# Parameters of which the body refuses a wrong value by ValueError, whatever its type; and those that are none.
+_UNCHECKED = {"reduction", "return_indices", "get_infos", "return", "args", "kwargs"}
+# What the name of a parameter says, where its annotation lets anything pass.
+_NAMED = {
+    "normalized_shape": _KINDS["Size"],
+    "split_sizes": _KINDS["Size"],
+    "kernel_size": _KINDS["Sizes | None"],
+    "dilation": _KINDS["Sizes | None"],
+    "output_padding": _KINDS["Sizes | None"],
+    "unbiased": _KINDS["bool | None"],
+    "dim": _KINDS["Dims"],
+}
+
+# Python's and NumPy's words for what a caller did not say to them.
+_FOREIGN = re.compile(
+    r"object is not (subscriptable|iterable|callable)|object of type .* has no len|not supported between instances"
+    r"|unsupported operand|bad operand type|ufunc '|cannot unpack|must be real number"
+    r"|cannot be interpreted as an integer"
+    r"|Cannot interpret|data type .* not understood|unhashable type|argument must be a (string|sequence)|int\(\) "
+    r"|float\(\) |can't multiply sequence|can only concatenate|NoneType|only integers, slices|only integer scalar"
+    r"|only (0-dimensional|length-1) arrays|setting an array element|invalid literal|integer is required|must be str"
+    r"|not supported for the input types|could not convert|__array__|Cannot cast|invalid type promotion|loop of ufunc"
+)
+_SHAPES = re.compile(
+    r"could not be broadcast|operands could not|could not broadcast|shape mismatch|mismatch in its core"
+)
+# What a tensor or an array says where a number is wanted.
+_AMBIGUOUS = re.compile(r"truth value of an array|Boolean value of Tensor|only one element tensors can be converted")
+_ESCAPING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, StopIteration, TypeError, ValueError)
+
+_checked: dict[FunctionType, Callable[..., Any]] = {}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, TensorBase):
+        return "Tensor"
+    kind = type(value)
+    return {"numpy": f"numpy.{kind.__name__}", "adjoint.core.dtypes": "torch.dtype"}.get(kind.__module__, kind.__name__)
+
+
+def _said(kind: _Kind, value: Any) -> str:
+    advice = ""
+    if kind.words == "Tensor" and isinstance(value, list | tuple | int | float | np.ndarray):
+        advice = "; convert it with adjoint.tensor(...)"
+    return f"must be {kind.words}, not {_shown(value)}{advice}"
+
+
+def _combination(name: str, args: Any, kwargs: Any) -> TypeError:
+    given = [*map(_shown, args), *(f"{key}={_shown(value)}" for key, value in kwargs.items())]
+    return TypeError(f"{name}() received an invalid combination of arguments - got ({', '.join(given)})")
+
+
+def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+    """Raise what a caller should read of an error in a function's body: `error` itself, or one that names the call."""
+    text = str(error)
+    huge = any(type(value) is int and not -(2**63) <= value < 2**63 for value in _parts(args, kwargs))
+    if huge and " must be " not in text:
+        raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large: {text}") from error
+    if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
+        raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
+    if isinstance(error, AttributeError):
+        given = getattr(error, "obj", None)
+        if not isinstance(given, TensorBase) and any(given is value for value in _parts(args, kwargs)):
+            raise _combination(name, args, kwargs) from error
+    elif isinstance(error, StopIteration | RecursionError) or _AMBIGUOUS.search(text):
+        raise _combination(name, args, kwargs) from error
+    elif type(error) in (TypeError, ValueError, IndexError, KeyError):
+        if _SHAPES.search(text):
+            raise _of_shapes(name, args, kwargs) from error
+        if _FOREIGN.search(text) and not text.startswith(f"{name}()"):
+            raise _combination(name, args, kwargs) from error
+    raise error
+
+
+def _of_shapes(name: str, args: Any, kwargs: Any) -> Exception:
+    shapes = [tuple(v.array.shape) for v in _parts(args, kwargs) if isinstance(v, TensorBase)]
+    pairs = (broadcast_error(a, b) for i, a in enumerate(shapes) for b in shapes[i + 1 :])
+    found = next((error for error in pairs if error is not None), None)
+    return found or RuntimeError(f"{name}(): the shapes of the arguments do not fit each other: {shapes}")
+
+
+def _parts(args: Any, kwargs: Any) -> list[Any]:
+    found: list[Any] = []
+    for value in (*args, *kwargs.values()):
+        found.append(value)
+        if isinstance(value, list | tuple):
+            found += value
+    return found
+
+
+def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Callable[..., Any]:
+    """Return a function that compares its arguments with the annotations of `function`, and calls it.
+
+    A `short` one compares nothing before it has failed.
+    """
+    name = prefix + function.__name__.removeprefix(prefix)
+    described: Any = inspect.unwrap(function)
+    code, written = described.__code__, described.__annotations__
+    places = code.co_varnames[: code.co_argcount]
+    optional = {**dict(zip(reversed(places), reversed(described.__defaults__ or ()), strict=False))}
+    optional |= described.__kwdefaults__ or {}
+    kinds = {key: kind for key, said in written.items() if (kind := _kind_of(key, said, optional.get(key, ...)))}
+    known = [kinds[key].known if key in kinds else None for key in places]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value, types in zip(args, known):
+            if types is not None and type(value) not in types:
+                _refuse(name, places, kinds, args, kwargs)
+                break
+        if kwargs:
+            for key in kwargs:
+                if key in kinds and type(kwargs[key]) not in kinds[key].known:
+                    _refuse(name, places, kinds, args, kwargs)
+                    break
+        try:
+            return function(*args, **kwargs)
+        except _ESCAPING as error:
+            explain(error, name, args, kwargs)
+
+    def call_short(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except _ESCAPING as error:
+            _refuse(name, places, kinds, args, kwargs)
+            explain(error, name, args, kwargs)
+
+    if short:
+        call = call_short
+    call.__name__ = function.__name__
+    call.__doc__, call.__annotations__ = function.__doc__, function.__annotations__
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    call.checks = True  # type: ignore[attr-defined]
+    return call
+
+
+def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
+    """Return what may be given for a parameter; None for anything."""
+    if name in _UNCHECKED:
+        return None
+    kind = _NAMED.get(name) if annotation == "Any" else _KINDS.get(annotation)
+    return kind.or_none() if kind is not None and default is None else kind
+
+
+def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: Any, kwargs: Any) -> None:
+    """Raise TypeError for the first argument that is not what its annotation says."""
+    for at, (key, value) in enumerate(zip(places, args, strict=False), 1):
+        if key in kinds and not kinds[key].takes(value):
+            raise TypeError(f"{name}(): argument '{key}' (position {at}) {_said(kinds[key], value)}")
+    for key, value in kwargs.items():
+        if key in kinds and not kinds[key].takes(value):
+            raise TypeError(f"{name}(): argument '{key}' {_said(kinds[key], value)}")
+
+
+def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None = None) -> None:
+    """Let the public functions of a namespace, the module `home`, or one of them, check their arguments."""
+    chosen: list[tuple[str, Any]] = list(names.items()) if only is None else [(only, names[only])]
+    for key, value in chosen:
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *DIRECT):
+            if value not in _checked:
+                _checked[value] = call = checked(value, prefix, _room_of(value) in SHORT)
+                call.__module__ = home  # where pickles find it
+                own: str = value.__name__
+                call.__qualname__ = own if names.get(own) is value else key
+            names[key] = _checked[value]
+
+
+def enforce_methods(tensor: Any) -> None:
+    """Let the methods of Tensor that take long check their arguments, as the public functions do."""
+    for key, value in list(vars(tensor).items()):
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *METHODS):
+            if value not in _checked:
+                _checked[value] = call = checked(value, short=_room_of(value) in SHORT)
+                call.__module__, call.__qualname__ = value.__module__, value.__qualname__
+            setattr(tensor, key, _checked[value])
+
+
+def _room_of(value: Any) -> str | None:
+    """Return the room of ops that a function with a Python body is of; None for what checks itself."""
+    if type(value) is not FunctionType or hasattr(value, "op") or hasattr(value, "checks"):  # a recorder; done
+        return None
+    package, _, room = (value.__module__ or "").rpartition(".")
+    return room if package == "adjoint.ops" else None
