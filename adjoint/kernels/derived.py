@@ -172,7 +172,7 @@ def _run(part: Any, operands: Sequence[Any], out: Any, total: int, size: int) ->
     count = min(threads.count, size // _PIECE, total)
     native = rows._team() if count > 1 else None
     if native is not None:
-        native.start(part.address, at, total, count)
+        native.start(part.address, at, total, min(4 * count, total))  # whoever is late finds less to do
     elif count > 1:
         threads.share(lambda start, stop: part.ctypes(at, 0, start, stop), total, max(total // count, 1))
     else:
