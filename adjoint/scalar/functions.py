@@ -14,6 +14,9 @@ from .symbol import Function, by_name, by_ufunc
 __all__ = ["CHOOSE", "Function", "by_name", "by_ufunc"]
 
 
+_ufunc: np.ufunc
+
+
 def _declare(ufunc: np.ufunc, loop: str, cuda: str = "", *, boolean: bool = False) -> None:
     Function(ufunc.__name__, ufunc, loop, cuda or loop, boolean)
 
