@@ -805,13 +805,14 @@ class Unfolded(Node):
     __slots__ = ()
 
     def lifted(self) -> Any:
-        """Return the kept values as tensors, as the node that it was does."""
+        """Return the kept values as tensors, as the node that it was does: its kept output stays its own."""
         shadow: Any = extra_of(self).shadow
-        shadow.saved = self.saved
+        own = self.op, self.edges, self.targets
+        self.op, self.edges, self.targets = shadow.op, shadow.edges, shadow.targets
         try:
-            return shadow.lifted()
+            return super().lifted()
         finally:
-            shadow.saved = None
+            self.op, self.edges, self.targets = own
 
 
 def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
@@ -854,6 +855,115 @@ def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
     shadow.stamp, shadow.targets = node.stamp, node.targets
     extra_of(node).shadow = shadow
     node.op, node.edges, node.__class__ = op, edges, op.node
+
+
+# How the outputs of functions of several ops here are shown, which have one node in torch: its name, its edges.
+_folds: weakref.WeakKeyDictionary[Node, tuple[str, tuple[Any, ...], dict[str, Any]]] = weakref.WeakKeyDictionary()
+
+
+def fold(out: Any, title: str, *inputs: Any, **saved: Any) -> Any:
+    """Let a tensor that several ops have made of `inputs` be seen as the output of one node, as torch has it.
+
+    Nothing is done about it until a program looks. `saved` is what the node shows: numbers, and inputs by position,
+    each as a tuple of one.
+    """
+    node = out.node
+    if type(node) is Node:
+        edges = tuple([x.node if isinstance(x, TensorBase) else None for x in inputs])
+        if node not in edges and (edges != node.edges or node.op.title != title):
+            _folds[node] = title, edges, saved
+    return out
+
+
+class _Folded(Unfolded):
+    """Several nodes as one; its shadow is the last of them, which leads to the others."""
+
+    __slots__ = ()
+
+    def verify(self) -> None:
+        """Raise if a kept value of one of the nodes was written after it was kept."""
+        super().verify()
+        for inner in _between(self):
+            inner.verify()
+
+
+def _between(node: Node) -> list[Any]:
+    """Return the nodes between a folded one and what it leads to, newest first."""
+    ends, found = set(node.edges), set()
+    waiting = [e for e in extra_of(node).shadow.edges if e is not None]  # type: ignore[union-attr]
+    while waiting:
+        inner = waiting.pop()
+        if inner not in ends and inner not in found:
+            found.add(inner)
+            waiting += [e for e in inner.edges if e is not None]
+    return sorted(found, key=lambda inner: -inner.stamp)
+
+
+def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    """Run the nodes that are shown as one."""
+    shadow, inside = node.extra.shadow, _between(node)
+    ends = {e for e in edges if e is not None}
+    leading = set(ends)
+    for inner in reversed(inside):
+        if any(e in leading for e in inner.edges):
+            leading.add(inner)
+    sums: dict[Any, Any] = {}
+    lift = isinstance(g, TensorBase)
+    for inner in (shadow, *inside):
+        g = g if inner is shadow else sums.pop(inner, None)
+        if g is None:
+            continue
+        kept = saved if inner is shadow else inner.lifted() if lift else unpacked(inner)
+        targets = tuple([e if e in leading else None for e in inner.edges])
+        for e, r in zip(targets, inner.op.run(inner, g, targets, kept), strict=True):
+            if e is not None and r is not None:
+                sums[e] = sums[e] + r if e in sums else r
+    if passes and not any(task.keep for task in passes):
+        _free(node, inside)
+    return tuple([sums.pop(e, None) for e in edges])
+
+
+def _free(node: Any, inside: list[Any]) -> None:
+    """Free the inner nodes of a folded one; the first knows of it, should it keep nothing of its own."""
+    for inner in inside:
+        if inner.saved is not None:
+            inner.saved = Freed(node.code, node.lasti)
+
+
+@functools.cache
+def _folded_op(title: str) -> Special:
+    op = Special(title, _run_folded)
+    op.node = type(title, (_Folded,), {"__slots__": (), "__module__": "adjoint"})
+    return op
+
+
+def _show_folded(node: Node) -> None:
+    """Let the last of several nodes be seen as all of them, with what torch shows of what it saves."""
+    title, edges, saved = _folds[node]
+    op = _folded_op(title)
+    for name in saved:
+        if not hasattr(op.node, f"_saved_{name}"):
+            setattr(op.node, f"_saved_{name}", property(functools.partial(_saved_inside, name=name)))
+    reveal(node, op, edges)
+
+
+def _saved_inside(node: Any, name: str) -> Any:
+    """Return a number that a folded node shows, or an input that one of the nodes inside has saved."""
+    value = _folds[node][2].get(name)
+    if type(value) is not tuple:
+        return value
+    if type(node.saved) is Freed:
+        raise freed_error(node, node.saved)
+    edge = node.edges[value[0]]
+    if edge is None or hasattr(edge, "variable"):
+        return None if edge is None else edge.variable
+    shadow = node.extra.shadow
+    shadow.saved = node.saved
+    try:
+        found = [_saved_value(n, i) for n in (shadow, *_between(node)) for i, e in enumerate(n.edges) if e is edge]
+    finally:
+        shadow.saved = None
+    return next((v for v in found if v is not None), None)
 
 
 class JointNode(MultipleNode):
@@ -1002,6 +1112,9 @@ def shown(node: Any) -> Any:
     while type(node) is Output or type(node) is Reshaped:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
+        if node in _folds and not passes:
+            _show_folded(node)
+            return node
         node.__class__ = node.op.node
         if node.op.split is not None and not passes:
             node.op.split(node)

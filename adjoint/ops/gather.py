@@ -15,7 +15,7 @@ from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
-from ..core.nodes import wrap
+from ..core.nodes import fold, wrap
 from ..core.observation import is_captured, literal, opaque
 from ..core.payload import Payload, is_batch
 from ..core.promotion import number_array
@@ -910,7 +910,8 @@ def index_add(
     """
     dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_add")
-    return into(out, index_add_p(input, source if alpha == 1 else source * alpha, index, axis))
+    added = index_add_p(input, source if alpha == 1 else source * alpha, index, axis)
+    return into(out, added if alpha == 1 else fold(added, "IndexAddBackward0", input, source, alpha=alpha, dim=axis))
 
 
 def index_add_(
@@ -992,7 +993,8 @@ def index_reduce(
     """Return `input` reduced ("prod", "mean", "amax", "amin") with the slices of `source` sent to each place."""
     dim = dim if axis is None else either(dim, axis)
     axis, places = _slices_as_places(input, dim, _slice_index(index, "index_reduce"), source)
-    return scatter_reduce(input, axis, places, source, reduce, include_self=include_self, out=out)
+    found = scatter_reduce(input, axis, places, source, reduce, include_self=include_self, out=out)
+    return fold(found, "IndexReduceBackward0", input, source, dim=axis, reduce=reduce, include_self=include_self)
 
 
 def index_reduce_(
@@ -1049,7 +1051,8 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
 @looped_for("index")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with elements written as if it had one dimension."""
-    return put_(copy_for(source, input), index, source, accumulate)
+    written = put_(copy_for(source, input), index, source, accumulate)
+    return fold(written, "PutBackward0", input, source, accumulate=accumulate)
 
 
 def _coordinates(at: Any, size: int, shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -58,7 +58,32 @@ def two_outputs(T, name):
     return a * b, [x]
 
 
+def of_inputs(function, *shapes):
+    """Return a builder of a function of tensors of some shapes, the first of them computed."""
+
+    def build(T):
+        xs = [numbers(T, *shape) for shape in shapes]
+        return function(T, xs[0] * 2, *xs[1:]), xs
+
+    return build
+
+
 BUILDERS: dict[str, Callable[[Any], Any]] = {
+    "addmm": of_inputs(lambda T, x, y, z: T.addmm(x, y, z), (2, 4), (2, 3), (3, 4)),
+    "addmm, scaled": of_inputs(lambda T, x, y, z: T.addmm(x, y, z, alpha=2, beta=3), (4,), (2, 3), (3, 4)),
+    "addmv": of_inputs(lambda T, x, y, z: T.addmv(x, y, z), (2,), (2, 3), (3,)),
+    "addbmm": of_inputs(lambda T, x, y, z: T.addbmm(x, y, z), (2, 4), (2, 2, 3), (2, 3, 4)),
+    "baddbmm": of_inputs(lambda T, x, y, z: T.baddbmm(x, y, z, alpha=0.5), (2, 2, 4), (2, 2, 3), (2, 3, 4)),
+    "addr": of_inputs(lambda T, x, y, z: T.addr(x, y, z), (2, 3), (2,), (3,)),
+    "vdot": of_inputs(lambda T, x, y: T.vdot(x, y), (3,), (3,)),
+    "dist": of_inputs(lambda T, x, y: T.dist(x, y), (2, 3), (2, 3)),
+    "batch norm in evaluation": of_inputs(
+        lambda T, x, w, b: T.nn.functional.batch_norm(x, T.zeros(3).double(), T.ones(3).double(), w, b),
+        (2, 3, 2),
+        (3,),
+        (3,),
+    ),
+    "cholesky_inverse": of_inputs(lambda T, x: T.cholesky_inverse(x + T.eye(3)), (3, 3)),
     "linear": linear,
     "linear without bias": lambda T: linear(T, bias=False),
     "linear, input frozen": lambda T: linear(T, frozen="x"),
