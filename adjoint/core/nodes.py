@@ -816,7 +816,7 @@ class Unfolded(Node):
 
 
 def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    return (g.reshape(node.targets) if tuple(g.shape) != node.targets else g,)
+    return (g.reshape(node.targets) if node.targets is not None and tuple(g.shape) != node.targets else g,)
 
 
 @functools.cache
@@ -827,17 +827,17 @@ def _shaping_op(title: str) -> Special:
     return op
 
 
-def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...], after: float) -> Node:
-    """Return a part of an unfolded node that gives the gradient that it is given another shape; None leads nowhere."""
+def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...] | None, after: float) -> Node:
+    """Return a part of an unfolded node that gives the gradient that it is given another shape, if not None."""
     made = part(node, _shaping_op(title), (edge,))
     made.targets, made.stamp = shape, node.stamp - after  # type: ignore[assignment]
     return made
 
 
-def split(node: Node, title: str, op: Special, shape: tuple[int, ...], edges: tuple[Any, ...]) -> None:
+def split(node: Node, title: str, op: Special, shape: tuple[int, ...] | None, edges: tuple[Any, ...]) -> None:
     """Let a node be one that shapes, before one of `op`: what torch has for products of more than two dimensions.
 
-    `shape` is that of the gradient there, `edges` are those that it leads to.
+    `shape` is that of the gradient there, if it changes, `edges` are those that it leads to.
     """
     inner: Any = op.node()
     inner.op, inner.edges, inner.saved, inner.targets, inner.extra = op, edges, node.saved, None, None

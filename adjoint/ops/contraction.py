@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
@@ -171,6 +172,8 @@ dot_p: Primitive = binary(
     batch=_batched_product,
     saved={"y": "tensor"},
 )
+# What `bmm` has recorded, one node in torch too; what `matmul` has goes through views there (steps.py).
+whole: weakref.WeakSet[Node] = weakref.WeakSet()
 # Everything else that can be multiplied: batches, and vectors with them.
 matmul_p: Primitive = binary(
     multiply,
@@ -181,6 +184,15 @@ matmul_p: Primitive = binary(
     batch=_batched_product,
     saved={"y": "mat2"},
 )
+
+
+def _split_product(node: Any) -> None:
+    from .steps import split_product  # for those who look at the graph alone
+
+    split_product(node)
+
+
+matmul_p.op.split = _split_product
 
 
 def _explain_mm(error: Exception, x: Any, y: Any) -> Exception | None:
@@ -376,7 +388,10 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
             f"[{b[0]}, {b[1]}]."
         )
     check_dtypes(input.array, mat2.array, "expected scalar type {} but found {}")
-    return into(out, matmul_p(input, mat2))
+    found = matmul_p(input, mat2)
+    if found.node is not None:
+        whole.add(found.node)
+    return into(out, found)
 
 
 @autocasting
