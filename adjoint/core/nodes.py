@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import weakref
@@ -255,7 +256,7 @@ class Node:
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that gradients go on to, each with the number of the output it is."""
         self.unfold()
-        edges = self.seen(self.edges)
+        edges = self.seen(self.edges or ())  # a custom function may ask before it has any
         return tuple((None, 0) if e is None or type(e) is Hidden else (shown(e), output_index(e)) for e in edges)
 
     def unfold(self) -> None:
@@ -336,6 +337,9 @@ class Node:
         count = len(self.metas) if isinstance(self, MultipleNode) else 1
         if len(grads) != count:
             raise TypeError(f"expected {count} arguments, got {len(grads)} instead")
+        for i, g in enumerate(grads):
+            if g is not None and not isinstance(g, TensorBase):
+                raise TypeError(f"argument {i} is not a Variable")
         values = [g if g is None or lift else g.array for g in grads]
         if isinstance(self, MultipleNode):
             g: Any = Cotangents({i: v for i, v in enumerate(values) if v is not None})
@@ -353,6 +357,9 @@ class Node:
     def requires_grad(self) -> bool:
         """True: what needs no gradient has no node."""
         return True
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{self.op.title}' object: a graph stays where it was recorded")
 
     def __repr__(self) -> str:
         return f"<{self.op.title} object at {id(self):#x}>"
@@ -849,6 +856,23 @@ def split(node: Node, title: str, op: Special, shape: tuple[int, ...] | None, ed
     node.__class__ = node.op.node
 
 
+def run_shadow(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    """Run a node that was split as it was recorded."""
+    shadow = node.extra.shadow
+    return tuple(shadow.op.run(shadow, g, edges, saved))
+
+
+def framed(first: str, title: str, last: str) -> Callable[[Node], None]:
+    """Return how a node of one input is shown as one of another name, between two that only change shapes."""
+    op = Special(title, run_shadow)
+    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
+
+    def show(node: Node) -> None:
+        split(node, first, op, None, (shaping(node, last, node.edges[0], None, 0.25),))
+
+    return show
+
+
 def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
     """Let a node be one of `op` from now on, with other edges; how it was stays in its shadow."""
     shadow = part(node, node.op, node.edges)
@@ -870,7 +894,7 @@ def fold(out: Any, title: str, *inputs: Any, **saved: Any) -> Any:
     node = out.node
     if type(node) is Node:
         edges = tuple([x.node if isinstance(x, TensorBase) else None for x in inputs])
-        if node not in edges and (edges != node.edges or node.op.title != title):
+        if node not in edges and (node.op.title != title or edges != tuple(node.seen(node.edges))):
             _folds[node] = title, edges, saved
     return out
 
@@ -937,14 +961,26 @@ def _folded_op(title: str) -> Special:
     return op
 
 
+@functools.cache
+def _renamed_op(op: Any, title: str) -> Any:
+    """Return an op as it is in a form that torch has a node of its own for."""
+    made = copy.copy(op)
+    made.title, made.node = title, type(title, (op.node,), {"__slots__": (), "__module__": "adjoint"})
+    return made
+
+
 def _show_folded(node: Node) -> None:
     """Let the last of several nodes be seen as all of them, with what torch shows of what it saves."""
     title, edges, saved = _folds[node]
-    op = _folded_op(title)
+    renamed = edges == tuple(node.seen(node.edges))
+    op: Any = _renamed_op(node.op, title) if renamed else _folded_op(title)
     for name in saved:
-        if not hasattr(op.node, f"_saved_{name}"):
+        if f"_saved_{name}" not in op.node.__dict__:
             setattr(op.node, f"_saved_{name}", property(functools.partial(_saved_inside, name=name)))
-    reveal(node, op, edges)
+    if renamed:
+        node.op, node.__class__ = op, op.node
+    else:
+        reveal(node, op, edges)
 
 
 def _saved_inside(node: Any, name: str) -> Any:
@@ -1079,8 +1115,8 @@ def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
     ledger = None if tensor.memory is None else tensor.memory.ledger
     if ledger is not None and ledger.version != before:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
-            "be modified by in-place operations as this can lead to unexpected side-effects; write to a copy "
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+            "cannot be modified by in-place operations as this can lead to unexpected side-effects; write to a copy "
             "(tensor.clone())."
         )
     return result

@@ -475,7 +475,8 @@ def scatter(
     if reduce is not None:
         return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _reduction(reduce)))
     axis, values = _scatter_operands(input, dim, index, given, "scatter")
-    return into(out, scatter_p(input, values, index, axis))
+    written = scatter_p(input, values, index, axis)
+    return into(out, written if isinstance(given, TensorBase) else fold(written, "ScatterBackward1", input, dim=axis))
 
 
 def scatter_(
@@ -965,8 +966,9 @@ def index_fill(
 ) -> Tensor:
     """Return `input` with one value in the slices that a vector names."""
     dim = dim if axis is None else either(dim, axis)
-    axis, index, value = _fill_operands(input, dim, index, value, "index_fill")
-    return index_fill_p(input, value, index, axis)
+    axis, index, given = _fill_operands(input, dim, index, value, "index_fill")
+    filled = index_fill_p(input, given, index, axis)
+    return fold(filled, "IndexFillBackward1", input, value) if isinstance(value, TensorBase) else filled
 
 
 def index_fill_(
@@ -1115,11 +1117,12 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
             "vmap: Attempted to vmap over `mask` in adjoint.masked_select(self, mask). We cannot support this because "
             "for each batch this would return a differently shaped Tensor. Use adjoint.where."
         )
+    whole = input
     if input.array.shape != mask.array.shape:
-        input, mask = broadcast_tensors(input, mask)
-    if modes.unusual and not input.array.shape:
-        input, mask = reshape_p(input, (1,)), reshape_p(mask, (1,))
-    return into(out, masked_select_p(input, mask))
+        whole, mask = broadcast_tensors(input, mask)
+    if modes.unusual and not whole.array.shape:
+        whole, mask = reshape_p(whole, (1,)), reshape_p(mask, (1,))
+    return into(out, fold(masked_select_p(whole, mask), "MaskedSelectBackward0", input))
 
 
 def _check_bool(mask: Any, op: str) -> None:
@@ -1190,9 +1193,11 @@ def _scatter_mask(input: Tensor, mask: Tensor, source: Tensor, op: str) -> Tenso
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return `input` with elements of `source`, one after the other, where a mask is true."""
+    whole = input
     if input.array.shape != mask.array.shape:
-        input, mask = broadcast_tensors(input, mask)
-    return masked_scatter_p(input, source, _scatter_mask(input, mask, source, "masked_scatter"))
+        whole, mask = broadcast_tensors(input, mask)
+    written = masked_scatter_p(whole, source, _scatter_mask(whole, mask, source, "masked_scatter"))
+    return fold(written, "MaskedScatterBackward0", input, source)
 
 
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:

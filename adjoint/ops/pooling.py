@@ -18,7 +18,7 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.nodes import fold, wrap
+from ..core.nodes import fold, framed, wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
 from ..kernels.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
@@ -109,6 +109,11 @@ def _maximizing(name: str, node_name: str) -> Callable[..., Any]:
 
 _MAXIMA = {n: _maximizing(f"max_pool{n}d", f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
 _ADAPTIVE_MAXIMA = {n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
+for _pool, _name in (
+    (_AVERAGES, "AvgPool2D"), (_ADAPTIVE_AVERAGES, "AdaptiveAvgPool2D"), (_MAXIMA, "MaxPool2DWithIndices"),
+    (_ADAPTIVE_MAXIMA, "AdaptiveMaxPool2D"),
+):  # fmt: skip
+    _pool[1].op.split = framed("SqueezeBackward1", f"{_name}Backward0", "UnsqueezeBackward0")
 
 # --- Which windows there are ------------------------------------------------------------------------
 

@@ -11,18 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.nodes import Node, Special, Unfolded, kept_arrays, saved_input, shaping, split
+from ..core.nodes import Node, Special, Unfolded, kept_arrays, run_shadow, saved_input, shaping, split
 from .contraction import whole
 
 
-def _run(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    shadow = node.extra.shadow
-    found = shadow.op.run(shadow, g, edges, saved)
-    return tuple(found)
-
-
 def _run_swapped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    return _run(node, g, edges[::-1], saved)[::-1]
+    return run_shadow(node, g, edges[::-1], saved)[::-1]
 
 
 def _matrices(x: Any, rank: int) -> Any:
@@ -31,7 +25,7 @@ def _matrices(x: Any, rank: int) -> Any:
 
 def _product(title: str, second: str, swapped: bool) -> Special:
     """Return the op of a product that is shown between views, with what torch shows of its operands."""
-    op = Special(title, _run_swapped if swapped else _run)
+    op = Special(title, _run_swapped if swapped else run_shadow)
     rank = 3 if title == "BmmBackward0" else 2
     names = (second, "self") if swapped else ("self", second)
     turned = [swapped and name == "self" for name in names]

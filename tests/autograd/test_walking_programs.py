@@ -73,6 +73,14 @@ def product(x, y):
 
 
 BUILDERS: dict[str, Callable[[Any], Any]] = {
+    "max_pool1d": of_inputs(lambda T, x: T.nn.functional.max_pool1d(x, 2) ** 2, (2, 3, 6)),
+    "avg_pool1d": of_inputs(lambda T, x: T.nn.functional.avg_pool1d(x, 2) ** 2, (2, 3, 6)),
+    "prod along a dimension": of_inputs(lambda T, x: x.prod(1), (2, 3)),
+    "stable sort": of_inputs(lambda T, x: x.sort(stable=True)[0] ** 2, (2, 3)),
+    "nll loss, weighted": of_inputs(
+        lambda T, x: T.nn.functional.nll_loss(x, T.tensor([0, 2]), T.tensor([1.0, 2, 3]).double()) ** 2, (2, 3)
+    ),
+    "masked_select": of_inputs(lambda T, x: x.masked_select(T.tensor([True, False, True])), (2, 3)),
     "vector by matrix": product((3,), (3, 4)),
     "batch by vector": product((5, 2, 3), (3,)),
     "batch by matrix": product((2, 5, 2, 3), (3, 4)),
@@ -122,7 +130,13 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
 
 
 # Nodes of these are torch's, but what their hooks see of the gradients between them has the operands' shapes.
-PRODUCTS = {"batches", "scores", *(name for name in BUILDERS if " by " in name or "broadcast" in name)}
+PRODUCTS = {
+    "batches",
+    "scores",
+    "max_pool1d",
+    "avg_pool1d",
+    *(name for name in BUILDERS if " by " in name or "broadcast" in name),
+}
 
 
 @needs_torch
