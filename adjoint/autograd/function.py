@@ -974,7 +974,8 @@ class _Outputs:
         return v if id(v) in self.dirty else self._returned(v, None, 0)
 
     def _kind(self) -> Any:
-        return View.CUSTOM if self.ctx.single else View.MULTIPLE
+        count = sum(meta is not None for meta in self.ctx.metas or ()) - len(self.constant)
+        return View.MULTIPLE if count > 1 else View.CUSTOM
 
     def _returned(self, v: Any, node: Any, index: int) -> Any:
         """Return an input that `forward` gave back as a view of it, with the history of this call."""

@@ -601,6 +601,33 @@ def what_a_context_leads_to_inside_forward(T):
     return seen
 
 
+def told(function):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    return [(w.category, str(w.message)[:60]) for w in caught]
+
+
+@program
+def hooks_of_modules_warn(T):
+    full, old = T.nn.Linear(2, 2), T.nn.Sequential(T.nn.Linear(2, 2))
+    full.register_full_backward_hook(lambda *_: None)
+    old.register_backward_hook(lambda *_: None)
+    return told(lambda: full(T.ones(1, 2)).sum().backward()), told(lambda: old(T.ones(1, 2)).sum().backward())
+
+
+@program
+def writes_to_the_output_of_a_hooked_module(T):
+    layer = T.nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda *_: None)
+    return "inside a custom Function" in str(attempt(lambda: layer(T.ones(1, 2, requires_grad=True)).add_(1)))
+
+
+@program
+def volatile_variables(T):
+    return told(lambda: T.autograd.Variable(T.ones(2), volatile=True))
+
+
 @program
 def unbiased_by_position(T):
     x = leaf(T)
