@@ -7,7 +7,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
+_T = TypeVar("_T")
 getframe = sys._getframe
 
 # Late bindings, set once by the rooms below: core makes Tensors without importing their class.
@@ -536,6 +537,15 @@ def _saved_value(node: Node, index: int) -> Any:
     return None
 
 
+def kept_parameter(node: Node, name: str) -> Any:
+    """Return a parameter that a node keeps; None if it does not, or not any more."""
+    names = [*node.op.inputs, "out", *node.op.params]
+    for kept, indexes in zip(node.saved, node.op.keeps, strict=True) if type(node.saved) is tuple else ():
+        if names.index(name) in indexes:
+            return kept if len(indexes) == 1 else kept[indexes.index(names.index(name))]
+    return None
+
+
 def check_hooks(pack_hook: Any, unpack_hook: Any, where: str = "register_hooks") -> None:
     """Raise unless both hooks can be called."""
     if not callable(pack_hook) or not callable(unpack_hook):
@@ -885,13 +895,13 @@ def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
 _folds: weakref.WeakKeyDictionary[Node, tuple[str, tuple[Any, ...], dict[str, Any]]] = weakref.WeakKeyDictionary()
 
 
-def fold(out: Any, title: str, *inputs: Any, **saved: Any) -> Any:
+def fold(out: _T, title: str, *inputs: Any, **saved: Any) -> _T:
     """Let a tensor that several ops have made of `inputs` be seen as the output of one node, as torch has it.
 
     Nothing is done about it until a program looks. `saved` is what the node shows: numbers, and inputs by position,
     each as a tuple of one.
     """
-    node = out.node
+    node = out.node  # type: ignore[attr-defined]
     if type(node) is Node:
         edges = tuple([x.node if isinstance(x, TensorBase) else None for x in inputs])
         if node not in edges and (node.op.title != title or edges != tuple(node.seen(node.edges))):

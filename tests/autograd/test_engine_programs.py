@@ -605,7 +605,7 @@ def told(function):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         function()
-    return [(w.category, str(w.message)[:60]) for w in caught]
+    return [(w.category, str(w.message)[:50]) for w in caught]
 
 
 @program

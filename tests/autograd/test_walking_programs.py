@@ -73,6 +73,12 @@ def product(x, y):
 
 
 BUILDERS: dict[str, Callable[[Any], Any]] = {
+    "index of two numbers": of_inputs(lambda T, x: x[0, 1] ** 2, (2, 3)),
+    "index of slices and None": of_inputs(lambda T, x: x[0:1, None, 1:, 2] ** 2, (2, 3, 4)),
+    "sum, scaled": of_inputs(lambda T, x, y: T.add(x, y, alpha=2) ** 2, (2, 3), (3,)),
+    "difference, scaled": of_inputs(lambda T, x, y: T.sub(x, y, alpha=2) ** 2, (2, 3), (3,)),
+    "copied by reshape": of_inputs(lambda T, x: x.t().reshape(6) ** 2, (2, 3)),
+    "clamp_min": of_inputs(lambda T, x: x.clamp_min(0.5) ** 2, (2, 3)),
     "max_pool1d": of_inputs(lambda T, x: T.nn.functional.max_pool1d(x, 2) ** 2, (2, 3, 6)),
     "avg_pool1d": of_inputs(lambda T, x: T.nn.functional.avg_pool1d(x, 2) ** 2, (2, 3, 6)),
     "prod along a dimension": of_inputs(lambda T, x: x.prod(1), (2, 3)),
@@ -135,7 +141,7 @@ PRODUCTS = {
     "scores",
     "max_pool1d",
     "avg_pool1d",
-    *(name for name in BUILDERS if " by " in name or "broadcast" in name),
+    *(name for name in BUILDERS if " by " in name or "broadcast" in name or "index" in name),
 }
 
 
