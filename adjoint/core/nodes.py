@@ -338,8 +338,8 @@ class Node:
         count = len(self.metas) if isinstance(self, MultipleNode) else 1
         if len(grads) != count:
             raise TypeError(f"expected {count} arguments, got {len(grads)} instead")
-        for i, g in enumerate(grads):
-            if g is not None and not isinstance(g, TensorBase):
+        for i, given in enumerate(grads):
+            if given is not None and not isinstance(given, TensorBase):
                 raise TypeError(f"argument {i} is not a Variable")
         values = [g if g is None or lift else g.array for g in grads]
         if isinstance(self, MultipleNode):
@@ -923,8 +923,14 @@ class _Folded(Unfolded):
 
 def _between(node: Node) -> list[Any]:
     """Return the nodes between a folded one and what it leads to, newest first."""
-    ends, found = set(node.edges), set()
-    waiting = [e for e in extra_of(node).shadow.edges if e is not None]  # type: ignore[union-attr]
+    shadow: Any = extra_of(node).shadow
+    return _inside(shadow.edges, node.edges)
+
+
+def _inside(edges: Sequence[Any], ahead: Sequence[Any]) -> list[Any]:
+    """Return the nodes that `edges` lead to before they come to those `ahead`, newest first."""
+    ends, found = set(ahead), set()
+    waiting = [e for e in edges if e is not None]
     while waiting:
         inner = waiting.pop()
         if inner not in ends and inner not in found:
@@ -979,9 +985,14 @@ def _renamed_op(op: Any, title: str) -> Any:
     return made
 
 
-def _show_folded(node: Node) -> None:
-    """Let the last of several nodes be seen as all of them, with what torch shows of what it saves."""
+def _show_folded(node: Node) -> bool:
+    """Let the last of several nodes be seen as all of them, with what torch shows of what it saves.
+
+    Return whether it could: each way from the node must come to one of the inputs that were told of.
+    """
     title, edges, saved = _folds[node]
+    if not all(inner.edges for inner in _inside(node.edges, edges)):
+        return False
     renamed = edges == tuple(node.seen(node.edges))
     op: Any = _renamed_op(node.op, title) if renamed else _folded_op(title)
     for name in saved:
@@ -991,6 +1002,7 @@ def _show_folded(node: Node) -> None:
         node.op, node.__class__ = op, op.node
     else:
         reveal(node, op, edges)
+    return True
 
 
 def _saved_inside(node: Any, name: str) -> Any:
@@ -1158,8 +1170,7 @@ def shown(node: Any) -> Any:
     while type(node) is Output or type(node) is Reshaped:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
-        if node in _folds and not passes:
-            _show_folded(node)
+        if node in _folds and not passes and _show_folded(node):
             return node
         node.__class__ = node.op.node
         if node.op.split is not None and not passes:

@@ -109,6 +109,7 @@ def _maximizing(name: str, node_name: str) -> Callable[..., Any]:
 
 _MAXIMA = {n: _maximizing(f"max_pool{n}d", f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
 _ADAPTIVE_MAXIMA = {n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
+_pool: Any
 for _pool, _name in (
     (_AVERAGES, "AvgPool2D"), (_ADAPTIVE_AVERAGES, "AdaptiveAvgPool2D"), (_MAXIMA, "MaxPool2DWithIndices"),
     (_ADAPTIVE_MAXIMA, "AdaptiveMaxPool2D"),

@@ -58,10 +58,9 @@ def split_product(node: Any) -> None:
     if not kept or not all(type(a) is np.ndarray for a in kept.values()):
         return
     x, y = (kept.get(i, getattr(e, "array", None)) for i, e in enumerate(node.edges))
-    known = x is not None is not y
     x, y = (_likely(y, False) if x is None else x), (_likely(x, True) if y is None else y)
     ahead, op, left, right = _steps(x, y)
-    shapes = (x.shape, y.shape) if known else (None, None)
+    shapes = [kept[i].shape if i in kept else None for i in (0, 1)]  # a leaf may have got another shape since
     operands = list(zip(node.edges, (left, right), shapes, strict=True))
     if op in (_SWAPPED_MM, _SWAPPED_MV):
         operands.reverse()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import adjoint
+from adjoint.core.nodes import fold
 from tests.oracle import needs_torch, same
 
 
@@ -290,3 +291,24 @@ def test_what_nodes_have_saved_has_torchs_names() -> None:
         )
 
     same(program)
+
+
+def test_what_cannot_be_seen_as_one_node_keeps_its_gradient() -> None:
+    """Inputs whose history was not the one they have now lead elsewhere: nothing may be lost there."""
+    x, y = numbers(adjoint, 2, 2), numbers(adjoint, 2, 2)
+    inner = x * y
+    out = fold(inner + x, "MadeUpBackward0", y)  # says nothing of x
+    assert out.grad_fn.name() == "AddBackward0"
+    gx, gy = adjoint.autograd.grad(out.sum(), [x, y])
+    assert adjoint.equal(gx, y + 1) and adjoint.equal(gy, x)
+
+
+def test_what_is_seen_as_one_node_frees_and_refuses_as_one() -> None:
+    x, y = numbers(adjoint, 2, 3), numbers(adjoint, 3, 2)
+    kept = x * 1
+    out = adjoint.addmm(adjoint.ones(2, 2, dtype=adjoint.float64), kept, y)
+    assert out.grad_fn._saved_mat1 is not None and out.grad_fn._saved_alpha == 1
+    with adjoint.no_grad():
+        kept.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
