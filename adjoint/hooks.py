@@ -1,8 +1,9 @@
-"""Handles that take a registered hook out again."""
+"""Handles that take a registered hook out again; what saving a tensor with hooks warns of."""
 
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -41,3 +42,15 @@ class RemovableHandle:
 
     def __exit__(self, *error: object) -> None:
         self.remove()
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Warn about every hook of a tensor that saving it will lose unmarked."""
+    hooks: Any = getattr(tensor, "_backward_hooks", None) or {}
+    for hook in hooks.values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
+                "decorate it with @adjoint.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )

@@ -31,7 +31,7 @@ from .core.tensor import (
     tick,
 )
 from .core.views import edge_of, expect_shape, note_detached, refresh, show_views
-from .hooks import RemovableHandle
+from .hooks import RemovableHandle, warn_if_has_hooks
 from .ops import (
     activation,
     compare,
@@ -677,6 +677,7 @@ class Tensor(TensorBase):
         return convert.text_of(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        warn_if_has_hooks(self)
         return copies.reduce_tensor(self)
 
     def __setstate__(self, state: Any) -> None:

@@ -140,6 +140,7 @@ def _start(root: Any, g: Any, index: int, batched: bool) -> Any:
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g is not None:
         return g if form is None else _checked(form, g, index, batched)
+    _root_of(root, index)  # what cannot be differentiated at all is told of first
     if form is None or math.prod(form.shape) != 1:
         raise RuntimeError(
             "grad can be implicitly created only for scalar outputs"

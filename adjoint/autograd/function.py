@@ -973,10 +973,14 @@ class _Outputs:
             return v.detach()  # type: ignore[attr-defined]
         return v if id(v) in self.dirty else self._returned(v, None, 0)
 
+    def _kind(self) -> Any:
+        count = sum(meta is not None for meta in self.ctx.metas or ()) - len(self.constant)
+        return View.MULTIPLE if count > 1 else View.CUSTOM
+
     def _returned(self, v: Any, node: Any, index: int) -> Any:
         """Return an input that `forward` gave back as a view of it, with the history of this call."""
         out = wrap(v.array, node, storage_of(v))
-        out.lineage = View(v if v.lineage is None else v.lineage.base, None, View.CUSTOM)
+        out.lineage = View(v if v.lineage is None else v.lineage.base, None, self._kind())
         if node is not None:
             out.lineage.maker = f"Output {index} of {self.ctx.op.title.removesuffix('Backward')}"
         watch_base(out)
@@ -999,7 +1003,7 @@ class _Outputs:
         if position is not None:
             return self._returned(v, node, i)
         if v.lineage is not None and any(v.lineage.base is a or self._shares_base(v, a) for a in self.args):
-            v.lineage.kind = View.CUSTOM
+            v.lineage.kind = self._kind()
             v.lineage.maker = f"Output {i} of {ctx.op.title.removesuffix('Backward')}"
         v.node = node
         return v

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,10 @@ class Variable(metaclass=_VariableMeta):
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         """Return a tensor that shares the memory of `data`."""
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with adjoint.no_grad():` instead.", stacklevel=2
+            )
         out = create.tensor([]) if data is None else data.detach()
         if requires_grad:
             create.require_grad(out)

@@ -673,8 +673,9 @@ def accumulate(leaf: AccumulateGrad, g: Any, lift: bool) -> None:
 def _call_post_hooks(leaf: AccumulateGrad, variable: Any) -> None:
     assert leaf.post_hooks is not None
     for hook in tuple(leaf.post_hooks.values()):
-        if hook(variable) is not None:
-            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        result = hook(variable)
+        if result is not None and not isinstance(result, TensorBase):
+            raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}': it should return None")
 
 
 def _writable(held: Any, g: Any) -> bool:
@@ -880,6 +881,8 @@ def _explain(error: Exception, node: Any, freed: Freed | None) -> None:
     if node is None:
         return
     if type(node.saved) is Freed and node.saved is not freed and not isinstance(error, RuntimeError):
+        if modes.local.anomaly:
+            _warn_of_anomaly(node)
         raise freed_error(node, node.saved) from None
     where = place(node.code, node.lasti)
     note = f"in the backward of {nodes.shown(node).op.title}" + (f", recorded at {where}" if where else "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from .size import Size
 from .tensor import InferenceStorage, Ledger, Storage, TensorBase, tick, written_ledger
 
 ndarray, asarray = np.ndarray, np.asarray
+_T = TypeVar("_T")
 getframe = sys._getframe
 
 # Late bindings, set once by the rooms below: core makes Tensors without importing their class.
@@ -255,7 +257,7 @@ class Node:
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that gradients go on to, each with the number of the output it is."""
         self.unfold()
-        edges = self.seen(self.edges)
+        edges = self.seen(self.edges or ())  # a custom function may ask before it has any
         return tuple((None, 0) if e is None or type(e) is Hidden else (shown(e), output_index(e)) for e in edges)
 
     def unfold(self) -> None:
@@ -336,6 +338,9 @@ class Node:
         count = len(self.metas) if isinstance(self, MultipleNode) else 1
         if len(grads) != count:
             raise TypeError(f"expected {count} arguments, got {len(grads)} instead")
+        for i, given in enumerate(grads):
+            if given is not None and not isinstance(given, TensorBase):
+                raise TypeError(f"argument {i} is not a Variable")
         values = [g if g is None or lift else g.array for g in grads]
         if isinstance(self, MultipleNode):
             g: Any = Cotangents({i: v for i, v in enumerate(values) if v is not None})
@@ -353,6 +358,9 @@ class Node:
     def requires_grad(self) -> bool:
         """True: what needs no gradient has no node."""
         return True
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{self.op.title}' object: a graph stays where it was recorded")
 
     def __repr__(self) -> str:
         return f"<{self.op.title} object at {id(self):#x}>"
@@ -526,6 +534,15 @@ def _saved_value(node: Node, index: int) -> Any:
             value = kept if len(indexes) == 1 else kept[indexes.index(index)]
             leaf = getattr(node.edges[index], "variable", None) if index < len(node.edges) else None
             return leaf if leaf is not None and leaf.array is value else _lift_one(node, value, index)
+    return None
+
+
+def kept_parameter(node: Node, name: str) -> Any:
+    """Return a parameter that a node keeps; None if it does not, or not any more."""
+    names = [*node.op.inputs, "out", *node.op.params]
+    for kept, indexes in zip(node.saved, node.op.keeps, strict=True) if type(node.saved) is tuple else ():
+        if names.index(name) in indexes:
+            return kept if len(indexes) == 1 else kept[indexes.index(names.index(name))]
     return None
 
 
@@ -805,17 +822,18 @@ class Unfolded(Node):
     __slots__ = ()
 
     def lifted(self) -> Any:
-        """Return the kept values as tensors, as the node that it was does."""
+        """Return the kept values as tensors, as the node that it was does: its kept output stays its own."""
         shadow: Any = extra_of(self).shadow
-        shadow.saved = self.saved
+        own = self.op, self.edges, self.targets
+        self.op, self.edges, self.targets = shadow.op, shadow.edges, shadow.targets
         try:
-            return shadow.lifted()
+            return super().lifted()
         finally:
-            shadow.saved = None
+            self.op, self.edges, self.targets = own
 
 
 def _run_shaped(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
-    return (g.reshape(node.targets) if tuple(g.shape) != node.targets else g,)
+    return (g.reshape(node.targets) if node.targets is not None and tuple(g.shape) != node.targets else g,)
 
 
 @functools.cache
@@ -826,17 +844,17 @@ def _shaping_op(title: str) -> Special:
     return op
 
 
-def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...], after: float) -> Node:
-    """Return a part of an unfolded node that gives the gradient that it is given another shape; None leads nowhere."""
+def shaping(node: Node, title: str, edge: Any, shape: tuple[int, ...] | None, after: float) -> Node:
+    """Return a part of an unfolded node that gives the gradient that it is given another shape, if not None."""
     made = part(node, _shaping_op(title), (edge,))
     made.targets, made.stamp = shape, node.stamp - after  # type: ignore[assignment]
     return made
 
 
-def split(node: Node, title: str, op: Special, shape: tuple[int, ...], edges: tuple[Any, ...]) -> None:
+def split(node: Node, title: str, op: Special, shape: tuple[int, ...] | None, edges: tuple[Any, ...]) -> None:
     """Let a node be one that shapes, before one of `op`: what torch has for products of more than two dimensions.
 
-    `shape` is that of the gradient there, `edges` are those that it leads to.
+    `shape` is that of the gradient there, if it changes, `edges` are those that it leads to.
     """
     inner: Any = op.node()
     inner.op, inner.edges, inner.saved, inner.targets, inner.extra = op, edges, node.saved, None, None
@@ -848,12 +866,162 @@ def split(node: Node, title: str, op: Special, shape: tuple[int, ...], edges: tu
     node.__class__ = node.op.node
 
 
+def run_shadow(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    """Run a node that was split as it was recorded."""
+    shadow = node.extra.shadow
+    return tuple(shadow.op.run(shadow, g, edges, saved))
+
+
+def framed(first: str, title: str, last: str) -> Callable[[Node], None]:
+    """Return how a node of one input is shown as one of another name, between two that only change shapes."""
+    op = Special(title, run_shadow)
+    op.node = type(title, (Unfolded,), {"__slots__": (), "__module__": "adjoint"})
+
+    def show(node: Node) -> None:
+        split(node, first, op, None, (shaping(node, last, node.edges[0], None, 0.25),))
+
+    return show
+
+
 def reveal(node: Node, op: Special, edges: tuple[Any, ...]) -> None:
     """Let a node be one of `op` from now on, with other edges; how it was stays in its shadow."""
     shadow = part(node, node.op, node.edges)
     shadow.stamp, shadow.targets = node.stamp, node.targets
     extra_of(node).shadow = shadow
     node.op, node.edges, node.__class__ = op, edges, op.node
+
+
+# How the outputs of functions of several ops here are shown, which have one node in torch: its name, its edges.
+_folds: weakref.WeakKeyDictionary[Node, tuple[str, tuple[Any, ...], dict[str, Any]]] = weakref.WeakKeyDictionary()
+
+
+def fold(out: _T, title: str, *inputs: Any, **saved: Any) -> _T:
+    """Let a tensor that several ops have made of `inputs` be seen as the output of one node, as torch has it.
+
+    Nothing is done about it until a program looks. `saved` is what the node shows: numbers, and inputs by position,
+    each as a tuple of one.
+    """
+    node = out.node  # type: ignore[attr-defined]
+    if type(node) is Node:
+        edges = tuple([x.node if isinstance(x, TensorBase) else None for x in inputs])
+        if node not in edges and (node.op.title != title or edges != tuple(node.seen(node.edges))):
+            _folds[node] = title, edges, saved
+    return out
+
+
+class _Folded(Unfolded):
+    """Several nodes as one; its shadow is the last of them, which leads to the others."""
+
+    __slots__ = ()
+
+    def verify(self) -> None:
+        """Raise if a kept value of one of the nodes was written after it was kept."""
+        super().verify()
+        for inner in _between(self):
+            inner.verify()
+
+
+def _between(node: Node) -> list[Any]:
+    """Return the nodes between a folded one and what it leads to, newest first."""
+    shadow: Any = extra_of(node).shadow
+    return _inside(shadow.edges, node.edges)
+
+
+def _inside(edges: Sequence[Any], ahead: Sequence[Any]) -> list[Any]:
+    """Return the nodes that `edges` lead to before they come to those `ahead`, newest first."""
+    ends, found = set(ahead), set()
+    waiting = [e for e in edges if e is not None]
+    while waiting:
+        inner = waiting.pop()
+        if inner not in ends and inner not in found:
+            found.add(inner)
+            waiting += [e for e in inner.edges if e is not None]
+    return sorted(found, key=lambda inner: -inner.stamp)
+
+
+def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
+    """Run the nodes that are shown as one."""
+    shadow, inside = node.extra.shadow, _between(node)
+    ends = {e for e in edges if e is not None}
+    leading = set(ends)
+    for inner in reversed(inside):
+        if any(e in leading for e in inner.edges):
+            leading.add(inner)
+    sums: dict[Any, Any] = {}
+    lift = isinstance(g, TensorBase)
+    for inner in (shadow, *inside):
+        g = g if inner is shadow else sums.pop(inner, None)
+        if g is None:
+            continue
+        kept = saved if inner is shadow else inner.lifted() if lift else unpacked(inner)
+        targets = tuple([e if e in leading else None for e in inner.edges])
+        for e, r in zip(targets, inner.op.run(inner, g, targets, kept), strict=True):
+            if e is not None and r is not None:
+                sums[e] = sums[e] + r if e in sums else r
+    if passes and not any(task.keep for task in passes):
+        _free(node, inside)
+    return tuple([sums.pop(e, None) for e in edges])
+
+
+def _free(node: Any, inside: list[Any]) -> None:
+    """Free the inner nodes of a folded one; the first knows of it, should it keep nothing of its own."""
+    for inner in inside:
+        if inner.saved is not None:
+            inner.saved = Freed(node.code, node.lasti)
+
+
+@functools.cache
+def _folded_op(title: str) -> Special:
+    op = Special(title, _run_folded)
+    op.node = type(title, (_Folded,), {"__slots__": (), "__module__": "adjoint"})
+    return op
+
+
+@functools.cache
+def _renamed_op(op: Any, title: str) -> Any:
+    """Return an op as it is in a form that torch has a node of its own for."""
+    made = copy.copy(op)
+    made.title, made.node = title, type(title, (op.node,), {"__slots__": (), "__module__": "adjoint"})
+    return made
+
+
+def _show_folded(node: Node) -> bool:
+    """Let the last of several nodes be seen as all of them, with what torch shows of what it saves.
+
+    Return whether it could: each way from the node must come to one of the inputs that were told of.
+    """
+    title, edges, saved = _folds[node]
+    if not all(inner.edges for inner in _inside(node.edges, edges)):
+        return False
+    renamed = edges == tuple(node.seen(node.edges))
+    op: Any = _renamed_op(node.op, title) if renamed else _folded_op(title)
+    for name in saved:
+        if f"_saved_{name}" not in op.node.__dict__:
+            setattr(op.node, f"_saved_{name}", property(functools.partial(_saved_inside, name=name)))
+    if renamed:
+        node.op, node.__class__ = op, op.node
+    else:
+        reveal(node, op, edges)
+    return True
+
+
+def _saved_inside(node: Any, name: str) -> Any:
+    """Return a number that a folded node shows, or an input that one of the nodes inside has saved."""
+    value = _folds[node][2].get(name)
+    if type(value) is not tuple:
+        return value
+    if type(node.saved) is Freed:
+        raise freed_error(node, node.saved)
+    edge = node.edges[value[0]]
+    if edge is None or hasattr(edge, "variable"):
+        return None if edge is None else edge.variable
+    shadow = node.extra.shadow
+    shadow.saved = node.saved
+    try:
+        found = [_saved_value(n, i) for n in (shadow, *_between(node)) for i, e in enumerate(n.edges) if e is edge]
+    finally:
+        shadow.saved = None
+    return next((v for v in found if v is not None), None)
 
 
 class JointNode(MultipleNode):
@@ -969,8 +1137,8 @@ def packed_by(pack_hook: Callable[[Any], Any], tensor: Any) -> Any:
     ledger = None if tensor.memory is None else tensor.memory.ledger
     if ledger is not None and ledger.version != before:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
-            "be modified by in-place operations as this can lead to unexpected side-effects; write to a copy "
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+            "cannot be modified by in-place operations as this can lead to unexpected side-effects; write to a copy "
             "(tensor.clone())."
         )
     return result
@@ -1002,6 +1170,8 @@ def shown(node: Any) -> Any:
     while type(node) is Output or type(node) is Reshaped:
         node = node.edges[0]
     if type(node) is Node or type(node) is MultipleNode:
+        if node in _folds and not passes and _show_folded(node):
+            return node
         node.__class__ = node.op.node
         if node.op.split is not None and not passes:
             node.op.split(node)

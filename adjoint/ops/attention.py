@@ -14,7 +14,7 @@ from ..core import modes
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.dtypes import of
-from ..core.nodes import wrap
+from ..core.nodes import fold, wrap
 from ..core.observation import observer, opaque
 from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary
@@ -362,6 +362,7 @@ def scaled_dot_product_attention(
              [2.]]])
     """
     _check_operands(query, key, value, attn_mask, is_causal)
+    given = (query, key, value)
     low = query.array.dtype
     if low.itemsize == 2 and device_of(query.array).type == "cpu" and modes.local.autocast is None:
         # Products of 16 bits would be rounded before their exponentials are taken.
@@ -393,7 +394,10 @@ def scaled_dot_product_attention(
     weights = _weights(query, key, attn_mask, is_causal, scale)
     if dropout_p > 0:
         weights = dropout(weights.contiguous(), dropout_p, True)  # as torch's are: random numbers follow memory order
-    return matmul(weights, value)
+    out = matmul(weights, value)
+    if dropout_p > 0 or query.array.ndim != 4 or (attn_mask is not None and attn_mask.requires_grad):
+        return out
+    return fold(out, attend_p.op.title, *given, dropout_p=dropout_p, is_causal=is_causal, scale=scale)
 
 
 # --- Many heads -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.nodes import fold
 from ..core.payload import is_batch
 from ..core.tensor import TensorBase, note_write
 from .arguments import beside, on_host
@@ -142,8 +143,10 @@ def embedding_bag(
     if plain and offsets is None and is_batch(input) and input.array.ndim == 2 and mode in ("sum", "mean", "max"):
         rows: Any = embedding_p(weight, input, -1, False)
         bags: Tensor = rows.max(1)[0] if mode == "max" else getattr(rows, mode)(1)  # of one size, whatever is in them
-        return bags
-    return _embedding_bag(input, weight, offsets, *settings, padding_idx)
+    else:
+        bags = _embedding_bag(input, weight, offsets, *settings, padding_idx)
+    table = input if weight.array.dtype.kind in "iu" else weight  # in the order of old programs
+    return fold(bags, "EmbeddingBagBackward0", table, per_sample_weights, sparse=sparse)
 
 
 @looped_for("input", "offsets")

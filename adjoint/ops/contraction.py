@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
@@ -13,7 +14,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
-from ..core.nodes import Node, Special, Unfolded, kept_arrays, part, reveal, saved_input, shaping, split
+from ..core.nodes import Node, Special, Unfolded, fold, kept_arrays, part, reveal, saved_input, shaping, split
 from ..core.overrides import answered
 from ..core.payload import broadcasting, is_batch
 from ..core.primitive import by_ufunc
@@ -171,6 +172,8 @@ dot_p: Primitive = binary(
     batch=_batched_product,
     saved={"y": "tensor"},
 )
+# What `bmm` has recorded, one node in torch too; what `matmul` has goes through views there (steps.py).
+whole: weakref.WeakSet[Node] = weakref.WeakSet()
 # Everything else that can be multiplied: batches, and vectors with them.
 matmul_p: Primitive = binary(
     multiply,
@@ -181,6 +184,15 @@ matmul_p: Primitive = binary(
     batch=_batched_product,
     saved={"y": "mat2"},
 )
+
+
+def _split_product(node: Any) -> None:
+    from .steps import split_product  # for those who look at the graph alone
+
+    split_product(node)
+
+
+matmul_p.op.split = _split_product
 
 
 def _explain_mm(error: Exception, x: Any, y: Any) -> Exception | None:
@@ -376,7 +388,10 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
             f"[{b[0]}, {b[1]}]."
         )
     check_dtypes(input.array, mat2.array, "expected scalar type {} but found {}")
-    return into(out, matmul_p(input, mat2))
+    found = matmul_p(input, mat2)
+    if found.node is not None:
+        whole.add(found.node)
+    return into(out, found)
 
 
 @autocasting
@@ -418,7 +433,8 @@ def _check_vectors(input: Tensor, tensor: Tensor, name: str) -> None:
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Multiply the conjugate of a vector by another one and add up."""
     _check_vectors(input, other, "vdot")
-    return into(out, dot_p(input.conj() if input.array.dtype.kind == "c" else input, other))
+    found = dot_p(input.conj() if input.array.dtype.kind == "c" else input, other)
+    return into(out, fold(found, "VdotBackward0", input, other, self=(0,), other=(1,)))
 
 
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
@@ -502,14 +518,16 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
     check_dtypes(mat1.array, mat2.array)
     check_dtypes(input.array, mat1.array, "self and mat2 must have the same dtype, but got {} and {}")
     term = mm_p(mat1, mat2)
-    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    return fold(found, "AddmmBackward0", input, mat1, mat2, alpha=alpha, beta=beta, mat1=(1,), mat2=(2,))
 
 
 @autocasting
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * (mat @ vec)``."""
     term = mv(mat, vec)
-    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    return fold(found, "AddmvBackward0", input, mat, vec, alpha=alpha, beta=beta, mat=(1,), vec=(2,))
 
 
 @autocasting
@@ -518,7 +536,8 @@ def addbmm(
 ) -> Tensor:
     """Return ``beta * input + alpha * sum of batch1[i] @ batch2[i]``."""
     term = bmm(batch1, batch2).sum(0, dtype=batch1.dtype)
-    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    return fold(found, "AddbmmBackward0", input, batch1, batch2, alpha=alpha, beta=beta, batch1=(1,), batch2=(2,))
 
 
 def baddbmm(
@@ -526,14 +545,16 @@ def baddbmm(
 ) -> Tensor:
     """Return ``beta * input + alpha * (batch1 @ batch2)`` for batches of matrices."""
     term = bmm(batch1, batch2)
-    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    return fold(found, "BaddbmmBackward0", input, batch1, batch2, alpha=alpha, beta=beta, batch1=(1,), batch2=(2,))
 
 
 @autocasting
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * outer(vec1, vec2)``."""
     term = outer(vec1, vec2)
-    return _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
+    return fold(found, "AddrBackward0", input, vec1, vec2, alpha=alpha, beta=beta, vec1=(1,), vec2=(2,))
 
 
 def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._typing import Tensor
 from ..core import dtypes
+from ..core.nodes import fold
 from ..core.tensor import TensorBase
 from . import create, index, join, kinds, parts, shape
 from .arguments import dim_in, either
@@ -16,7 +17,10 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         seen = view(input, *args, **kwargs)
         if isinstance(seen, TensorBase):
-            return create.into(out, shape.contiguous_p(seen))
+            copy = shape.contiguous_p(seen)
+            if seen.node is not None:
+                fold(copy, f"{seen.node.op.title}_copy", input)
+            return create.into(out, copy)
         copies = tuple(shape.contiguous_p(s) for s in seen)
         return copies if out is None else tuple(map(create.into, out, copies))
 

@@ -20,7 +20,7 @@ from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
-from ..core.nodes import registry
+from ..core.nodes import fold, registry
 from ..core.overrides import answered
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
@@ -109,7 +109,9 @@ def add(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
     """
     if older:
         alpha, other = older_order("add", "alpha", "other", (other, *older), 1)
-    return into(out, add_p(input, other if alpha == 1 else _scaled(input, other, alpha)))
+    if alpha == 1:
+        return into(out, add_p(input, other))
+    return into(out, fold(add_p(input, _scaled(input, other, alpha)), "AddBackward0", input, other, alpha=alpha))
 
 
 def add_(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:
@@ -138,7 +140,9 @@ def sub(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1
     """Subtract `alpha` times `other`."""
     if older:
         alpha, other = older_order("sub", "alpha", "other", (other, *older), 1)
-    return into(out, sub_p(input, other if alpha == 1 else _scaled(input, other, alpha)))
+    if alpha == 1:
+        return into(out, sub_p(input, other))
+    return into(out, fold(sub_p(input, _scaled(input, other, alpha)), "SubBackward0", input, other, alpha=alpha))
 
 
 def sub_(input: Tensor, other: Tensor | Number, *older: Tensor, alpha: Number = 1) -> Tensor:

@@ -13,7 +13,7 @@ from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.nodes import Freed, Node, Packed, part
+from ..core.nodes import Freed, Node, Packed, fold, part
 from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
 from ..kernels import provider
@@ -374,7 +374,8 @@ def _class_losses(input: Tensor, target: Tensor, weight: Any, ignored: int, code
         return primitive(input, target, ignored, code)
     losses, scale = primitive(input, target, ignored, NONE), _label_weights(weight, target, ignored)
     losses = mul_p(losses, scale)
-    return losses if code == NONE else losses.sum() if code == SUM else losses.sum() / scale.sum()
+    total = losses if code == NONE else losses.sum() if code == SUM else losses.sum() / scale.sum()
+    return fold(total, primitive.op.title, input, reduction=code, ignore_index=ignored % 2**64)
 
 
 def _label_weights(weight: Tensor, target: Tensor, ignored: int) -> Tensor:

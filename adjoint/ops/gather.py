@@ -15,7 +15,7 @@ from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import inplace
-from ..core.nodes import wrap
+from ..core.nodes import fold, wrap
 from ..core.observation import is_captured, literal, opaque
 from ..core.payload import Payload, is_batch
 from ..core.promotion import number_array
@@ -475,7 +475,8 @@ def scatter(
     if reduce is not None:
         return into(out, scatter_reduce(input, dim, index, _as_source(input, index, given), _reduction(reduce)))
     axis, values = _scatter_operands(input, dim, index, given, "scatter")
-    return into(out, scatter_p(input, values, index, axis))
+    written = scatter_p(input, values, index, axis)
+    return into(out, written if isinstance(given, TensorBase) else fold(written, "ScatterBackward1", input, dim=axis))
 
 
 def scatter_(
@@ -910,7 +911,8 @@ def index_add(
     """
     dim = dim if axis is None else either(dim, axis)
     axis, index, source = _slices_operands(input, dim, index, source, "index_add")
-    return into(out, index_add_p(input, source if alpha == 1 else source * alpha, index, axis))
+    added = index_add_p(input, source if alpha == 1 else source * alpha, index, axis)
+    return into(out, added if alpha == 1 else fold(added, "IndexAddBackward0", input, source, alpha=alpha, dim=axis))
 
 
 def index_add_(
@@ -964,8 +966,9 @@ def index_fill(
 ) -> Tensor:
     """Return `input` with one value in the slices that a vector names."""
     dim = dim if axis is None else either(dim, axis)
-    axis, index, value = _fill_operands(input, dim, index, value, "index_fill")
-    return index_fill_p(input, value, index, axis)
+    axis, index, given = _fill_operands(input, dim, index, value, "index_fill")
+    filled = index_fill_p(input, given, index, axis)
+    return fold(filled, "IndexFillBackward1", input, value) if isinstance(value, TensorBase) else filled
 
 
 def index_fill_(
@@ -992,7 +995,8 @@ def index_reduce(
     """Return `input` reduced ("prod", "mean", "amax", "amin") with the slices of `source` sent to each place."""
     dim = dim if axis is None else either(dim, axis)
     axis, places = _slices_as_places(input, dim, _slice_index(index, "index_reduce"), source)
-    return scatter_reduce(input, axis, places, source, reduce, include_self=include_self, out=out)
+    found = scatter_reduce(input, axis, places, source, reduce, include_self=include_self, out=out)
+    return fold(found, "IndexReduceBackward0", input, source, dim=axis, reduce=reduce, include_self=include_self)
 
 
 def index_reduce_(
@@ -1049,7 +1053,8 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
 @looped_for("index")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with elements written as if it had one dimension."""
-    return put_(copy_for(source, input), index, source, accumulate)
+    written = put_(copy_for(source, input), index, source, accumulate)
+    return fold(written, "PutBackward0", input, source, accumulate=accumulate)
 
 
 def _coordinates(at: Any, size: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -1112,11 +1117,12 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Any = None) -> Tensor:
             "vmap: Attempted to vmap over `mask` in adjoint.masked_select(self, mask). We cannot support this because "
             "for each batch this would return a differently shaped Tensor. Use adjoint.where."
         )
+    whole = input
     if input.array.shape != mask.array.shape:
-        input, mask = broadcast_tensors(input, mask)
-    if modes.unusual and not input.array.shape:
-        input, mask = reshape_p(input, (1,)), reshape_p(mask, (1,))
-    return into(out, masked_select_p(input, mask))
+        whole, mask = broadcast_tensors(input, mask)
+    if modes.unusual and not whole.array.shape:
+        whole, mask = reshape_p(whole, (1,)), reshape_p(mask, (1,))
+    return into(out, fold(masked_select_p(whole, mask), "MaskedSelectBackward0", input))
 
 
 def _check_bool(mask: Any, op: str) -> None:
@@ -1187,9 +1193,11 @@ def _scatter_mask(input: Tensor, mask: Tensor, source: Tensor, op: str) -> Tenso
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return `input` with elements of `source`, one after the other, where a mask is true."""
+    whole = input
     if input.array.shape != mask.array.shape:
-        input, mask = broadcast_tensors(input, mask)
-    return masked_scatter_p(input, source, _scatter_mask(input, mask, source, "masked_scatter"))
+        whole, mask = broadcast_tensors(input, mask)
+    written = masked_scatter_p(whole, source, _scatter_mask(whole, mask, source, "masked_scatter"))
+    return fold(written, "MaskedScatterBackward0", input, source)
 
 
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
-from ..core.nodes import wrap
+from ..core.nodes import fold, wrap
 from ..core.recorders import Primitive, nary
 from ..kernels import sampling
 from .arguments import require_tensor
@@ -285,7 +285,7 @@ def grid_sample(
     if mode == "bilinear" and padding_mode != "reflection" and input.array.ndim == 4 and not is_half(input.array.dtype):
         return grid_sampler_2d_p(input, grid, padding_mode, align_corners)
     out: Tensor = _sample(input, grid, mode, padding_mode, align_corners)
-    return out
+    return fold(out, f"GridSampler{input.array.ndim - 2}DBackward0", input, grid, align_corners=align_corners)
 
 
 def grid_sampler(

@@ -20,7 +20,7 @@ from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
 from ..core.inplace import check_writable, overlaps_itself, write
-from ..core.nodes import registry, wrap
+from ..core.nodes import kept_parameter, registry, shaping, wrap
 from ..core.observation import is_captured, literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
@@ -72,6 +72,23 @@ _ending_in_none_p: Primitive = parametric(
     _getitem, x=_getitem_x, view="always", name="getitem_none", node_name="UnsqueezeBackward0", jvp="linear",
     batch=_getitem_batch,
 )  # fmt: skip
+
+
+_STEPS = {int: "SelectBackward0", slice: "SliceBackward0", type(None): "UnsqueezeBackward0"}
+
+
+def _split_index(node: Any) -> None:
+    """Show a step for each dimension that an index says something about, as torch takes them one after the other."""
+    index = kept_parameter(node, "index")
+    titles = [_STEPS.get(type(i), "") for i in index if i is not Ellipsis and i != _ALL] if type(index) is tuple else ()
+    if len(titles) > 1 and all(titles):
+        edge = node.edges[0]
+        for i, title in enumerate(titles[:-1]):
+            edge = shaping(node, title, edge, None, 0.75 - i / 32)
+        node.edges = (edge,)
+
+
+slice_p.op.split = _ending_in_number_p.op.split = _ending_in_none_p.op.split = _split_index
 
 
 def _select(x: Any, axis: Any, index: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
+from ..core.nodes import fold
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
@@ -294,7 +295,7 @@ def block_diag(*tensors: Any) -> Tensor:
         n, m = x.array.shape
         indexes.append((slice(rows, rows + n), slice(columns, columns + m), ...))
         rows, columns = rows + n, columns + m
-    return assemble_p(blocks, (rows, columns), tuple(indexes))
+    return fold(assemble_p(blocks, (rows, columns), tuple(indexes)), "BlockDiagBackward0", *xs)
 
 
 # --- Splitting --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core.dtypes import of
+from ..core.nodes import fold
 from .activation import log_sigmoid_p, relu_p
 from .arguments import constant_beside
 from .gather import gather_p
@@ -123,8 +124,10 @@ def multi_margin_loss(
     own = labels == constant_beside(np.arange(classes), labels)
     losses = sum_p(where_p(own, 0, short), (1,), False) / classes
     if code == NONE:
-        return reshape_p(losses, tuple(t.shape)) if single else losses
-    return reduced(losses, code)
+        losses = reshape_p(losses, tuple(t.shape)) if single else losses
+    else:
+        losses = reduced(losses, code)
+    return fold(losses, "MultiMarginLossBackward0", input, margin=margin, p=p, reduction=code)
 
 
 @autocasting
@@ -160,8 +163,10 @@ def multilabel_margin_loss(
     pairs = reshape_p(there, (count, -1, 1)) & reshape_p(others, (count, 1, -1))
     losses = sum_p(where_p(pairs, short, 0), (1, 2), False) / classes
     if code == NONE:
-        return reshape_p(losses, ()) if single else losses
-    return reduced(losses, code)
+        losses = reshape_p(losses, ()) if single else losses
+    else:
+        losses = reduced(losses, code)
+    return fold(losses, "MultilabelMarginLossBackward0", input, reduction=code)
 
 
 def multilabel_soft_margin_loss(

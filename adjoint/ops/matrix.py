@@ -7,6 +7,7 @@ from typing import Any
 from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
+from ..core.nodes import fold
 from ..core.observation import literal
 from . import decomposition, linalg
 from .contraction import matmul
@@ -78,7 +79,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 def cholesky(input: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
     """Factor positive-definite matrices into triangles."""
-    return decomposition.cholesky(input, upper=upper, out=out)
+    return fold(decomposition.cholesky(input, upper=upper, out=out), "CholeskyBackward0", input, upper=upper)
 
 
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: Any = None) -> Tensor:
@@ -100,7 +101,8 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Any = None) -> 
     """Invert matrices from their Cholesky factors."""
     check_square(input, "cholesky_inverse", "A")
     n = input.array.shape[-1]
-    return into(out, cholesky_solve(expand_p(eye_like(input, n), tuple(input.array.shape)), input, upper))
+    found = cholesky_solve(expand_p(eye_like(input, n), tuple(input.array.shape)), input, upper)
+    return into(out, fold(found, "CholeskyInverseBackward0", input, upper=upper))
 
 
 def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
@@ -163,7 +165,7 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = No
     """Solve ``A @ X = b`` from the LU factorization of A."""
     if input.array.ndim < 2:
         raise RuntimeError(f"b should have at least 2 dimensions, but has {input.array.ndim} dimensions instead")
-    return decomposition.lu_solve(LU_data, LU_pivots, input, out=out)
+    return fold(decomposition.lu_solve(LU_data, LU_pivots, input, out=out), "LinalgLuSolveBackward0", LU_data, input)
 
 
 # --- Few of many ----------------------------------------------------------------------------------

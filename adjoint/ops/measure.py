@@ -10,6 +10,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
+from ..core.nodes import fold
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
@@ -295,7 +296,8 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None =
 def dist(input: Tensor, other: Tensor, p: Any = 2) -> Tensor:
     """Measure the difference of two tensors by the `p`-norm."""
     difference = sub_p(input, other)
-    return vector_norm_p(difference, float(p), tuple(range(difference.array.ndim)), False)
+    found = vector_norm_p(difference, float(p), tuple(range(difference.array.ndim)), False)
+    return fold(found, "DistBackward0", input, other, p=p, self=(0,), other=(1,))
 
 
 def _euclid(x: Any, y: Any, direct: Any) -> Any:
@@ -334,7 +336,7 @@ def cdist(
     x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
     """Measure the distance of each row of `x1` from each row of `x2`."""
-    a, b = x1.array, x2.array
+    a, b, given = x1.array, x2.array, (x1, x2)
     if compute_mode not in (
         None,
         "use_mm_for_euclid_dist_if_necessary",
@@ -363,11 +365,11 @@ def cdist(
         large = a.shape[-2] > 25 or b.shape[-2] > 25
         mode = compute_mode or "use_mm_for_euclid_dist_if_necessary"
         direct = mode.startswith("donot") or (mode.endswith("necessary") and not large)
-        return euclid_p(x1, x2, direct)
+        return fold(euclid_p(x1, x2, direct), "CdistBackward0", *given)
     left = reshape_p(x1, (*lead, a.shape[-2], 1, a.shape[-1]))
     right = reshape_p(x2, (*lead, 1, b.shape[-2], b.shape[-1]))
     difference = sub_p(left, right)
-    return _distances(difference, float(p), len(lead) + 2)
+    return fold(_distances(difference, float(p), len(lead) + 2), "CdistBackward0", *given, p=float(p), x1=(0,), x2=(1,))
 
 
 def _distances(difference: Tensor, p: float, axis: int) -> Tensor:
@@ -389,7 +391,9 @@ def pdist(input: Tensor, p: Any = 2) -> Tensor:
     first, second = np.triu_indices(a.shape[0], 1)
     xp = module_of(a)
     rows, others = finish(literal(xp.asarray(first))), finish(literal(xp.asarray(second)))
-    return _distances(sub_p(input[rows], input[others]), float(p), 1)
+    return fold(
+        _distances(sub_p(input[rows], input[others]), float(p), 1), "PdistBackward0", input, p=float(p), self=(0,)
+    )
 
 
 @autocasting
@@ -409,7 +413,8 @@ def renorm(
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     axis = dim_in(dim, a.ndim)
     size = vector_norm_p(input, float(p), tuple(i for i in range(a.ndim) if i != axis), True)
-    return into(out, input * where_p(size > maxnorm, maxnorm / (size + 1e-7), 1.0))
+    shortened = input * where_p(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return into(out, fold(shortened, "RenormBackward0", input, p=p, dim=axis, maxnorm=maxnorm))
 
 
 def renorm_(input: Tensor, p: Any, dim: int | None = None, maxnorm: Any = None, *, axis: int | None = None) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import finfo, of
-from ..core.nodes import Node, Special, Unfolded, reveal, wrap
+from ..core.nodes import Node, Special, Unfolded, fold, reveal, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import Primitive, nary
@@ -587,9 +587,10 @@ def group_norm(
     inner = channels // num_groups
     shape = (1, num_groups, inner, 1)
     grouped = reshape_p(input, (count, num_groups, inner, math.prod(a.shape[2:])))
-    bias = None if bias is None else reshape_p(bias, shape)
-    weight = None if weight is None else reshape_p(weight, shape)
-    return reshape_p(_normed(group_norm_p, grouped, weight, bias, (2, 3), shape, eps), tuple(a.shape))
+    b = None if bias is None else reshape_p(bias, shape)
+    w = None if weight is None else reshape_p(weight, shape)
+    normed = reshape_p(_normed(group_norm_p, grouped, w, b, (2, 3), shape, eps), tuple(a.shape))
+    return fold(normed, "NativeGroupNormBackward0", input, weight, bias, group=num_groups, eps=eps)
 
 
 # --- Over the batch ---------------------------------------------------------------------------------
@@ -701,7 +702,9 @@ def batch_normed(
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("running_mean and running_var must be defined in evaluation mode")
-        return _with_running(input, running_mean, running_var, weight, bias, eps), moments, axes
+        found = _with_running(input, running_mean, running_var, weight, bias, eps)
+        found = fold(found, "NativeBatchNormBackward0", input, weight, bias, training=False, eps=eps)
+        return found, moments, axes
     shape = (1, channels, *(1,) * (a.ndim - 2))
     bias, weight = (None if x is None else reshape_p(x, shape) for x in (bias, weight))
     tracked = running_mean is not None and running_var is not None and math.prod(a.shape) > 0

@@ -13,6 +13,7 @@ from ..core import layout, modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.inplace import overlaps_itself
+from ..core.nodes import fold
 from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
@@ -102,7 +103,7 @@ def narrow_copy(
     if isinstance(length, int) and length < 0:
         size = input.array.shape[dim] if dim is not None and input.array.ndim else 0
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return into(out, narrow(input, dim, start, length).clone())
+    return into(out, fold(narrow(input, dim, start, length).clone(), "NarrowCopyBackward0", input))
 
 
 def select_scatter(
@@ -113,7 +114,8 @@ def select_scatter(
     dim = dim if axis is None else either(dim, axis)
     part = select(input, dim, index)
     _check_same_shape(part, src, "select_scatter")
-    return into(out, set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...)))
+    written = set_slice_p(input, src, (*(_ALL,) * dim_in(dim, input.array.ndim), int(index), ...))
+    return into(out, fold(written, "SelectScatterBackward0", input, src, dim=dim, index=index))
 
 
 def slice_scatter(
@@ -265,7 +267,7 @@ def trace(input: Tensor) -> Tensor:
     """Add up the diagonal of a matrix."""
     if input.array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.array.ndim}")
-    return diagonal_p(input, 0, 0, 1).sum()
+    return fold(diagonal_p(input, 0, 0, 1).sum(), "TraceBackward0", input)
 
 
 # --- Windows ----------------------------------------------------------------------------------------

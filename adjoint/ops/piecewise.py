@@ -12,7 +12,7 @@ from ..core import dtypes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
 from ..core.inplace import inplace
-from ..core.nodes import wrap
+from ..core.nodes import fold, wrap
 from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
@@ -350,7 +350,8 @@ def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Raise elements below `min` to it."""
     require_tensor(input, "input", "clamp_min")
-    return into(out, _clamped(input, min, None, False))
+    raised = _clamped(input, min, None, False)
+    return into(out, raised if isinstance(min, TensorBase) else fold(raised, "ClampMinBackward0", input, min=min))
 
 
 def clamp_min_(input: Tensor, min: Any) -> Tensor:

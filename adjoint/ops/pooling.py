@@ -18,7 +18,7 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.failures import not_implemented
-from ..core.nodes import wrap
+from ..core.nodes import fold, framed, wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
 from ..kernels.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
@@ -109,6 +109,12 @@ def _maximizing(name: str, node_name: str) -> Callable[..., Any]:
 
 _MAXIMA = {n: _maximizing(f"max_pool{n}d", f"MaxPool{n}DWithIndicesBackward0") for n in (1, 2, 3)}
 _ADAPTIVE_MAXIMA = {n: _maximizing(f"adaptive_max_pool{n}d", f"AdaptiveMaxPool{n}DBackward0") for n in (1, 2, 3)}
+_pool: Any
+for _pool, _name in (
+    (_AVERAGES, "AvgPool2D"), (_ADAPTIVE_AVERAGES, "AdaptiveAvgPool2D"), (_MAXIMA, "MaxPool2DWithIndices"),
+    (_ADAPTIVE_MAXIMA, "AdaptiveMaxPool2D"),
+):  # fmt: skip
+    _pool[1].op.split = framed("SqueezeBackward1", f"{_name}Backward0", "UnsqueezeBackward0")
 
 # --- Which windows there are ------------------------------------------------------------------------
 
@@ -559,7 +565,7 @@ def _fractional(
     if len(shape) == rank + 1 and samples.array.ndim == 3:
         samples = samples[0]
     index = where_largest_at_p(input, samples, kernel, size)
-    out = _picked(input, index, rank)
+    out = fold(_picked(input, index, rank), f"FractionalMaxPool{rank}DBackward0", input)
     return (out, index) if return_indices else out
 
 
@@ -640,7 +646,7 @@ def _unpool(
         )
     flat = module_of(input.array).zeros((math.prod(shape[:-rank]), math.prod(size)), input.array.dtype)
     out = scatter_p(wrap(literal(flat)), _rows(input, rank), _rows(indices, rank), 1)
-    return reshape_p(out, (*shape[:-rank], *size))
+    return fold(reshape_p(out, (*shape[:-rank], *size)), f"MaxUnpool{rank}DBackward0", input)
 
 
 def max_unpool1d(

@@ -10,7 +10,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
-from ..core.nodes import joined
+from ..core.nodes import fold, joined
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
@@ -480,6 +480,8 @@ def prod(
     rank = input.array.ndim
     axes = tuple(range(rank)) if dim is None else (dim_in(dim, rank),) if rank else dims_in(dim, rank)
     result = prod_p(input, axes, keepdim or keepdims)
+    if dim is not None:
+        fold(result, "ProdBackward1", input, dim=dim, keepdim=keepdim or keepdims)
     if dtype is not None:
         result = as_given(result, dtype)
     return into(out, result)
@@ -605,7 +607,7 @@ def _spread_arguments(
 
 
 def var(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
     out: Any = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average the squared distances from the mean, divided by the count less `correction` (1).
@@ -620,7 +622,7 @@ def var(
 
 
 def std(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
     out: Any = None, axis: Any = None, keepdims: bool = False,
 ) -> Tensor:  # fmt: skip
     """Take the square root of the variance."""
@@ -629,7 +631,7 @@ def std(
 
 
 def var_mean(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
     axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the variance and the mean."""
@@ -638,7 +640,7 @@ def var_mean(
 
 
 def std_mean(
-    input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
+    input: Tensor, dim: Dims | bool = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None,
     axis: Any = None, keepdims: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the standard deviation and the mean."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core.nodes import fold
 from ..core.recorders import Primitive
 from ..kernels.taps import Taps
 from .arguments import require_tensor
@@ -365,7 +366,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     split = reshape(input, (*lead, c // (r * r), r, r, h, w))
     k = len(lead)
     moved = permute_p(split, (*range(k + 1), k + 3, k + 1, k + 4, k + 2))
-    return _own(reshape(moved, (*lead, c // (r * r), h * r, w * r)))
+    shuffled = _own(reshape(moved, (*lead, c // (r * r), h * r, w * r)))
+    return fold(shuffled, "PixelShuffleBackward0", input, upscale_factor=r)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -382,7 +384,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     k = len(lead)
     moved = permute_p(split, (*range(k + 1), k + 2, k + 4, k + 1, k + 3))
-    return _own(reshape(moved, (*lead, c * r * r, h // r, w // r)))
+    shuffled = _own(reshape(moved, (*lead, c * r * r, h // r, w // r)))
+    return fold(shuffled, "PixelUnshuffleBackward0", input, downscale_factor=r)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -398,7 +401,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     split = reshape(input, (shape[0], groups, c // groups, *shape[2:]))
     moved = permute_p(split, (0, 2, 1, *range(3, len(shape) + 1)))
-    return _own(reshape(moved, shape))
+    return fold(_own(reshape(moved, shape)), "ChannelShuffleBackward0", input, groups=groups)
 
 
 native_channel_shuffle = channel_shuffle

@@ -19,7 +19,7 @@ from ..core.device import module_of
 from ..core.dtypes import dtype
 from ..core.failures import title_of
 from ..core.inplace import check_changeable, is_leaf_node
-from ..core.nodes import Hidden
+from ..core.nodes import Hidden, Node, shaping
 from ..core.payload import Payload, refuse_format
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
@@ -251,6 +251,13 @@ unsafe_view_p: Primitive = parametric(
     batch=_reshape_batch,
     saved={"x_shape": "self_sym_sizes"},
 )
+
+
+def _show_copy(node: Node) -> None:
+    node.edges = (shaping(node, "CloneBackward0", node.edges[0], None, 0.5),)
+
+
+unsafe_view_p.op.split = _show_copy
 
 
 def _explain_reshape(error: Exception, x: Any, shape: Any) -> Exception | None:

@@ -11,7 +11,7 @@ from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.nodes import wrap
+from ..core.nodes import fold, wrap
 from ..core.observation import literal, opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
@@ -106,8 +106,9 @@ sort_p, topk_p, kthvalue_p = gathering("sort"), gathering("topk"), gathering("kt
 
 
 def sort(
-    input: Tensor, dim: Any = -1, descending: bool = False, stable: bool = False, *, out: Any = None, axis: Any = None
-) -> Any:
+    input: Tensor, dim: Any = -1, descending: bool = False, stable: bool | None = None, *, out: Any = None,
+    axis: Any = None,
+) -> Any:  # fmt: skip
     """Sort along `dim`; return values and the indices they came from. Equal elements keep their order.
 
     Examples
@@ -120,6 +121,8 @@ def sort(
     axis = dim_in(dim, input.array.ndim)
     order = argsort_p(input, axis, bool(descending))
     found = (sort_p(input, order, axis), order)
+    if stable is not None:
+        fold(found[0], "SortBackward1", input)
     return return_types.sort(found if out is None else map(into, out, found))
 
 
@@ -193,7 +196,7 @@ def kthvalue(
     values = kthvalue_p(input, place, axis)
     found = (values, place)
     if rank and not keepdim:
-        found = (squeeze_p(values, (axis,)), squeeze_p(place, (axis,)))
+        found = (fold(squeeze_p(values, (axis,)), "KthvalueBackward0", input, dim=axis), squeeze_p(place, (axis,)))
     return return_types.kthvalue(found if out is None else map(into, out, found))
 
 

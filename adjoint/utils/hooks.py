@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..hooks import RemovableHandle
+from ..hooks import RemovableHandle, warn_if_has_hooks
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
@@ -27,15 +26,3 @@ def unserializable_hook(f: _F) -> _F:
     """
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
-
-
-def warn_if_has_hooks(tensor: Any) -> None:
-    """Warn about every hook of a tensor that saving it will lose unmarked."""
-    hooks: Any = getattr(tensor, "_backward_hooks", None) or {}
-    for hook in hooks.values():
-        if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(
-                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
-                "decorate it with @adjoint.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=2,
-            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gc
+import pickle
 import re
 import threading
 import warnings
@@ -15,7 +16,7 @@ import pytest
 import adjoint
 from tests.oracle import needs_torch, same
 
-from .programs import Program, Programs, leaf
+from .programs import Program, Programs, attempt, custom, leaf
 
 program = Programs()
 
@@ -531,6 +532,106 @@ def versions_of_what_is_no_tensor(T):
     x = T.ones(3)
     T.autograd.graph.increment_version([x, x])
     return x._version, [answer(lambda v=v: T.autograd.graph.increment_version(v)) for v in (3, [3])]
+
+
+# --- Refusals and warnings ----------------------------------------------------------------------------
+
+
+@program
+def what_needs_no_gradient_is_told_of_first(T):
+    plain = T.ones(3)
+    starts = (
+        plain.backward, plain.long().sum().backward, lambda: T.autograd.backward([plain], [None]),
+        lambda: T.autograd.grad([leaf(T).sum(), plain], leaf(T)),
+    )  # fmt: skip
+    return [attempt(start) for start in starts]
+
+
+@program
+def a_node_called_with_a_number(T):
+    return attempt(lambda: (leaf(T) * 2).grad_fn(1))
+
+
+@program
+def post_accumulate_hooks_return(T):
+    x, y = leaf(T), leaf(T)
+    x.register_post_accumulate_grad_hook(lambda p: p)
+    y.register_post_accumulate_grad_hook(lambda p: 3)
+    return attempt((x * 2).sum().backward), x.grad, attempt((y * 2).sum().backward)
+
+
+@program
+def nodes_are_not_pickled(T):
+    return type(attempt(lambda: pickle.dumps((leaf(T) * 2).grad_fn)))
+
+
+@program
+def pickling_warns_of_hooks(T):
+    x = leaf(T)
+    x.register_hook(lambda g: g)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        pickle.dumps(x)
+    return [(w.category, str(w.message)[:13], "will not be serialized" in str(w.message)) for w in told]
+
+
+@program
+def a_freed_graph_in_anomaly_mode(T):
+    x = leaf(T)
+    with T.autograd.set_detect_anomaly(True):
+        y = (x * x).sum()
+        y.backward()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            error = attempt(y.backward)
+    return isinstance(error, RuntimeError), [str(w.message)[:30] for w in told]
+
+
+@program
+def views_that_a_function_returns_two_of(T):
+    both = custom(T, lambda ctx, x: (x[:1], x[1:]), lambda ctx, g, h: T.cat([g, h]))
+    error = attempt(lambda: both.apply(leaf(T) * 1)[0].mul_(2))
+    return type(error), "returns multiple views" in str(error)
+
+
+@program
+def what_a_context_leads_to_inside_forward(T):
+    seen = []
+    custom(T, lambda ctx, x: seen.append(hasattr(ctx, "next_functions")) or x * 2, lambda ctx, g: g).apply(leaf(T))
+    return seen
+
+
+def told(function):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    return [(w.category, str(w.message)[:50]) for w in caught]
+
+
+@program
+def hooks_of_modules_warn(T):
+    full, old = T.nn.Linear(2, 2), T.nn.Sequential(T.nn.Linear(2, 2))
+    full.register_full_backward_hook(lambda *_: None)
+    old.register_backward_hook(lambda *_: None)
+    return told(lambda: full(T.ones(1, 2)).sum().backward()), told(lambda: old(T.ones(1, 2)).sum().backward())
+
+
+@program
+def writes_to_the_output_of_a_hooked_module(T):
+    layer = T.nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda *_: None)
+    return "inside a custom Function" in str(attempt(lambda: layer(T.ones(1, 2, requires_grad=True)).add_(1)))
+
+
+@program
+def volatile_variables(T):
+    return told(lambda: T.autograd.Variable(T.ones(2), volatile=True))
+
+
+@program
+def unbiased_by_position(T):
+    x = leaf(T)
+    return T.var(x, False), T.std(x, True), T.var_mean(x, False), T.std_mean(x, True)
 
 
 @needs_torch
