@@ -62,6 +62,10 @@ class Payload:
         """Return the value one level down."""
         raise NotImplementedError
 
+    def above(self, value: Any) -> Any:
+        """Return this with another value one level down, where it has one."""
+        return self
+
     def outside(self, operation: str) -> Any:
         """Return what is left of the value once its transform is over, where `operation` meets it then."""
         return self

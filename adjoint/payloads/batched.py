@@ -133,6 +133,10 @@ class Batched(Speaking):
         """Return the whole batch."""
         return self.value
 
+    def above(self, value: Any) -> Batched:
+        """Return another whole batch as one of its elements."""
+        return Batched(value, self.level)
+
     def concrete(self, what: str) -> Any:
         """Raise: inside vmap there is one value per element of the batch."""
         if what == "repr()":

@@ -100,6 +100,10 @@ class Dual(Speaking):
         """Return the primal."""
         return self.primal
 
+    def above(self, value: Any) -> Dual:
+        """Return another primal with the same tangent."""
+        return Dual(value, self.tangent, self.level)
+
     def outside(self, operation: str) -> Any:
         """Return the primal."""
         return self.primal
