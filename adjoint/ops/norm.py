@@ -21,6 +21,7 @@ from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
+from ..core.views import has_history
 from ..kernels import norms, provider
 from ..kernels.constants import constants_of
 from ..kernels.softmax import LARGE
@@ -647,7 +648,7 @@ def _with_running(input: Tensor, mean: Any, var: Any, weight: Any, bias: Any, ep
     )
     rstd = (var.detach() + eps).rsqrt()
     input = input if d == work else cast_p(input, work)
-    if weight is not None and weight.requires_grad:
+    if weight is not None and has_history(weight):
         out = mul_p(mul_p(sub_p(input, mean.detach()), rstd), weight)
         out = out if bias is None else add_p(out, bias)
     else:

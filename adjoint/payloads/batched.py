@@ -90,7 +90,10 @@ class Batched(Speaking):
             f"`{operation}`: return the tensor from the function instead of storing it elsewhere."
         )
 
-    by_value = True
+    @property
+    def by_value(self) -> bool:
+        """True: the memory is a whole batch's."""
+        return True
 
     def detached(self) -> Batched:
         """Return the batch of what is left of its values."""

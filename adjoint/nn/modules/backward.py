@@ -9,6 +9,7 @@ from typing import Any
 from ...autograd.function import Function
 from ...core import modes
 from ...core.tensor import TensorBase
+from ...core.views import has_history
 
 __all__ = ["BackwardHook"]
 
@@ -19,7 +20,7 @@ class BackwardHookFunction(Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:  # type: ignore[override]
         """Return the tensors as they are."""
-        ctx.mark_non_differentiable(*[a for a in args if not a.requires_grad])
+        ctx.mark_non_differentiable(*[a for a in args if not has_history(a)])
         return args
 
     @staticmethod
@@ -61,7 +62,7 @@ class BackwardHook:
         self, args: tuple[Any, ...], attach: Callable[[Any], None]
     ) -> tuple[tuple[Any, ...], list[int] | None]:
         positions = [i for i, a in enumerate(args) if isinstance(a, TensorBase)]
-        if not modes.is_grad_enabled() or not any(args[i].requires_grad for i in positions):
+        if not modes.is_grad_enabled() or not any(has_history(args[i]) for i in positions):
             return args, None
         seen = BackwardHookFunction.apply(*(args[i] for i in positions))
         node = next(t.grad_fn for t in seen if t.grad_fn is not None)
