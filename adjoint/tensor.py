@@ -457,7 +457,7 @@ class Tensor(TensorBase):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
-        if modes.transforms:
+        if modes.transforms and self.requires_grad:
             _refuse_inside("retain_grad()", "retain_grad()")
         if self.node is None:
             below = history_below(self) if modes.unusual else None
@@ -691,13 +691,14 @@ class Tensor(TensorBase):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
             )
-        return questions.truth_of((self == element).any())
+        found = (self == element).any()
+        return bool(found.item()) if is_batch(found) else questions.truth_of(found)
 
     def __hash__(self) -> int:
         return id(self)
 
     def __format__(self, format_spec: str) -> str:
-        plain = is_batch(self) or not isinstance(self.array, Payload)  # a batch says why it has no number
+        plain = not isinstance(self.array, Payload) or self.array.level > 0  # a batch says why it has no number
         if self.array.ndim == 0 and self.__class__ is Tensor and plain:
             return format(self.item(), format_spec)
         return object.__format__(self, format_spec)

@@ -263,7 +263,10 @@ def _from_mixed(data: Any, dtype: dtypes.dtype | None) -> Any:
         if isinstance(item, TensorBase):
             note(dtypes.of(item.array.dtype))
             note_read("tolist()", item)
-            return devices.place_array(item.array, devices.CPU).tolist()
+            array = item.array
+            if isinstance(array, Payload) and array.level:
+                return array.item() if not array.ndim else array.tolist()
+            return devices.place_array(array, devices.CPU).tolist()
         if isinstance(item, np.generic | np.ndarray):
             arrays = arrays or isinstance(item, np.ndarray)
             note(dtypes.of(item.dtype))

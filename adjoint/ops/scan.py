@@ -62,7 +62,7 @@ def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
     if not reverse:
         return x.cumsum(axis=axis, dtype=wide)
     back = (slice(None),) * axis + (slice(None, None, -1),)
-    return x[back].cumsum(axis=axis, dtype=wide)[back]
+    return module_of(x).ascontiguousarray(x[back].cumsum(axis=axis, dtype=wide)[back])
 
 
 cumsum_p: Primitive = parametric(

@@ -166,6 +166,14 @@ class Dual(Speaking):
                 view.lineage.bare, view.node = True, STALE
         return True
 
+    def item(self) -> Any:
+        """Return the primal's number."""
+        return self.concrete("item()").item()
+
+    def tolist(self) -> Any:
+        """Return the primal's numbers."""
+        return self.concrete("tolist()").tolist()
+
     def concrete(self, what: str) -> Any:
         """Return the primal."""
         primal = _array(self.primal)
