@@ -62,7 +62,7 @@ class BackwardHook:
         self, args: tuple[Any, ...], attach: Callable[[Any], None]
     ) -> tuple[tuple[Any, ...], list[int] | None]:
         positions = [i for i, a in enumerate(args) if isinstance(a, TensorBase)]
-        if not modes.is_grad_enabled() or not any(has_history(args[i]) for i in positions):
+        if not modes.is_grad_enabled() or not any(args[i].requires_grad for i in positions):
             return args, None
         seen = BackwardHookFunction.apply(*(args[i] for i in positions))
         node = next(t.grad_fn for t in seen if t.grad_fn is not None)
