@@ -445,8 +445,10 @@ def _keeping(new: Any, old: Any, tangent: bool) -> Any:
     if type(new) is not type(old) or not isinstance(new, Payload) or not new.level or new.level != old.level:
         return new
     value, below = (v.below() for v in (new, old))
-    edge = edge_of(below) if isinstance(below, TensorBase) and tuple(below.shape) == tuple(value.shape) else None
     bare = value.array if isinstance(value, TensorBase) else value
+    edge = None
+    if isinstance(below, TensorBase) and tuple(below.array.shape) == tuple(bare.shape):
+        edge = edge_of(below)
     inner = _keeping(bare, below.array if isinstance(below, TensorBase) else below, tangent)
     if edge is None and inner is bare and not tangent:
         return new
@@ -455,7 +457,20 @@ def _keeping(new: Any, old: Any, tangent: bool) -> Any:
 
 # What torch calls in-place ops where it refuses to write a batch into what is none; "aten::name_" unless said here.
 _CALLED = dict.fromkeys(
-    ("add", "sub", "mul", "div", "copy", "clamp_min", "clamp_max", "logical_and", "logical_or", "logical_xor", "where"),
+    (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "copy",
+        "clamp_min",
+        "clamp_max",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "where",
+        "masked_fill",
+    ),
     "inplace arithmetic",
 ) | {name: f"{name}_" for name in ("fill", "index_add", "index_fill", "index_put", "scatter_add")}
 

@@ -32,12 +32,12 @@ from .primitive import (
     _target,
     as_floating,
     by_ufunc,
-    rescued,
     general,
     getframe,
     parameters_of,
     quietly,
     recovered,
+    rescued,
 )
 from .primitive import (
     Primitive as Primitive,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from ..core.dtypes import of
 from ..core.nodes import differentiable, wrap
@@ -158,7 +158,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                     )
         slopes = iter(map(create.zeros_like, out) if push is None else push(tangents))
         return out_spec.unflatten(
-            [next(slopes) if _moves(o) else create.zeros_like(o) if isinstance(o, TensorBase) else o for o in outs]
+            [
+                next(slopes) if _moves(o) else create.zeros_like(cast(Any, o)) if isinstance(o, TensorBase) else o
+                for o in outs
+            ]
         )
 
     values = iter(out)

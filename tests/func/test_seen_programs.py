@@ -165,7 +165,7 @@ WRITES: dict[str, Any] = {
     "detached": lambda d: d.detach().mul_(5),
 }
 for _name, _write in WRITES.items():
-    _program = lambda T, write=_write: dual_writes(T, write)  # noqa: E731
+    _program = lambda T, write=_write: dual_writes(T, write)
     _program.__name__ = f"dual, {_name}"
     program(_program)
 
@@ -236,7 +236,7 @@ def no_negative_strides(T):
 def put_of_a_batched_index(T):
     i, s = T.tensor([[0, 3], [-1, 2]]), numbers(T, 2, 2)
     for accumulate in (False, True):
-        f = lambda x, i, s, a=accumulate: (x.put(i, s, a) ** 2).sum()  # noqa: E731
+        f = lambda x, i, s, a=accumulate: (x.put(i, s, a) ** 2).sum()
         yield T.vmap(T.func.grad(f, argnums=(0, 2)))(numbers(T, 2, 2, 2), i, s)
 
 
@@ -248,7 +248,7 @@ def running_statistics_are_constants(T):
 
 @program
 def linearized_beside_constants(T):
-    f = lambda x: {"a": x * 2, "b": x.long(), "c": 3, "d": [None]}  # noqa: E731
+    f = lambda x: {"a": x * 2, "b": x.long(), "c": 3, "d": [None]}
     out, push = T.func.linearize(f, numbers(T, 2))
     return out, push(numbers(T, 2)), attempt(lambda: T.func.linearize(f, T.tensor([1])))
 
