@@ -15,6 +15,7 @@ from .core.device import device
 from .core.dtypes import dtype
 from .core.modes import is_grad_enabled
 from .core.tensor import TensorBase
+from .core.views import has_history
 from .tensor import Tensor
 
 __all__ = [
@@ -112,7 +113,7 @@ class CustomOpDef:
         if kwargs and self._init_fn is not None:
             bound = inspect.signature(self._init_fn).bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
-        recorded = is_grad_enabled() and any(t.requires_grad for t in _tensors(args))
+        recorded = is_grad_enabled() and any(has_history(t) for t in _tensors(args))
         if self._composite or not recorded:
             return self._kernel(args, kwargs)
         return _recorded(self, args, kwargs)

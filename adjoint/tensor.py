@@ -17,7 +17,16 @@ from .core import layout as layouts
 from .core.engine import AccumulateGrad
 from .core.inplace import is_bare, is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import Payload, history_below, is_batch, is_captured, refuse_format, transforming
+from .core.payload import (
+    Payload,
+    has_seen_history,
+    history_below,
+    is_argument,
+    is_batch,
+    is_captured,
+    refuse_format,
+    transforming,
+)
 from .core.size import Size
 from .core.tensor import (
     STALE,
@@ -30,7 +39,7 @@ from .core.tensor import (
     storage_of,
     tick,
 )
-from .core.views import edge_of, expect_shape, note_detached, refresh, show_views
+from .core.views import edge_of, expect_shape, has_history, note_detached, refresh, show_views
 from .hooks import RemovableHandle, warn_if_has_hooks
 from .ops import (
     activation,
@@ -79,6 +88,20 @@ _ONLY_LEAVES = (
     "that doesn't require differentiation use var_no_grad = var.detach()."
 )
 _backward: Any = None  # autograd.backward, once somebody has called it
+
+
+def _is_made_dual(x: TensorBase) -> bool:
+    """Return whether a tensor is what `make_dual` gives: a view of its primal."""
+    array = x.array
+    if not isinstance(array, Payload) or not array.level or not array.spreads:
+        return False
+    below = array.below()
+    return isinstance(below, TensorBase) and below.lineage is not None
+
+
+def _looks_like_leaf(node: Any) -> bool:
+    """Return whether inside a transform a recorded tensor is an argument of it, or a constant there."""
+    return is_argument(node) or not has_seen_history(node)
 
 
 def _refuse_inside(what: str, name: str) -> None:
@@ -297,8 +320,11 @@ class Tensor(TensorBase):
     @property
     def requires_grad(self) -> bool:
         """Whether what is computed from this tensor is recorded."""
+        if modes.transforms and self.node is not None:
+            node = edge_of(self)
+            return node is not None and has_seen_history(node)
         if modes.unusual and (self.node is None or (self.node is STALE and isinstance(self.array, Payload))):
-            return edge_of(self) is not None or history_below(self) is not None
+            return has_history(self)
         return self.node is not None
 
     @requires_grad.setter
@@ -361,7 +387,8 @@ class Tensor(TensorBase):
         node = self.node
         if node is None:
             return not modes.unusual or history_below(self) is None
-        return is_leaf_node(edge_of(self) if node is STALE else node)
+        node = edge_of(self) if node is STALE else node
+        return is_leaf_node(node) or (modes.transforms > 0 and _looks_like_leaf(node))
 
     @property
     def grad_fn(self) -> Any:
@@ -373,6 +400,8 @@ class Tensor(TensorBase):
         if node is None or is_leaf_node(node):
             return None
         node = edge_of(self)
+        if modes.transforms and _looks_like_leaf(node):
+            return None
         nodes.note_form(node, self)
         return shown(node)
 
@@ -428,7 +457,7 @@ class Tensor(TensorBase):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
-        if modes.transforms:
+        if modes.transforms and self.requires_grad:
             _refuse_inside("retain_grad()", "retain_grad()")
         if self.node is None:
             below = history_below(self) if modes.unusual else None
@@ -523,7 +552,7 @@ class Tensor(TensorBase):
 
     def detach_(self) -> Tensor:
         """Forget this tensor's history."""
-        if self.lineage is not None:
+        if self.lineage is not None or (modes.unusual and _is_made_dual(self)):
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
                 "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
@@ -662,13 +691,14 @@ class Tensor(TensorBase):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
             )
-        return questions.truth_of((self == element).any())
+        found = (self == element).any()
+        return bool(found.item()) if is_batch(found) else questions.truth_of(found)
 
     def __hash__(self) -> int:
         return id(self)
 
     def __format__(self, format_spec: str) -> str:
-        plain = is_batch(self) or not isinstance(self.array, Payload)  # a batch says why it has no number
+        plain = not isinstance(self.array, Payload) or self.array.level > 0  # a batch says why it has no number
         if self.array.ndim == 0 and self.__class__ is Tensor and plain:
             return format(self.item(), format_spec)
         return object.__format__(self, format_spec)

@@ -415,16 +415,21 @@ def _write_payload(
     result = op.call(before, *rest, *params)
     result = fitted(op, x, result)
     result.array.note_holder(x)
+    recorded = modes.local.grad
     if x.lineage is None:
-        x.array, x.node = result.array, result.node if modes.local.grad else x.node
+        x.array, x.node = (result.array, result.node) if recorded else (_keeping(result.array, x.array, False), x.node)
     else:
         base: Any = x.lineage.base
-        apart = is_detached(x.lineage)
-        if apart and _has_history(result):
-            _leave_detached(op, x, result)
-            return x
+        if is_detached(x.lineage):
+            if _has_history(result):
+                _leave_detached(op, x, result)
+                return x
+            recorded = False
         whole = _with_part(base, x.lineage.replay, result)
-        base.array, base.node = whole.array, whole.node if modes.local.grad and not apart else base.node
+        if recorded:
+            base.array, base.node = whole.array, whole.node
+        else:
+            base.array = _keeping(whole.array, base.array, is_detached(x.lineage))
         whole.array.note_holder(base)
         x.array, x.node = result.array, STALE
     ledger_of(storage_of(x)).version += 1  # no memory was written: whoever kept the old value has it still
@@ -432,9 +437,40 @@ def _write_payload(
     return x
 
 
+def _keeping(new: Any, old: Any, tangent: bool) -> Any:
+    """Return the value that an unrecorded write gives a tensor, with the history below that the old one had.
+
+    With `tangent` that of the old one stays, too: it was written through a tensor that has none.
+    """
+    if type(new) is not type(old) or not isinstance(new, Payload) or not new.level or new.level != old.level:
+        return new
+    value, below = (v.below() for v in (new, old))
+    bare = value.array if isinstance(value, TensorBase) else value
+    edge = None
+    if isinstance(below, TensorBase) and tuple(below.array.shape) == tuple(bare.shape):
+        edge = edge_of(below)
+    inner = _keeping(bare, below.array if isinstance(below, TensorBase) else below, tangent)
+    if edge is None and inner is bare and not tangent:
+        return new
+    return (old if tangent else new).above(value if edge is None and inner is bare else wrap(inner, edge))
+
+
 # What torch calls in-place ops where it refuses to write a batch into what is none; "aten::name_" unless said here.
 _CALLED = dict.fromkeys(
-    ("add", "sub", "mul", "div", "copy", "clamp_min", "clamp_max", "logical_and", "logical_or", "logical_xor", "where"),
+    (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "copy",
+        "clamp_min",
+        "clamp_max",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "where",
+        "masked_fill",
+    ),
     "inplace arithmetic",
 ) | {name: f"{name}_" for name in ("fill", "index_add", "index_fill", "index_put", "scatter_add")}
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import modes
-from .tensor import TensorBase
+from .tensor import TensorBase, tick
 
 
 class Payload:
@@ -33,8 +33,6 @@ class Payload:
     spreads: ClassVar[bool] = True
     # Whether ops come with the operands that the program gave, neither promoted nor taken out of their tensors.
     whole: ClassVar[bool] = False
-    # Whether a write gives the tensor another value, so that what looks at its memory must be made anew.
-    by_value: ClassVar[bool] = False
 
     @classmethod
     def apply(cls, op: Any, level: int, values: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
@@ -51,6 +49,11 @@ class Payload:
         """Write into the memory below the tensor's value, if there is one that others look at; else return False."""
         return False
 
+    @property
+    def by_value(self) -> bool:
+        """Whether a write gives the tensor another value, so that what looks at its memory must be made anew."""
+        return False
+
     def memory(self) -> Any:
         """Return the array at the bottom: of a batch all of it, of a dual value the primal."""
         value: Any = self
@@ -61,6 +64,10 @@ class Payload:
     def below(self) -> Any:
         """Return the value one level down."""
         raise NotImplementedError
+
+    def above(self, value: Any) -> Any:
+        """Return this with another value one level down, where it has one."""
+        return self
 
     def outside(self, operation: str) -> Any:
         """Return what is left of the value once its transform is over, where `operation` meets it then."""
@@ -102,12 +109,17 @@ class Level:
         "floor",
         "grad",
         "kind",
+        "leaves",
         "number",
         "randomness",
         "recording",
         "size",
+        "start",
         "transform",
     )
+
+    leaves: frozenset[Any]  # the nodes of the arguments by which a reverse-mode transform differentiates
+    start: int  # when it was entered: what was recorded earlier is from outside
 
     def __init__(
         self,
@@ -120,6 +132,7 @@ class Level:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
         self.captured, self.afresh, self.counted = captured, False, False
         self.transform = kind is not None or captured is not None
+        self.leaves, self.start = frozenset(), 0
 
     def has_captured(self, x: TensorBase) -> bool:
         """Return whether the function that runs at this level has `x`, or a tensor of its memory, from outside."""
@@ -130,6 +143,8 @@ class Level:
 
     def __enter__(self) -> int:
         self.number = _levels()
+        if self.captured is not None:
+            self.start = tick()
         levels = inside.levels
         around = innermost() if levels else None
         self.floor = 0 if around is None else around.number
@@ -215,6 +230,43 @@ def transforming() -> bool:
 def is_captured(x: TensorBase) -> bool:
     """Return whether a function that is being differentiated has `x`, or a tensor of its memory, from outside."""
     return any(level.has_captured(x) for level in inside.levels)
+
+
+_LEAF = 2**64 - 1  # the stamp of leaves
+
+
+def has_seen_history(node: Any) -> bool:
+    """Return whether a program inside transforms sees the history of what a node has recorded.
+
+    A derivative shows its function how values depend on the arguments; what was made of captured tensors alone
+    is recorded for what is around it, and looks like a constant inside.
+    """
+    for level in reversed(inside.levels):
+        if node in level.leaves:
+            return True
+        if level.captured is not None and level.start <= node.stamp < _LEAF:
+            return _leads_to(node, level.leaves, level.start)
+    return True
+
+
+def is_argument(node: Any) -> bool:
+    """Return whether a node is that of an argument by which a transform around differentiates."""
+    return any(node in level.leaves for level in inside.levels)
+
+
+def _leads_to(node: Any, leaves: frozenset[Any], start: int) -> bool:
+    """Return whether the part of the graph that was recorded since `start` leads from a node to some leaves."""
+    if not leaves:
+        return False
+    seen, stack = {node}, [node]
+    while stack:
+        for edge in stack.pop().edges:
+            if edge in leaves:
+                return True
+            if edge is not None and edge not in seen and start <= edge.stamp < _LEAF:
+                seen.add(edge)
+                stack.append(edge)
+    return False
 
 
 def transforms() -> list[Level]:

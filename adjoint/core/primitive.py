@@ -850,9 +850,13 @@ def explained(op: Op, error: Exception, inputs: tuple[Any, ...]) -> Exception:
 
     top = None if inside.levels else top_payload(inputs)
     if top is not None and top.level:
-        try:
-            top.outside(op.name)
-        except RuntimeError as escape:
-            return escape
-        return RuntimeError(f"{op.name}: one of its tensors has escaped from a transform, jvp(), that is over")
+        top.outside(op.name)  # which may refuse
     return translate(op, error, inputs)
+
+
+def rescued(op: Op, error: Exception, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Return what an op on a value of a transform that is over gives after all; else raise what a user should see."""
+    top = None if inside.levels else top_payload(inputs)
+    if top is not None and top.level:
+        return escaped(op, inputs, params, top)
+    raise explained(op, error, (*inputs, *params)) from error.__cause__

@@ -33,12 +33,12 @@ from .primitive import (
     _target,
     as_floating,
     by_ufunc,
-    explained,
     general,
     getframe,
     parameters_of,
     quietly,
     recovered,
+    rescued,
 )
 from .primitive import (
     Primitive as Primitive,
@@ -127,7 +127,7 @@ def unary(
         except RuntimeWarning:
             c = quietly(kernel, a)
         except Exception as error:
-            raise explained(op, error, (input,)) from None
+            return rescued(op, error, (input,), ())
         if type(c) is not ndarray and type(c) not in held:
             c = asarray(c) if isinstance(c, generic) else settle(c)
         out = make()
@@ -468,7 +468,7 @@ def parametric(
         except RuntimeWarning:
             c = quietly(kernel, a, *params)
         except Exception as error:
-            raise explained(op, error, (input, *params)) from None
+            return rescued(op, error, (input,), params)
         if type(c) is not ndarray:
             c = asarray(c) if isinstance(c, generic) else settle(c)
         d = c.dtype
@@ -573,7 +573,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         except RuntimeWarning:
             c = quietly(kernel, *values, *params)
         except Exception as error:
-            raise explained(op, error, args[:arity]) from error.__cause__
+            return rescued(op, error, args[:arity], params)
         if type(c) is not ndarray:
             c = settle(c)
         out = make()
@@ -695,7 +695,7 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
         except RuntimeWarning:
             c = quietly(op.kernel, a, b, *params)
         except Exception as error:
-            raise explained(op, error, (x, y)) from error.__cause__
+            return rescued(op, error, (x, y), params)
         if type(c) is not ndarray:
             c = settle(c)
         d = c.dtype
@@ -805,7 +805,7 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
         except RuntimeWarning:
             r = quietly(kernel, a, b, c, *params)
         except Exception as error:
-            raise explained(op, error, (x, y, z)) from error.__cause__
+            return rescued(op, error, (x, y, z), params)
         if type(r) is not ndarray:
             r = settle(r)
         if params and r.dtype is f64 and a.dtype is not f64 and holds_numpy(params):
@@ -891,7 +891,7 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
         except RuntimeWarning:
             arrays = quietly(kernel, *values, *params)
         except Exception as error:
-            raise explained(op, error, args) from error.__cause__
+            return rescued(op, error, args[:arity], params)
         outs: list[Any] = []
         for array in arrays:
             out = make()

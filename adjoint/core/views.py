@@ -10,7 +10,7 @@ import numpy as np
 
 from . import modes
 from .nodes import Hidden, Node, extra_of, output_index, registry, reshaped, shown
-from .payload import Payload
+from .payload import Payload, history_below
 from .tensor import STALE, TensorBase, View, ledger_of, owner_of, retaining, storage_of
 
 ndarray = np.ndarray
@@ -20,6 +20,11 @@ def edge_of(x: TensorBase) -> Any:
     """Return the node that the tensor's gradient goes to, rebuilt first if a write made it stale."""
     node = x.node
     return refresh(x) if node is STALE else node
+
+
+def has_history(x: TensorBase) -> bool:
+    """Return whether a gradient flows to a tensor, or to what it is below a transform, whatever programs see there."""
+    return edge_of(x) is not None or history_below(x) is not None
 
 
 def refresh(x: TensorBase) -> Any:

@@ -17,7 +17,7 @@ from ..core.tensor import TensorBase
 from ..core.views import edge_of, replayed
 from ..ops.join import cat
 from ..ops.random import get_rng_state, set_rng_state
-from ..ops.shape import alias, expand_p, movedim, reshape_p
+from ..ops.shape import alias, contiguous_p, expand_p, movedim, reshape_p
 from ..payloads.batched import Batched
 from ..tree import TreeSpec, broadcast_prefix, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from .values import as_tensor, value_of
@@ -327,6 +327,8 @@ def _remove_batch_dim(self: Any, level: int, batch_size: int, out_dim: int) -> A
     whole = as_tensor(payload.value) if _is_of(self, level) else reshape_p(self, (1, *payload.shape))
     if whole.array.shape[0] != batch_size:
         whole = expand_p(whole, (batch_size, *whole.array.shape[1:]))
+        if _is_of(self, level):  # a batch all of whose elements are equal so far, of which each may be written
+            whole = contiguous_p(whole)
     return whole if out_dim == 0 else movedim(whole, 0, out_dim)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from ..core.dtypes import of
 from ..core.nodes import differentiable, wrap
@@ -78,8 +78,7 @@ def jvp(
 def as_dual(primal: Any, tangent: Any, level: int) -> Any:
     """Return a tensor with a tangent, at a level."""
     for name, value in (("primal", primal), ("tangent", tangent)):
-        if not differentiable(value.array.dtype):
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {of(value.array.dtype)}")
+        _check_kind(name, value)
     if tuple(primal.array.shape) != tuple(tangent.array.shape):
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
@@ -87,6 +86,11 @@ def as_dual(primal: Any, tangent: Any, level: int) -> Any:
             f"{list(tangent.array.shape)}."
         )
     return wrap(Dual(value_of(primal), value_of(tangent), level))
+
+
+def _check_kind(name: str, value: Any) -> None:
+    if not differentiable(value.array.dtype):
+        raise ValueError(f"Expected {name} to be floating point or complex, but got: {of(value.array.dtype)}")
 
 
 def _primal(value: Any, level: int) -> Any:
@@ -126,12 +130,20 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     >>> push(adjoint.tensor(2.0))
     tensor(2.)
     """
-    _, spec = tree_flatten(primals)
-    flat = tree_flatten(primals)[0]
-    out, pull = vjp(func, *primals)
-    outs, out_spec = tree_flatten(out)
+    flat, spec = tree_flatten(primals)
+    for p in flat:
+        if isinstance(p, TensorBase):
+            _check_kind("primal", p)
+    kept: list[Any] = []
+
+    def moving(*args: Any) -> list[Any]:
+        kept[:] = tree_flatten(func(*args))
+        return [*(o for o in kept[0] if _moves(o)), create.zeros(())]  # one at least
+
+    out, pull = vjp(moving, *primals)
+    outs, out_spec = kept
     # The pulled-back gradient is linear in what is pulled: its own transpose pushes tangents forward.
-    _, push = vjp(lambda *gs: pull(out_spec.unflatten(list(gs))), *[create.zeros_like(o) for o in outs])
+    push = vjp(lambda *gs: pull(list(gs)), *map(create.zeros_like, out))[1] if flat else None
 
     def pushed(*tangents: Any) -> Any:
         directions, structure = tree_flatten(tangents)
@@ -144,6 +156,18 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                         f"tangent:{i} with {what} {mine} in flattened pytree doesn't match the {what} {wanted} of the "
                         "corresponding primal."
                     )
-        return out_spec.unflatten(list(push(tangents)))
+        slopes = iter(map(create.zeros_like, out) if push is None else push(tangents))
+        return out_spec.unflatten(
+            [
+                next(slopes) if _moves(o) else create.zeros_like(cast(Any, o)) if isinstance(o, TensorBase) else o
+                for o in outs
+            ]
+        )
 
-    return out, pushed
+    values = iter(out)
+    return out_spec.unflatten([next(values) if _moves(o) else o for o in outs]), pushed
+
+
+def _moves(output: Any) -> bool:
+    """Return whether an output may have a tangent."""
+    return isinstance(output, TensorBase) and differentiable(output.array.dtype)

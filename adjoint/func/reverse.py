@@ -12,7 +12,7 @@ from ..core.dtypes import of
 from ..core.engine import AccumulateGrad, end
 from ..core.nodes import differentiable, wrap
 from ..core.observation import lifting
-from ..core.payload import Payload, innermost
+from ..core.payload import Payload, innermost, inside
 from ..core.tensor import InferenceStorage, TensorBase, clock, storage_of, tick
 from ..core.views import edge_of
 from ..ops import create
@@ -102,6 +102,7 @@ def leaves_of(args: tuple[Any, ...], argnums: Argnums) -> tuple[tuple[Any, ...],
     chosen = args[numbers[0]] if isinstance(argnums, int) else tuple(args[i] for i in numbers)
     flat, spec = tree_flatten(chosen)
     leaves = [leaf_of(x) for x in flat]
+    inside.levels[-1].leaves = frozenset(map(edge_of, leaves))
     fresh = spec.unflatten(leaves)
     replaced = list(args)
     for i, value in zip(numbers, (fresh,) if isinstance(argnums, int) else fresh, strict=True):

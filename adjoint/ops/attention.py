@@ -19,6 +19,7 @@ from ..core.observation import observer, opaque
 from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
+from ..core.views import has_history
 from ..kernels.attention import (
     Notes,
     attend,
@@ -271,7 +272,7 @@ def _masked_in_blocks(
 def _fits(mask: Tensor, q: Any, k: Any) -> bool:
     """Return whether a kernel can read a mask, and it makes no gradient of its own necessary."""
     array, shape = mask.array, (*q.shape[:-1], k.shape[-2])
-    if type(array) is not type(q) or (mask.requires_grad and modes.is_grad_enabled()):
+    if type(array) is not type(q) or (has_history(mask) and modes.is_grad_enabled()):
         return False
     if array.dtype not in (np.bool_, np.float32, q.dtype) or array.ndim > len(shape) or not array.ndim:
         return False

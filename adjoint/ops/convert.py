@@ -15,7 +15,7 @@ from ..core.dtypes import as_dtype, dtype
 from ..core.engine import AccumulateGrad
 from ..core.inplace import unrecorded, write
 from ..core.nodes import wrap
-from ..core.payload import Payload, transforms, wrapped_in
+from ..core.payload import Payload, arguments, transforms, wrapped_in
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import InferenceStorage, TensorBase, note_write
 from . import create
@@ -274,8 +274,11 @@ def _text_inside(x: Any, levels: list[Any]) -> str:
     depth, below = wrapped_in(x, levels)
     if depth < 0:
         return text_of_value(x)
-    batched = levels[depth - 1].captured is None
-    title = f"BatchedTensor(lvl={depth}, bdim=0" if batched else f"GradTrackingTensor(lvl={depth}"
+    title = f"GradTrackingTensor(lvl={depth}"
+    if levels[depth - 1].captured is None:
+        given = [a for a in arguments.get(levels[depth - 1].number, {}).values() if a[3] is x.array]
+        below, dim = given[0][:2] if given else (below, 0)
+        title = f"BatchedTensor(lvl={depth}, bdim={dim}"
     text = _text_inside(below if isinstance(below, TensorBase) else wrap(below), levels[: depth - 1])
     return f"{title}, value=\n{textwrap.indent(text, '    ')}\n)"
 

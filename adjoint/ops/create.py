@@ -481,8 +481,8 @@ def _public_caller() -> str:
     frame: Any = sys._getframe(2)
     name = frame.f_code.co_name
     while frame is not None and frame.f_code.co_filename in ours:
-        op = frame.f_locals.get("op")  # of a recorder, whose code has no name of its own
-        name, frame = getattr(op, "name", frame.f_code.co_name), frame.f_back
+        op, own = frame.f_locals.get("op"), frame.f_code.co_name  # of a recorder, whose code has no name of its own
+        name, frame = getattr(op, "name", name if own == "__call__" else own), frame.f_back
     return str(name)
 
 

@@ -19,6 +19,7 @@ from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..kernels import gathering, provider
 from .compare import eq_p
+from .convert import values_of
 from .gather import check_index, check_rows
 from .index import add_rows, taken
 from .piecewise import where_p
@@ -184,6 +185,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def _one_hot(array: Any, num_classes: int) -> Any:
+    array = values_of(array, "item()")
     if array.size:
         if array.min() < 0:
             raise RuntimeError("Class values must be non-negative.")

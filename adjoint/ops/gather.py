@@ -29,7 +29,6 @@ from .arguments import dim_in, either, missing, require_tensor
 from .compare import zeros_p
 from .create import apart, copy_for, into
 from .index import add_rows, beside, index_batch, index_p, place_p, slice_p, taken, unindex_p
-from .looping import looped_for
 from .piecewise import where_p
 from .precision import autocasting
 from .shape import broadcast_tensors, cast_p, clone_p, expand_p, reshape, reshape_p
@@ -1050,9 +1049,15 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     return into(out, take_p(input, index))
 
 
-@looped_for("index")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with elements written as if it had one dimension."""
+    if is_batch(index):
+        check_index(index, "put_")
+        size = math.prod(input.array.shape)
+        places = reshape_p(where_p(index < 0, index + size, index), (math.prod(index.array.shape),))
+        flat, written = (reshape_p(t, (math.prod(t.array.shape),)) for t in (input, source))
+        write = scatter_add if accumulate else scatter
+        return reshape_p(write(flat, 0, places, written), tuple(input.array.shape))
     written = put_(copy_for(source, input), index, source, accumulate)
     return fold(written, "PutBackward0", input, source, accumulate=accumulate)
 

@@ -37,7 +37,9 @@ def _concatenate(xs: Any, axis: Any) -> Any:
     if type(xs[0]) is ndarray:
         if xs[0].size > _MANY and (found := copying.joined(xs, axis)) is not None:
             return found
-        return _join_arrays(xs, axis)
+        out = _join_arrays(xs, axis)
+        # Row by row, whatever order the parts lie in; images keep theirs (channels_last).
+        return out if out.flags.c_contiguous or out.ndim > 3 else np.ascontiguousarray(out)
     gpu = provider.gpu(xs[0])
     found = None if gpu is None else gpu.copies.join(xs, axis)
     return module_of(xs[0]).concatenate(xs, axis) if found is None else found

@@ -7,7 +7,7 @@ import operator
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -263,7 +263,11 @@ def _from_mixed(data: Any, dtype: dtypes.dtype | None) -> Any:
         if isinstance(item, TensorBase):
             note(dtypes.of(item.array.dtype))
             note_read("tolist()", item)
-            return devices.place_array(item.array, devices.CPU).tolist()
+            array: Any = item.array
+            if isinstance(array, Payload) and array.level:
+                array = cast(Any, array)
+                return array.item() if not array.ndim else array.tolist()
+            return devices.place_array(array, devices.CPU).tolist()
         if isinstance(item, np.generic | np.ndarray):
             arrays = arrays or isinstance(item, np.ndarray)
             note(dtypes.of(item.dtype))

@@ -21,6 +21,7 @@ from ..core.observation import observer
 from ..core.payload import Payload, payload_of
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
+from ..core.views import edge_of, has_history
 from ..kernels import norms, provider
 from ..kernels.constants import constants_of
 from ..kernels.softmax import LARGE
@@ -648,7 +649,7 @@ def _with_running(input: Tensor, mean: Any, var: Any, weight: Any, bias: Any, ep
     )
     rstd = (var.detach() + eps).rsqrt()
     input = input if d == work else cast_p(input, work)
-    if weight is not None and weight.requires_grad:
+    if weight is not None and has_history(weight):
         out = mul_p(mul_p(sub_p(input, mean.detach()), rstd), weight)
         out = out if bias is None else add_p(out, bias)
     else:
@@ -685,6 +686,15 @@ def batch_norm(
     return batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)[0]
 
 
+def _check_constant(**statistics: Any) -> None:
+    for name, x in statistics.items():
+        if x is not None and edge_of(x) is not None:
+            raise RuntimeError(
+                f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. This input "
+                "cannot have requires_grad True."
+            )
+
+
 def batch_normed(
     input: Tensor, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float,
     eps: float,
@@ -697,6 +707,8 @@ def batch_normed(
         raise IndexError(f"Dimension out of range: batch_norm expects an input of at least 2 dimensions, got {a.ndim}")
     channels = a.shape[1]
     _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if modes.is_grad_enabled():
+        _check_constant(running_mean=running_mean, running_var=running_var)
     axes = (0, *range(2, a.ndim))
     moments = Moments()
     if not training:

@@ -743,6 +743,8 @@ def _softmax(x: Any, axis: Any) -> Any:
         return found
     if is_half(d):
         return _softmax(x.astype(f32), axis).astype(d)
+    if type(x) is ndarray and not x.flags.c_contiguous:  # the result lies row by row
+        x = np.ascontiguousarray(x)
     if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
         return kernels.softmax(x, axis, False)
     if x.size == 0:
@@ -796,6 +798,8 @@ def _log_softmax(x: Any, axis: Any) -> Any:
         return found
     if is_half(d):
         return _log_softmax(x.astype(f32), axis).astype(d)
+    if type(x) is ndarray and not x.flags.c_contiguous:
+        x = np.ascontiguousarray(x)
     if x.size >= LARGE and type(x) is ndarray and d.kind == "f":
         return kernels.softmax(x, axis, True)
     if x.size == 0:

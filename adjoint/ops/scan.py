@@ -59,10 +59,9 @@ def _cumsum(x: Any, axis: Any, reverse: Any) -> Any:
     if type(x) is ndarray and d.kind == "f" and x.size > 4096:
         return reductions.running_sums(x, axis, reverse)
     wide = _int64 if d.kind in "biu" else d
-    if not reverse:
-        return x.cumsum(axis=axis, dtype=wide)
     back = (slice(None),) * axis + (slice(None, None, -1),)
-    return x[back].cumsum(axis=axis, dtype=wide)[back]
+    sums = x[back].cumsum(axis=axis, dtype=wide)[back] if reverse else x.cumsum(axis=axis, dtype=wide)
+    return sums if sums.flags.c_contiguous else module_of(x).ascontiguousarray(sums)  # torch's lie row by row
 
 
 cumsum_p: Primitive = parametric(

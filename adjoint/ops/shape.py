@@ -20,7 +20,7 @@ from ..core.dtypes import dtype
 from ..core.failures import title_of
 from ..core.inplace import check_changeable, is_leaf_node
 from ..core.nodes import Hidden, Node, shaping
-from ..core.payload import Payload, refuse_format
+from ..core.payload import Payload, is_batch, refuse_format
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
@@ -152,6 +152,11 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     if memory_format is None or memory_format is layout.preserve_format:
         return clone_p(input)
     order = layout.order_of(memory_format, input.array.ndim)
+    if order is not None and is_batch(input):
+        raise RuntimeError(
+            "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format "
+            "adjoint.preserve_format or adjoint.contiguous_format: the format says how a whole batch lies"
+        )
     return contiguous_p(input) if order is None else ordered_p(input, order)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.device import of as device_of
 from ..core.device import place_array
 from ..core.nodes import wrap
-from ..core.payload import Payload, inside, transforms
+from ..core.payload import Payload, arguments, inside, transforms
 from ..core.primitive import Op
 from ..core.tensor import TensorBase
 from ..ops.shape import expand_p, reshape_p
@@ -76,6 +76,10 @@ class Batched(Speaking):
         """Raise: one element of the batch has no memory of its own."""
         raise NotImplementedError("Cannot access storage of BatchedTensorImpl: it is a whole batch's")
 
+    def copy(self, order: str = "K") -> Batched:
+        """Return itself, inside vmap: payloads do not change."""
+        return self if any(level.number == self.level for level in inside.levels) else self.outside("clone")
+
     def moved(self, place: Any) -> Batched:
         """Return the batch on another device."""
         value = self.value
@@ -90,7 +94,10 @@ class Batched(Speaking):
             f"`{operation}`: return the tensor from the function instead of storing it elsewhere."
         )
 
-    by_value = True
+    @property
+    def by_value(self) -> bool:
+        """True: the memory is a whole batch's."""
+        return True
 
     def detached(self) -> Batched:
         """Return the batch of what is left of its values."""
@@ -133,6 +140,10 @@ class Batched(Speaking):
         """Return the whole batch."""
         return self.value
 
+    def above(self, value: Any) -> Batched:
+        """Return another whole batch as one of its elements."""
+        return Batched(value, self.level)
+
     def concrete(self, what: str) -> Any:
         """Raise: inside vmap there is one value per element of the batch."""
         if what == "repr()":
@@ -143,7 +154,7 @@ class Batched(Speaking):
             one = select_p(self.value, 0, 0)
             one = one.array if isinstance(one, TensorBase) else one
             return one.concrete(what) if isinstance(one, Payload) else one  # type: ignore[attr-defined]
-        if what in ("bool()", "item()") and transforms()[-1:] and transforms()[-1].number != self.level:
+        if what in _NUMBERS and transforms()[-1:] and transforms()[-1].number != self.level:
             raise RuntimeError(
                 "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor "
                 "in some data-dependent control flow: inside vmap a tensor stands for a whole batch of values. Keep "
@@ -188,10 +199,13 @@ class Batched(Speaking):
         )
 
     def __repr__(self) -> str:
-        value = self.value if isinstance(self.value, TensorBase) else wrap(self.value)
+        value, dim = self.value if isinstance(self.value, TensorBase) else wrap(self.value), 0
+        for whole, along, _, held in arguments.get(self.level, {}).values():
+            if held is self:  # an argument, as the caller has given it
+                value, dim = whole, along
         numbers = [level.number for level in inside.levels]
-        depth = numbers.index(self.level) + 1 if self.level in numbers else self.level
-        return f"BatchedTensor(lvl={depth}, bdim=0, value=\n{textwrap.indent(repr(value), '    ')}\n)"
+        depth = numbers.index(self.level) + 1 if self.level in numbers else 1
+        return f"BatchedTensor(lvl={depth}, bdim={dim}, value=\n{textwrap.indent(repr(value), '    ')}\n)"
 
 
 _NO_ADDRESS = (
@@ -200,6 +214,7 @@ _NO_ADDRESS = (
 )
 
 
+_NUMBERS = ("bool()", "item()", "int()", "float()", "complex()", "index()")
 _DYNAMIC = ("unique()", "unique_consecutive()", "nonzero()", "indexing with a mask", "repeat_interleave()")
 
 

@@ -85,6 +85,8 @@ class Dual(Speaking):
             changes: Any = (None,) * len(out) if op.outputs else None
         else:
             changes = tangent_of(op, _raised(tangents, primals), tuple(primals), out, params)
+            if level in holders and not op.outputs:
+                changes = _own(changes, tangents, out, primals)
         if op.outputs:
             return tuple(
                 cls(o, t if differentiable(_array(o).dtype) else None, level) for o, t in zip(out, changes, strict=True)
@@ -99,6 +101,10 @@ class Dual(Speaking):
     def below(self) -> Any:
         """Return the primal."""
         return self.primal
+
+    def above(self, value: Any) -> Dual:
+        """Return another primal with the same tangent."""
+        return Dual(value, self.tangent, self.level)
 
     def outside(self, operation: str) -> Any:
         """Return the primal."""
@@ -123,6 +129,11 @@ class Dual(Speaking):
         found = holders.get(self.level)
         if found is not None:
             found.append(weakref.ref(tensor))
+
+    @property
+    def by_value(self) -> bool:
+        """Whether there is no memory to write, but a batch's."""
+        return not _has_memory(self)
 
     @classmethod
     def overwrite(cls, op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...], level: int) -> bool:
@@ -154,6 +165,14 @@ class Dual(Speaking):
             if view is not None and view is not x and view.lineage is not None and view.lineage.base is base:
                 view.lineage.bare, view.node = True, STALE
         return True
+
+    def item(self) -> Any:
+        """Return the primal's number."""
+        return self.concrete("item()").item()
+
+    def tolist(self) -> Any:
+        """Return the primal's numbers."""
+        return self.concrete("tolist()").tolist()
 
     def concrete(self, what: str) -> Any:
         """Return the primal."""
@@ -192,13 +211,17 @@ def _is_at(value: Any, level: int) -> bool:
 def _set_tangent(x: Any, base: Any, tangent: Any, level: int) -> None:
     """Give a tensor, and the base that it is a view of, another tangent."""
     whole, own = (t.array.memory() for t in (base, x))
-    if x is base:
-        x.array = Dual(x.array.primal, copy_strided_p(tangent, tuple(own.strides)), level)
-        return
     old = base.array.tangent
+    shared = level in holders and _is_writable(old, whole)
+    if x is base:
+        if shared:
+            old.copy_(tangent)
+        else:
+            x.array = Dual(x.array.primal, copy_strided_p(tangent, tuple(own.strides)), level)
+        return
     if old is None:
         old = zeros_p(_tensor(base.array.primal).detach())
-    new = copy_strided_p(_tensor(old), tuple(whole.strides))
+    new = old if shared else copy_strided_p(_tensor(old), tuple(whole.strides))
     part = new
     for op, params in way_from_base(x, memory=(whole, own)):
         part = replayed(op, part, params)
@@ -207,6 +230,27 @@ def _set_tangent(x: Any, base: Any, tangent: Any, level: int) -> None:
     x.array = Dual(x.array.primal, part, level)
     for t in (base, x):
         t.array.note_holder(t)
+
+
+def _is_writable(tangent: Any, primal: Any) -> bool:
+    """Return whether a tangent is a tensor that the program may hold too, and that can be written as the primal is."""
+    if not isinstance(tangent, TensorBase) or tangent.node is not None:
+        return False
+    array = tangent.array
+    return type(array) is np.ndarray and array.strides == primal.strides and not np.may_share_memory(array, primal)
+
+
+def _own(tangent: Any, given: list[Any], out: Any, primals: list[Any]) -> Any:
+    """Return an op's tangent in memory of its own, unless its output, too, is a view of an operand."""
+    mine, result = _array(tangent), _array(out)
+    if type(mine) is not np.ndarray or type(result) is not np.ndarray:
+        return tangent
+    for t, p in zip(given, primals, strict=True):
+        old, value = _array(t), _array(p)
+        if type(old) is np.ndarray and np.may_share_memory(mine, old):
+            if type(value) is not np.ndarray or not np.may_share_memory(result, value):
+                return _tensor(tangent).clone()
+    return tangent
 
 
 def _tensor(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from ...autograd.function import Function
 from ...core import modes
 from ...core.tensor import TensorBase
+from ...core.views import has_history
 
 __all__ = ["BackwardHook"]
 
@@ -19,7 +20,7 @@ class BackwardHookFunction(Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:  # type: ignore[override]
         """Return the tensors as they are."""
-        ctx.mark_non_differentiable(*[a for a in args if not a.requires_grad])
+        ctx.mark_non_differentiable(*[a for a in args if not has_history(a)])
         return args
 
     @staticmethod
