@@ -101,6 +101,7 @@ class GradScaler:
             return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
+    @whole
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, and note which are not finite.
 
@@ -114,12 +115,11 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        with whole():
-            if _is_captured(optimizer):
-                self._unscale_seen(optimizer, state)
-            else:  # the scale is a power of two as a rule, and its inverse exact
-                self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
-            state["stage"] = UNSCALED
+        if _is_captured(optimizer):
+            self._unscale_seen(optimizer, state)
+        else:  # the scale is a power of two as a rule, and its inverse exact
+            self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
+        state["stage"] = UNSCALED
 
     def _unscale_grads_(self, optimizer: Any, inverse: float, state: dict[str, Any], allow_fp16: bool) -> None:
         on_gpu: dict[Any, list[tuple[Any, str]]] = defaultdict(list)
@@ -143,6 +143,7 @@ class GradScaler:
 
     # --- Stepping ----------------------------------------------------------------------------------
 
+    @whole
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients if that is still to do, and step unless one of them is not finite."""
         if not self._enabled:
@@ -153,15 +154,14 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] == STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        with whole():
-            if state["stage"] == READY:
-                self.unscale_(optimizer)
-            assert state["checked"], "No inf checks were recorded for this optimizer."
-            state["stage"] = STEPPED
-            if "found" in state and not bool(self._scale <= self.min_scale):  # there Python must look, and may raise
-                return _step_unless(state["found"], optimizer, args, kwargs)
-            if not _broken(state):
-                return optimizer.step(*args, **kwargs)
+        if state["stage"] == READY:
+            self.unscale_(optimizer)
+        assert state["checked"], "No inf checks were recorded for this optimizer."
+        state["stage"] = STEPPED
+        if "found" in state and not bool(self._scale <= self.min_scale):  # there Python must look, and may raise
+            return _step_unless(state["found"], optimizer, args, kwargs)
+        if not _broken(state):
+            return optimizer.step(*args, **kwargs)
         if scale <= self.min_scale:
             broken = state["broken"]
             more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
@@ -172,23 +172,23 @@ class GradScaler:
             )
         return None
 
+    @whole
     def update(self, new_scale: Any = None) -> None:
         """Let the scale grow or shrink by what the steps since the last update have met, or set it."""
         if not self._enabled:
             return
         scale = self._checked_scale("update")
         states = self._per_optimizer_states.values()
-        with whole():
-            if new_scale is not None:
-                self._scale.fill_(float(new_scale))
+        if new_scale is not None:
+            self._scale.fill_(float(new_scale))
+        else:
+            assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
+            found = [s["found"] for s in states if "found" in s]
+            if found:
+                self._adjust_seen(functools.reduce(logical_or, found))
             else:
-                assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
-                found = [s["found"] for s in states if "found" in s]
-                if found:
-                    self._adjust_seen(functools.reduce(logical_or, found))
-                else:
-                    self._adjust(scale, any(_broken(s) for s in states))
-            self._per_optimizer_states.clear()
+                self._adjust(scale, any(_broken(s) for s in states))
+        self._per_optimizer_states.clear()
 
     def _adjust(self, scale: float, broken: bool) -> None:
         good = 0 if broken else self._get_growth_tracker() + 1

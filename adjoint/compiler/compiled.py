@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import device as devices
-from ..core import modes
+from ..core import interrupts, modes
 from ..core.dtypes import default
-from ..core.interrupts import once_written
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
@@ -29,7 +28,7 @@ from .graph import Graph, GuardFailure, Step, Value
 from .guards import Before, Outside, Surroundings
 from .joint import JointTrace, Recording, has_history
 from .memory import layout_of
-from .program import note_writes, program_of
+from .program import has_written, note_writes, program_of
 
 __all__ = ["Compiled", "compile"]
 
@@ -208,9 +207,15 @@ class Trace:
         """Run the program, put its effects in place, and return what the function returns."""
         if not self.written:
             return self._run(leaves)
-        with once_written():
+        if not interrupts.known():
+            interrupts.adopt()
+        try:
             return self._run(leaves)
+        finally:
+            if interrupts.came:
+                interrupts.deliver()
 
+    @has_written
     def _run(self, leaves: list[Any]) -> Any:
         program = self.program
         with self.lock:

@@ -27,7 +27,7 @@ from ..core.tensor import TensorBase
 from ..kernels import threads
 from ..ops.kinds import view_as_complex, view_as_real
 from . import compiled
-from .optimizer import Closure, Optimizer, Update, _device_dtype_check_for_fused, note_written, scalar, zeros_like
+from .optimizer import ByGroup, _device_dtype_check_for_fused, note_written, scalar, zeros_like
 
 ndarray = np.ndarray
 LARGE = 32_768  # elements from which a compiled loop is worth calling
@@ -38,7 +38,7 @@ FEW = 6  # parameters up to which packing costs what it saves
 Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and remembered values
 
 
-class Elementwise(Optimizer):
+class Elementwise(ByGroup):
     """An optimizer that gives `_update`, and says what a parameter's state and numbers are."""
 
     _update: Callable[..., Any]
@@ -84,16 +84,6 @@ class Elementwise(Optimizer):
                         f"{list(p.array.shape)}. Parameters are matched by their order: give them in the order in "
                         "which they were saved, or with names (model.named_parameters()) on both sides."
                     )
-
-    def step(self, closure: Closure = None) -> Any:
-        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
-        loss = self._loss_of(closure)
-        with Update(self) as update:
-            for update.group, group in enumerate(self.param_groups):
-                params = [p for p in group["params"] if p._grad is not None]
-                if params:
-                    self._apply(params, [p._grad for p in params], group)
-        return loss
 
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         """Update parameters by the gradients given, and their state."""

@@ -114,15 +114,15 @@ class LRScheduler:
         """Return the learning rates of this step."""
         raise NotImplementedError
 
+    @whole
     def step(self, epoch: int | None = None) -> None:
         """Go on by one step and set its learning rates."""
         if self._step_count == 1:
             _warn_of_order(self.optimizer)
-        with whole():
-            self._step_count += 1
-            if epoch is not None:
-                warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-            self._update_lr(epoch)
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
+        self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self._get_lr_called_within_step = True
@@ -184,7 +184,7 @@ def _warn_of_order(optimizer: Any) -> None:
             "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
             "make sure to call `optimizer.step()` before `lr_scheduler.step()`.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     elif not getattr(optimizer, "_opt_called", False):
         warnings.warn(
@@ -192,7 +192,7 @@ def _warn_of_order(optimizer: Any) -> None:
             "order: `optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the learning rate "
             "schedule is skipped.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -446,30 +446,30 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
+    @whole
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to `epoch`, which may be a fraction within one."""
-        with whole():
-            if epoch is None and self.last_epoch < 0:
-                epoch = 0
-            if epoch is None:
-                epoch = self.last_epoch + 1
-                self.T_cur += 1
-                if self.T_cur >= self.T_i:
-                    self.T_cur %= self.T_i
-                    self.T_i *= self.T_mult
-            else:
-                if epoch < 0:
-                    raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-                self._place(epoch)
-            self.last_epoch = math.floor(epoch)
-            self._get_lr_called_within_step = True
-            try:
-                values = self.get_lr()
-            finally:
-                self._get_lr_called_within_step = False
-            for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-                _set(group, "lr", lr)
-            self._last_lr = _values(self.optimizer, "lr")
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            if epoch < 0:
+                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            self._place(epoch)
+        self.last_epoch = math.floor(epoch)
+        self._get_lr_called_within_step = True
+        try:
+            values = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+            _set(group, "lr", lr)
+        self._last_lr = _values(self.optimizer, "lr")
 
     def _place(self, epoch: Any) -> None:
         """Find the period in which an epoch lies."""
@@ -556,17 +556,17 @@ class SequentialLR(_OfSchedulers):
         elif hasattr(sched, "last_epoch"):
             sched.last_epoch -= 1
 
+    @whole
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step, with the schedule whose turn it is."""
-        with whole():
-            self.last_epoch += 1
-            index = bisect_right(self._milestones, self.last_epoch)
-            scheduler = self._schedulers[index]
-            if index > 0 and self._milestones[index - 1] == self.last_epoch:
-                scheduler._update_lr(0)
-            else:
-                scheduler.step()
-            self._last_lr = scheduler.get_last_lr()
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
 
 
 class ChainedScheduler(_OfSchedulers):
@@ -584,12 +584,12 @@ class ChainedScheduler(_OfSchedulers):
         self.optimizer = optimizer
         self._last_lr = _values(optimizer, "lr")
 
+    @whole
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step with every schedule."""
-        with whole():
-            for scheduler in self._schedulers:
-                scheduler.step()
-            self._last_lr = _values(self.optimizer, "lr")
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = _values(self.optimizer, "lr")
 
 
 # --- By what is measured -------------------------------------------------------------------------------
@@ -638,26 +638,26 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
+    @whole
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take an epoch's measured value, and decay if it is time."""
         current = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-        with whole():
-            self.last_epoch = epoch
-            if self._is_better(current, self.best):
-                self.best, self.num_bad_epochs = current, 0
-            else:
-                self.num_bad_epochs += 1
-            if self.in_cooldown:
-                self.cooldown_counter -= 1
-                self.num_bad_epochs = 0
-            if self.num_bad_epochs > self.patience:
-                self._reduce_lr(epoch)
-                self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-            self._last_lr = _values(self.optimizer, "lr")
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
+        self.last_epoch = epoch
+        if self._is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr(epoch)
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = _values(self.optimizer, "lr")
 
     def _reduce_lr(self, epoch: int) -> None:
         groups = self.optimizer.param_groups

@@ -76,36 +76,18 @@ def _step_with_hooks(func: Callable[..., Any], optimizer: Any, args: Any, kwargs
     return result
 
 
-class Update:
-    """The context in which a step writes: signals wait for its end, and an error says what was written before it."""
-
-    __slots__ = ("began", "group", "optimizer")
-
-    def __init__(self, optimizer: Any) -> None:
-        self.optimizer, self.group, self.began = optimizer, -1, False
-
-    def __enter__(self) -> Update:
-        self.began = interrupts.begin(2)
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        try:
-            sudden = not isinstance(error, Exception) or isinstance(error, MemoryError)
-            if error is not None and (self.group > 0 or (sudden and self.group == 0)):
-                self._explain(error)
-        finally:
-            if self.began:
-                interrupts.end()
-
-    def _explain(self, error: BaseException) -> None:
-        group = self.optimizer.param_groups[self.group]
-        names = group.get("param_names")
-        error.add_note(
-            f"{type(self.optimizer).__name__}.step() was interrupted in parameter group {self.group}: its "
-            f"{len(group['params'])} parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may "
-            "be updated in part; the groups before it are updated, those after it are not. Load a checkpoint before "
-            "training goes on."
-        )
+def _explain(optimizer: Any, at: int, error: BaseException) -> None:
+    """Say which parameters a step that did not end has updated."""
+    sudden = not isinstance(error, Exception) or isinstance(error, MemoryError)
+    if not (at > 0 or (sudden and at == 0)):
+        return
+    group = optimizer.param_groups[at]
+    names = group.get("param_names")
+    error.add_note(
+        f"{type(optimizer).__name__}.step() was interrupted in parameter group {at}: its {len(group['params'])} "
+        f"parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may be updated in part; the "
+        "groups before it are updated, those after it are not. Load a checkpoint before training goes on."
+    )
 
 
 def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:
@@ -415,6 +397,38 @@ class Optimizer:
             return None
         with enable_grad():
             return closure()
+
+
+class ByGroup(Optimizer):
+    """An optimizer that updates one group after the other; its subclasses say how, in `_apply`."""
+
+    def step(self, closure: Closure = None) -> Any:
+        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        loss = None if closure is None else self._loss_of(closure)
+        if not interrupts.known():
+            interrupts.adopt()
+        try:
+            self._update_groups()
+        finally:
+            if interrupts.came:
+                interrupts.deliver()
+        return loss
+
+    @interrupts.mark
+    def _update_groups(self) -> None:
+        at = -1
+        try:
+            for at, group in enumerate(self.param_groups):  # noqa: B007 - of the group that failed
+                params = [p for p in group["params"] if p._grad is not None]
+                if params:
+                    self._apply(params, [p._grad for p in params], group)
+        except BaseException as error:
+            _explain(self, at, error)
+            raise
+
+    def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
+        """Update parameters by the gradients given, and their state."""
+        raise NotImplementedError
 
 
 def _in_saved_order(group: dict[str, Any], saved: dict[str, Any]) -> list[Any]:

@@ -99,13 +99,17 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
     factor = scale.item()
     if factor == 1.0:  # what is multiplied by one stays as it is
         return
-    with whole():
-        for g in grads:
-            if type(g.array) is np.ndarray and g.node is None and g.array.flags.writeable:
-                np.multiply(g.array, g.array.dtype.type(factor), out=g.array)
-                note_write(g, "clip_grads_with_norm_")
-            else:
-                g.mul_(scale.to(g.device))
+    _scale(grads, factor, scale)
+
+
+@whole
+def _scale(grads: list[Any], factor: float, scale: Any) -> None:
+    for g in grads:
+        if type(g.array) is np.ndarray and g.node is None and g.array.flags.writeable:
+            np.multiply(g.array, g.array.dtype.type(factor), out=g.array)
+            note_write(g, "clip_grads_with_norm_")
+        else:
+            g.mul_(scale.to(g.device))
 
 
 @no_grad()
@@ -152,9 +156,9 @@ def clip_grad_norm(
 
 
 @no_grad()
+@whole
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every gradient to [-clip_value, clip_value], in place."""
     clip_value = float(clip_value)
-    with whole():
-        for g in _gradients(parameters):
-            g.clamp_(min=-clip_value, max=clip_value)
+    for g in _gradients(parameters):
+        g.clamp_(min=-clip_value, max=clip_value)
