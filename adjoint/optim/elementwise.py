@@ -35,6 +35,7 @@ BLOCK = 131_072  # elements: a few arrays of them stay in the cache, and threads
 SMALL = 8_192  # elements: what is smaller is packed with others, so that it does not pay for every pass
 FEW = 6  # parameters up to which packing costs what it saves
 
+_PLAIN = frozenset((float, int, bool, list, type(None)))
 Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and remembered values
 
 
@@ -89,9 +90,11 @@ class Elementwise(ByGroup):
         """Update parameters by the gradients given, and their state."""
         if group["differentiable"] or group.get("capturable") or group.get("fused"):
             _check_kind_of_step(params, group)
-        if any(g.is_sparse for g in grads):
-            self._check_sparse(group)
-            grads = [g.to_dense() if g.is_sparse else g for g in grads]
+        for g in grads:
+            if g.is_sparse:
+                self._check_sparse(group)
+                grads = [g.to_dense() if g.is_sparse else g for g in grads]
+                break
         if group["differentiable"] or (modes.unusual and _seen_through(params)):
             with set_grad_enabled(group["differentiable"]):
                 self._step_tensors(params, grads, group, {k: number(group, k, k == "lr") for k in group})
@@ -203,6 +206,8 @@ def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a group with numbers in place of tensors of one element."""
     found = {}
     for name, value in group.items():
+        if type(value) in _PLAIN:
+            continue
         if isinstance(value, TensorBase) or (type(value) is tuple and any(isinstance(v, TensorBase) for v in value)):
             found[name] = item_of(value)
     return {**group, **found} if found else group
