@@ -124,10 +124,11 @@ class GradScaler:
     def _unscale_grads_(self, optimizer: Any, inverse: float, state: dict[str, Any], allow_fp16: bool) -> None:
         on_gpu: dict[Any, list[tuple[Any, str]]] = defaultdict(list)
         named = list(_named(optimizer))
-        if not allow_fp16 and any(p.grad.dtype is dtypes.float16 for _, p in named):
+        grads = [p.grad for _, p in named]
+        arrays = [(g.coalesce().values() if g.is_sparse else g).array for g in grads]
+        if not allow_fp16 and dtypes.float16.np in [a.dtype for a in arrays]:
             raise ValueError("Attempting to unscale FP16 gradients.")
-        for name, p in named:
-            array = (p.grad.coalesce().values() if p.grad.is_sparse else p.grad).array
+        for (name, p), grad, array in zip(named, grads, arrays, strict=True):
             state["checked"] = True
             if array.size and together.on_gpu([array]):
                 on_gpu[array.dtype, p.device].append((array, name))
@@ -135,10 +136,10 @@ class GradScaler:
                 if not bool(module_of(array).isfinite(array).all()):
                     state["broken"].append(name)
                 array *= array.dtype.type(inverse)
-            note_write(p.grad, "GradScaler.unscale_")
+            note_write(grad, "GradScaler.unscale_")
         for rows in on_gpu.values():
-            arrays = [array for array, _ in rows]
-            flags = together.on_gpu(arrays).unscale(arrays, inverse)
+            mine = [array for array, _ in rows]
+            flags = together.on_gpu(mine).unscale(mine, inverse)
             state["flags"].append((flags, [name for _, name in rows]))
 
     # --- Stepping ----------------------------------------------------------------------------------

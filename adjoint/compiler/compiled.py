@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import device as devices
-from ..core import interrupts, modes
+from ..core import modes
 from ..core.dtypes import default
+from ..core.interrupts import adopt, came, deliver, known
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
@@ -203,21 +204,12 @@ class Trace:
                 return f"a tensor {'had' if had else 'had no'} gradient, and now has {'none' if had else 'one'}"
         return ""
 
+    @has_written
     def run(self, leaves: list[Any]) -> Any:
         """Run the program, put its effects in place, and return what the function returns."""
-        if not self.written:
-            return self._run(leaves)
-        if not interrupts.known():
-            interrupts.adopt()
-        try:
-            return self._run(leaves)
-        finally:
-            if interrupts.came:
-                interrupts.deliver()
-
-    @has_written
-    def _run(self, leaves: list[Any]) -> Any:
         program = self.program
+        if self.written and not known():
+            adopt()
         with self.lock:
             if not program.is_bound():
                 program.bind()
@@ -289,6 +281,9 @@ class Compiled:
                     if refusals:  # what ran last is asked first
                         self.traces = [trace, *(t for t in self.traces if t is not trace)]
                     return result
+                finally:
+                    if came:
+                        deliver()
             refusals.append(why)
         return self._capture(args, kwargs, leaves, spec, refusals)
 

@@ -38,7 +38,7 @@ def _number(value: Any) -> Any:
 
 
 def _values(optimizer: Optimizer, key: str) -> list[Any]:
-    return [_copied(group[key]) for group in optimizer.param_groups]
+    return [v if type(v := group[key]) is float else _copied(v) for group in optimizer.param_groups]
 
 
 def _set(group: dict[str, Any], key: str, value: Any) -> None:
@@ -137,7 +137,10 @@ class LRScheduler:
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            _set(group, "lr", lr)
+            if type(group["lr"]) is float:
+                group["lr"] = lr
+            else:
+                _set(group, "lr", lr)
         self._last_lr: list[Any] = _values(self.optimizer, "lr")
 
     # --- For subclasses ---
