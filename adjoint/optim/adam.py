@@ -183,6 +183,7 @@ class NAdam(_Averaging):
     """Adam with Nesterov momentum (Dozat 2016)."""
 
     _update = staticmethod(_nadam)
+    _written = "params, mu_products and state_steps"
     _compilable = (_nadam,)
     _later_options = {
         "maximize": False, "foreach": None, "capturable": False, "differentiable": False,

@@ -44,6 +44,7 @@ class Elementwise(ByGroup):
 
     _update: Callable[..., Any]
     _kept: tuple[str, ...] = ()  # the tensors in a parameter's state that the update takes after the gradient
+    _written: ClassVar[str] = "params and state_steps"
     _compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
     _counts: ClassVar[tuple[str, ...]] = ("step",)
@@ -89,9 +90,11 @@ class Elementwise(ByGroup):
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         """Update parameters by the gradients given, and their state."""
         if group["differentiable"] or group.get("capturable") or group.get("fused"):
-            _check_kind_of_step(params, group)
+            _check_kind_of_step(params, group, self._written)
         for g in grads:
             if g.is_sparse:
+                if group.get("fused"):
+                    raise RuntimeError(f"`_fused_{type(self).__name__.lower()}` does not support sparse gradients")
                 self._check_sparse(group)
                 grads = [g.to_dense() if g.is_sparse else g for g in grads]
                 break
@@ -175,14 +178,15 @@ class Elementwise(ByGroup):
         note_written(params, f"{type(self).__name__}.step")
 
 
-def _check_kind_of_step(params: list[Any], group: dict[str, Any]) -> None:
-    """Raise if options were asked for that PyTorch has no step for."""
+def _check_kind_of_step(params: list[Any], group: dict[str, Any], written: str) -> None:
+    """Raise if options were asked for that PyTorch has no step for; `written` names what a step writes."""
     if group["differentiable"] and group.get("foreach"):
         raise AssertionError("_foreach ops don't support autograd: leave out foreach=True, or differentiable=True")
     if group.get("capturable") and not (group.get("fused") or is_captured()) and any(p.is_cpu for p in params):
+        devices = ["cuda", "xpu", "hpu", "privateuseone", *([] if group.get("foreach") else ["xla"])]
         raise AssertionError(
-            "If capturable=True, params and state_steps must be on supported devices: ['cuda', 'xpu', 'hpu', "
-            "'privateuseone', 'xla']. On a CPU there are no graphs to capture: leave it out."
+            f"If capturable=True, {written} must be on supported devices: {devices}. On a CPU there are no graphs to "
+            "capture: leave it out."
         )
     for p in params if group.get("fused") else ():
         _device_dtype_check_for_fused(p)

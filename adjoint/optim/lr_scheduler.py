@@ -7,7 +7,8 @@ import types
 import warnings
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Literal, SupportsFloat
 from weakref import ref
@@ -82,7 +83,7 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
-                    "last_epoch >= 0: load the optimizer's state first, or start with last_epoch=-1"
+                    "last_epoch >= 0. Load the optimizer's state first, or start with last_epoch=-1"
                 )
         self.base_lrs: list[Any] = _values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
@@ -181,19 +182,22 @@ def _watch_step(optimizer: Any) -> None:
     optimizer.step = wrapper
 
 
+_MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
 def _warn_of_order(optimizer: Any) -> None:
     if not hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         warnings.warn(
             "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
-            "make sure to call `optimizer.step()` before `lr_scheduler.step()`.",
+            f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_MORE}",
             UserWarning,
             stacklevel=4,
         )
     elif not getattr(optimizer, "_opt_called", False):
         warnings.warn(
-            "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite "
-            "order: `optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the learning rate "
-            "schedule is skipped.",
+            "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should "
+            "call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. Otherwise the first "
+            f"value of the learning rate schedule is skipped. {_MORE}",
             UserWarning,
             stacklevel=4,
         )
@@ -580,9 +584,8 @@ class ChainedScheduler(_OfSchedulers):
             raise ValueError(
                 f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler."
             )
-        optimizer = optimizer or getattr(schedulers[0], "optimizer", None)
+        optimizer = optimizer or schedulers[0].optimizer
         _check_schedulers(type(self).__name__, schedulers, optimizer)
-        assert optimizer is not None
         self._schedulers = list(schedulers)
         self.optimizer = optimizer
         self._last_lr = _values(optimizer, "lr")
@@ -909,3 +912,22 @@ def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
         phase(2 * share * total - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum")),
         phase(total - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
     ]
+
+
+# --- Names that packages import from torch's module though they are private there ---------------------
+
+_format_param, _param_groups_val_list, _update_param_group_val = _per_group, _values, _set
+
+
+@contextmanager
+def _enable_get_lr_call(scheduler: LRScheduler) -> Iterator[LRScheduler]:
+    """Let a schedule's `get_lr` be called inside the context, as its `step` does."""
+    scheduler._get_lr_called_within_step = True
+    try:
+        yield scheduler
+    finally:
+        scheduler._get_lr_called_within_step = False
+
+
+def _warn_get_lr_called_within_step(scheduler: LRScheduler) -> None:
+    scheduler._warn_unless_stepping()

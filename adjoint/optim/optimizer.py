@@ -298,7 +298,8 @@ class Optimizer:
         if len(params) != len({id(p) for p in params}):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                "each of them is updated once for every time it is named",
+                "see github.com/pytorch/pytorch/issues/40967 for more information. Each of them is updated once for "
+                "every time it is named",
                 UserWarning,
                 stacklevel=4,
             )
@@ -469,7 +470,7 @@ def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:
     """Raise if a learning rate is negative, or a tensor of more than one element."""
     if isinstance(lr, TensorBase) and lr.array.size != 1:
         raise ValueError("Tensor lr must be 1-element")
-    check(lr >= 0, text.format(lr))
+    check(0.0 <= lr, text.format(lr))  # noqa: SIM300 - of what is no number, Python names the types in this order
 
 
 def check(truth: Any, problem: str) -> None:
@@ -481,12 +482,13 @@ def check(truth: Any, problem: str) -> None:
 def check_positive(**options: float) -> None:
     """Refuse options below zero."""
     for name, value in options.items():
-        check(value >= 0.0, f"Invalid {name} value: {value}")
+        check(0.0 <= value, f"Invalid {name} value: {value}")  # noqa: SIM300
 
 
 def check_betas(betas: tuple[Any, Any]) -> None:
     """Raise if one of two decay rates is not in [0, 1)."""
-    for i, beta in enumerate(betas):
+    for i in range(2):
+        beta = betas[i]
         check(0.0 <= beta < 1.0, f"Invalid beta parameter at index {i}: {beta}")
 
 
@@ -592,8 +594,8 @@ def _device_dtype_check_for_fused(p: Any, cuda_unsupported: bool = False) -> Non
     """Raise if a parameter cannot be updated by a fused step."""
     if not p.is_floating_point():
         raise RuntimeError(
-            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu', 'cuda'] "
-            f"but {p.dtype} and {p.device.type}"
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', "
+            f"'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but {p.dtype} and {p.device.type}"
         )
 
 
