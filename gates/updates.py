@@ -202,8 +202,8 @@ def interrupted_update(make: Callable[[], Update], at: int) -> tuple[str, faults
 def left_over() -> list[str]:
     """Return the modes that are not as in a new thread, and whether signals are still held."""
     found = faults.faults(faults.State(), NOTHING)
-    if signal.getsignal(signal.SIGINT) is interrupts._hold:
-        found.append("the handler of SIGINT was not put back")
+    if interrupts.came:
+        found.append("a signal still waits")
     return found
 
 

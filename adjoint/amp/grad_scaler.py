@@ -101,6 +101,7 @@ class GradScaler:
             return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled  # type: ignore[call-arg]
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
+    @whole
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, and note which are not finite.
 
@@ -114,20 +115,20 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        with whole():
-            if _is_captured(optimizer):
-                self._unscale_seen(optimizer, state)
-            else:  # the scale is a power of two as a rule, and its inverse exact
-                self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
-            state["stage"] = UNSCALED
+        if _is_captured(optimizer):
+            self._unscale_seen(optimizer, state)
+        else:  # the scale is a power of two as a rule, and its inverse exact
+            self._unscale_grads_(optimizer, 1.0 / scale, state, allow_fp16=False)
+        state["stage"] = UNSCALED
 
     def _unscale_grads_(self, optimizer: Any, inverse: float, state: dict[str, Any], allow_fp16: bool) -> None:
         on_gpu: dict[Any, list[tuple[Any, str]]] = defaultdict(list)
         named = list(_named(optimizer))
-        if not allow_fp16 and any(p.grad.dtype is dtypes.float16 for _, p in named):
+        grads = [p.grad for _, p in named]
+        arrays = [(g.coalesce().values() if g.is_sparse else g).array for g in grads]
+        if not allow_fp16 and dtypes.float16.np in [a.dtype for a in arrays]:
             raise ValueError("Attempting to unscale FP16 gradients.")
-        for name, p in named:
-            array = (p.grad.coalesce().values() if p.grad.is_sparse else p.grad).array
+        for (name, p), grad, array in zip(named, grads, arrays, strict=True):
             state["checked"] = True
             if array.size and together.on_gpu([array]):
                 on_gpu[array.dtype, p.device].append((array, name))
@@ -135,14 +136,15 @@ class GradScaler:
                 if not bool(module_of(array).isfinite(array).all()):
                     state["broken"].append(name)
                 array *= array.dtype.type(inverse)
-            note_write(p.grad, "GradScaler.unscale_")
+            note_write(grad, "GradScaler.unscale_")
         for rows in on_gpu.values():
-            arrays = [array for array, _ in rows]
-            flags = together.on_gpu(arrays).unscale(arrays, inverse)
+            mine = [array for array, _ in rows]
+            flags = together.on_gpu(mine).unscale(mine, inverse)
             state["flags"].append((flags, [name for _, name in rows]))
 
     # --- Stepping ----------------------------------------------------------------------------------
 
+    @whole
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients if that is still to do, and step unless one of them is not finite."""
         if not self._enabled:
@@ -153,15 +155,14 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] == STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        with whole():
-            if state["stage"] == READY:
-                self.unscale_(optimizer)
-            assert state["checked"], "No inf checks were recorded for this optimizer."
-            state["stage"] = STEPPED
-            if "found" in state and not bool(self._scale <= self.min_scale):  # there Python must look, and may raise
-                return _step_unless(state["found"], optimizer, args, kwargs)
-            if not _broken(state):
-                return optimizer.step(*args, **kwargs)
+        if state["stage"] == READY:
+            self.unscale_(optimizer)
+        assert state["checked"], "No inf checks were recorded for this optimizer."
+        state["stage"] = STEPPED
+        if "found" in state and not bool(self._scale <= self.min_scale):  # there Python must look, and may raise
+            return _step_unless(state["found"], optimizer, args, kwargs)
+        if not _broken(state):
+            return optimizer.step(*args, **kwargs)
         if scale <= self.min_scale:
             broken = state["broken"]
             more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
@@ -172,23 +173,23 @@ class GradScaler:
             )
         return None
 
+    @whole
     def update(self, new_scale: Any = None) -> None:
         """Let the scale grow or shrink by what the steps since the last update have met, or set it."""
         if not self._enabled:
             return
         scale = self._checked_scale("update")
         states = self._per_optimizer_states.values()
-        with whole():
-            if new_scale is not None:
-                self._scale.fill_(float(new_scale))
+        if new_scale is not None:
+            self._scale.fill_(float(new_scale))
+        else:
+            assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
+            found = [s["found"] for s in states if "found" in s]
+            if found:
+                self._adjust_seen(functools.reduce(logical_or, found))
             else:
-                assert any(s["checked"] for s in states), "No inf checks were recorded prior to update."
-                found = [s["found"] for s in states if "found" in s]
-                if found:
-                    self._adjust_seen(functools.reduce(logical_or, found))
-                else:
-                    self._adjust(scale, any(_broken(s) for s in states))
-            self._per_optimizer_states.clear()
+                self._adjust(scale, any(_broken(s) for s in states))
+        self._per_optimizer_states.clear()
 
     def _adjust(self, scale: float, broken: bool) -> None:
         good = 0 if broken else self._get_growth_tracker() + 1

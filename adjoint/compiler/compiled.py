@@ -14,7 +14,7 @@ import numpy as np
 from ..core import device as devices
 from ..core import modes
 from ..core.dtypes import default
-from ..core.interrupts import once_written
+from ..core.interrupts import adopt, came, deliver, known
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
@@ -29,7 +29,7 @@ from .graph import Graph, GuardFailure, Step, Value
 from .guards import Before, Outside, Surroundings
 from .joint import JointTrace, Recording, has_history
 from .memory import layout_of
-from .program import note_writes, program_of
+from .program import has_written, note_writes, program_of
 
 __all__ = ["Compiled", "compile"]
 
@@ -204,15 +204,12 @@ class Trace:
                 return f"a tensor {'had' if had else 'had no'} gradient, and now has {'none' if had else 'one'}"
         return ""
 
+    @has_written
     def run(self, leaves: list[Any]) -> Any:
         """Run the program, put its effects in place, and return what the function returns."""
-        if not self.written:
-            return self._run(leaves)
-        with once_written():
-            return self._run(leaves)
-
-    def _run(self, leaves: list[Any]) -> Any:
         program = self.program
+        if self.written and not known():
+            adopt()
         with self.lock:
             if not program.is_bound():
                 program.bind()
@@ -284,6 +281,9 @@ class Compiled:
                     if refusals:  # what ran last is asked first
                         self.traces = [trace, *(t for t in self.traces if t is not trace)]
                     return result
+                finally:
+                    if came:
+                        deliver()
             refusals.append(why)
         return self._capture(args, kwargs, leaves, spec, refusals)
 

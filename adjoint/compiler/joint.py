@@ -14,9 +14,9 @@ import numpy as np
 
 from ..autograd.differentiate import grad
 from ..autograd.function import Function, once_differentiable
+from ..core import interrupts
 from ..core.device import module_of
 from ..core.engine import AccumulateGrad
-from ..core.interrupts import once_written
 from ..core.nodes import Freed, wrap
 from ..core.tensor import TensorBase
 from ..kernels import forks
@@ -25,7 +25,7 @@ from ..tree import tree_flatten, tree_unflatten
 from .capture import Tracer
 from .graph import GUARD, WRITE, Graph, GuardFailure, Step, Value
 from .guards import Outside
-from .program import Program, laid_out, note_writes, program_of
+from .program import Program, has_written, laid_out, note_writes, program_of
 
 
 class Recording:
@@ -235,7 +235,18 @@ def _laid_as(v: Value, array: Any) -> Any:
 
 
 def _run(program: Program, lock: Any, arrays: list[Any]) -> Any:
-    with lock, once_written():
+    if not interrupts.known():
+        interrupts.adopt()
+    try:
+        return _run_held(program, lock, arrays)
+    finally:
+        if interrupts.came:
+            interrupts.deliver()
+
+
+@has_written
+def _run_held(program: Program, lock: Any, arrays: list[Any]) -> Any:
+    with lock:
         if not program.is_bound():
             program.bind()
         return program.run(*arrays)

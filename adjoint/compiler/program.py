@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.interrupts import writing
+from ..core.interrupts import mark
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
 from ..kernels import forks, threads
@@ -28,13 +28,18 @@ from .memory import shared_blocks
 from .replay import answer_of
 from .simplification import simplify
 
-_WRITING = "writing()"
+_WRITING = "writing[0] = True"
 _VIEWED = 3  # views of an argument, from which on it is copied to a place of its own, if it is small
 _SMALL_BYTES = 1 << 18
 _ALIKE = 4  # regions with the same ops, from which on each is a call of its own, of one function
 _RESHAPING = frozenset(("reshape", "unsafe_view", "clone", "contiguous", "clone_ordered"))
 COPIED = tuple(np.dtype(name) for name in ("float32", "float64", "bool", "int8", "int32", "int64"))
 THREADED = 32_768  # elements from which on threads share a loop
+
+
+def has_written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let signals wait for `function` from where `program`, which it runs, has begun to write."""
+    return mark(function, lambda frame: getattr(frame.f_locals.get("program"), "writing", (False,))[0])
 
 
 class Program:
@@ -48,7 +53,8 @@ class Program:
         simplify(graph)
         self.fusion = Fusion(graph)
         self.functions: tuple[Callable[..., Any], Callable[..., Any]] | None = None
-        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW, "writing": writing}
+        self.writing = [False]  # whether the run, or the last there was, has written to memory that outlives it
+        self.env: dict[str, Any] = {"np": np, "empty": np.empty, "new": NEW, "writing": self.writing}
         if kernels is not None:
             self.env.update(row=kernels.row, pieces=pieces)
         self.buffers: list[tuple[str, Value]] = []  # made once
@@ -662,6 +668,8 @@ class Program:
             self._touch(v)
         self.body.append(f"return ({', '.join(returned)}{',' if returned else ''})")
         given = ", ".join(f"a{v.number}" for v in graph.arguments)
+        if _WRITING in self.body:
+            self.body.insert(0, "writing[0] = False")
         body = [*self.first, *self._joined(self.body)]
         looks = [f"global {name}; {name} = {text}" for name, text in self.prelude.items()]
         self.source = "\n".join(

@@ -21,7 +21,7 @@ from .failures import broadcast_error
 from .nodes import Hidden, Node, Special, differentiable, registry, verify_kept, wrap
 from .overrides import answered, asked, has_handler, plain
 from .payload import Payload, is_captured, top_payload
-from .primitive import Op, Primitive, build_node, explained, quietly, refuse_new_nan, refuse_strangers
+from .primitive import NUMBERS, Op, Primitive, build_node, explained, quietly, refuse_new_nan, refuse_strangers
 from .promotion import convert, result_type
 from .tensor import (
     STALE,
@@ -237,16 +237,16 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
         raise TypeError(f"{op.name}_() missing {len(op.inputs) - len(inputs)} required positional arguments")
     if len(params) > len(op.params):
         raise TypeError(f"{op.name}_() takes {len(op.inputs) + len(op.params) - 1} positional arguments, not more")
-    owned = tuple(v if isinstance(v, TensorBase) else None for v in inputs)
+    owned = tuple([v if isinstance(v, TensorBase) else None for v in inputs])
     edges: tuple[Any, ...] = (None,) * len(owned)  # unrecorded, nobody asks for the history of a stale view
     if not modes.off or modes.local.grad:
         view = x.lineage
         if x.node is STALE and view is not None and view.base.node is not None and not is_detached(view):
             _check_history(x)  # before its history is rebuilt, which may be refused in other words
-        edges = tuple(edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True))
+        edges = tuple([edge_of(v) if v is not None and r else None for v, r in zip(owned, op.rules, strict=True)])
         if x.node is not None and edges[0] is None:
             edges = (edge_of(x), *edges[1:])
-    recording = any(e is not None for e in edges)
+    recording = edges != (None,) * len(owned)
     overlapping = op.name in ("fill", "zero")  # one value for all, however often written
     check_writable(x, recording, op.name, overlapping)
     if modes.unusual and top_payload(inputs) is not None:
@@ -260,7 +260,7 @@ def write(op: Op, x: Any, rest: tuple[Any, ...], params: tuple[Any, ...]) -> Any
                     return result
             if other.memory is x.memory and x.memory is not None:
                 check_partial_overlap(x.array, other.array)
-        elif not has_handler((other,)):
+        elif type(other) not in NUMBERS and not has_handler((other,)):
             refuse_strangers(op, inputs)
     try:
         values = _operands(op, inputs)
@@ -296,7 +296,7 @@ def _kept_before(op: Op, edges: tuple[Any, ...], values: tuple[Any, ...], writte
 
 
 def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    values = tuple(v.array if isinstance(v, TensorBase) else v for v in inputs)
+    values = tuple([v.array if isinstance(v, TensorBase) else v for v in inputs])
     if op.promotes is not True:
         if op.floating and of(values[0].dtype).category < 2:
             raise _uncastable(op, default(), of(values[0].dtype))
@@ -308,7 +308,7 @@ def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if dtype is not target and not can_cast(dtype, target):
         raise _uncastable(op, dtype, target)
     hosted = type(values[0]) is np.ndarray
-    return tuple(convert(v, dtype, hosted) for v in values)
+    return tuple([convert(v, dtype, hosted) for v in values])
 
 
 def _uncastable(op: Op, dtype: Any, target: Any) -> RuntimeError:

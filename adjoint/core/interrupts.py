@@ -1,8 +1,13 @@
 """Updates that no signal splits: an optimizer's step, the unscaling of gradients, the averaging of weights.
 
-Python runs the handlers of signals in the main thread, between any two instructions, and Ctrl-C's raises there. Inside
-``with whole():`` a handler is called when the block has ended. A second signal of the same number is not held: it says
-that the first took too long. Other threads never run handlers, and pass through.
+Python runs the handlers of signals in the main thread, between any two instructions, and Ctrl-C's raises there. While a
+function marked by `whole` runs, handlers wait for its end. A second signal of the same number does not: it says that
+the first took too long. Other threads never run handlers.
+
+In place of each handler of the program's stands a `Waiting` one, from the first update on. It looks at the frames that
+are running when a signal comes, so updates themselves have nothing to set or to restore. They ask two questions:
+before, whether the handlers are still those known (`known`, else `adopt`), and afterwards whether a signal waits
+(`came`, then `deliver`).
 """
 
 from __future__ import annotations
@@ -12,9 +17,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import wraps
 from threading import get_ident, main_thread
-from types import FrameType, TracebackType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _get, _set = _signal.getsignal, _signal.signal  # without the enumerations of `signal`, which cost more than the rest
 # Signals whose handlers programs let raise; those of faults and of job control are not held.
@@ -27,167 +36,115 @@ _NUMBERS = tuple(
     if hasattr(signal, name)
 )  # fmt: skip
 
+came: list[tuple[int, Callable[..., Any]]] = []  # signals that wait, and their handlers
+_marks: dict[CodeType, Callable[[FrameType], bool]] = {}  # whether signals wait for a frame that runs the code
 
-class _Hold:
-    """The handler in place of the program's own; while no block is open, it only passes signals on."""
 
-    def __init__(self) -> None:
-        self.later: FrameType | None = None  # runs a block that is about to write
-        self.owner: FrameType | None = None  # runs the block inside which signals are held
-        self.before: dict[int, Callable[..., Any]] = {}
-        self.came: Any = ()  # signals that wait
-        self.held: tuple[tuple[int, Callable[..., Any]], ...] = ()
-        self.found: list[Any] = []
+class Waiting:
+    """A handler that calls the program's own, now or when the update that runs has ended."""
+
+    __slots__ = ("handler",)
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        self.handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Note a signal, or call the program's handler."""
-        if self.owner is not None and number not in self.came and self._is_open(frame):
-            self.came = [*self.came, number]
+        again = any(n == number for n, _ in came)
+        if not again and _is_whole(frame):
+            came.append((number, self.handler))
             return
-        self.came = [n for n in self.came if n != number]
-        self.before[number](number, frame)
-
-    def _is_open(self, frame: FrameType | None) -> bool:
-        """Return whether the block is still running: an exception set from outside may have ended it anywhere."""
-        while frame is not None:
-            if frame is self.owner:
-                return True
-            frame = frame.f_back
-        self.owner = None
-        return False
-
-    def begin(self, owner: FrameType) -> bool:
-        """Hold signals from now on; return False where an outer block does, or this is not the main thread."""
-        if get_ident() != main_thread().ident or (self.owner is not None and self._is_open(owner)):
-            return False
-        found = [*map(_get, _NUMBERS)]
-        if found != self.found:
-            self._look(found)
+        came[:] = [c for c in came if c[0] != number]
+        if _get(number) is self:  # a handler may ask whether it is still the one; the next update looks anew
+            _set(number, self.handler)
         try:
-            for number, _ in self.held:
-                _set(number, self)
-        except ValueError:  # the main thread of a subinterpreter runs no handlers
-            return False
-        self.came = ()
-        self.owner = owner  # last: until here signals pass through, and nothing has begun
-        return True
-
-    def _look(self, found: list[Any]) -> None:
-        """Remember the program's handlers."""
-        for number, handler in zip(_NUMBERS, found, strict=True):
-            if callable(handler) and handler is not self:
-                self.before[number] = handler
-            elif handler is not self:  # ignored, or not Python's
-                self.before.pop(number, None)
-        self.held = tuple(self.before.items())
-        self.found = found
-
-    def end(self) -> None:
-        """Put the handlers back, and call those whose signals came."""
-        self.owner = None
-        came, self.came = self.came, ()
-        try:
-            for number, handler in self.held:
-                if (now := _set(number, handler)) is not self:
-                    _set(number, now)  # the block itself has set another
+            self.handler(number, frame)
         finally:
             if came:
-                self._deliver(came)
+                deliver()
 
-    def _deliver(self, came: list[int]) -> None:
+
+def _is_whole(frame: FrameType | None) -> bool:
+    """Return whether signals wait for a frame, or for one that it was called from."""
+    while frame is not None:
+        mark = _marks.get(frame.f_code)
+        if mark is not None:
+            return mark(frame)
+        frame = frame.f_back
+    return False
+
+
+# Written out: a loop over the numbers takes three times as long, and every step asks.
+_seen: dict[str, Any] = {"get": _get, **{f"h{n}": ... for n in _NUMBERS}}
+exec(f"def known(): return {' and '.join(f'get({n}) is h{n}' for n in _NUMBERS)}", _seen)  # noqa: S102 - our own text
+known: Callable[[], bool] = _seen["known"]
+
+
+def adopt() -> None:
+    """Stand in place of the program's handlers."""
+    if get_ident() != main_thread().ident:
+        return
+    try:
+        for number in _NUMBERS:
+            handler = _get(number)
+            if callable(handler) and type(handler) is not Waiting:
+                _set(number, Waiting(handler))
+            _seen[f"h{number}"] = _get(number)
+    except ValueError:  # the main thread of a subinterpreter runs no handlers
+        return
+
+
+def deliver() -> None:
+    """Call the handlers of the signals that came, unless an outer update is still running."""
+    if get_ident() != main_thread().ident or _is_whole(sys._getframe(1)):
+        return
+    while came:
+        number, handler = came.pop(0)
         try:
-            self.before[came[0]](came[0], sys._getframe(2))
+            handler(number, sys._getframe(1))
         finally:
-            if came[1:]:
-                self._deliver(came[1:])
-
-    def forget(self) -> None:
-        """Be as if nothing were held: in a child forked inside a block, the block is the parent's."""
-        if self.owner is not None:
-            self.came = ()
-            self.end()
+            if came:
+                deliver()
 
 
-_hold = _Hold()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_hold.forget)
+def mark(function: Callable[P, R], wait: Callable[[FrameType], bool] = lambda _: True) -> Callable[P, R]:
+    """Let signals wait while `function` runs, or those at which `wait` says so of its frame.
+
+    Who calls it asks `known` before, and `deliver`s what `came` afterwards: `whole` does both.
+    """
+    _marks[function.__code__] = wait  # type: ignore[attr-defined]
+    return function
 
 
-class whole:
-    """The context of an update that signals wait for.
+def apart(function: Callable[P, R]) -> Callable[P, R]:
+    """Let no signal wait while `function` runs: inside an update it calls a function of the program's own."""
+    return mark(function, lambda _: False)
+
+
+def whole(function: Callable[P, R]) -> Callable[P, R]:
+    """Let signals wait for the end of each call of `function`.
 
     Examples
     --------
-    >>> with whole():
+    >>> @whole
+    ... def update():
     ...     pass
+    >>> update()
     """
+    mark(function)
 
-    __slots__ = ("began",)
+    @wraps(function)
+    def held(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not known():
+            adopt()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if came:
+                deliver()
 
-    def __init__(self) -> None:
-        self.began = False
-
-    def __enter__(self) -> whole:
-        self.began = _hold.begin(sys._getframe(1))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.began:
-            _hold.end()
+    return held
 
 
-def begin(depth: int = 1) -> bool:
-    """Hold signals until the caller, or the frame `depth` - 1 above it, calls `end`; return False if one holds them."""
-    return _hold.begin(sys._getframe(depth))
-
-
-def end() -> None:
-    """Let signals through again, and call the handlers of those that came."""
-    _hold.end()
-
-
-class once_written:
-    """The context of a computation that signals wait for from the moment it calls `writing`."""
-
-    __slots__ = ("frame", "outer")
-
-    def __enter__(self) -> None:
-        self.frame = sys._getframe(1)
-        if get_ident() == main_thread().ident:
-            self.outer, _hold.later = _hold.later, self.frame
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if _hold.later is self.frame:
-            _hold.later = self.outer
-            if _hold.owner is self.frame:
-                _hold.end()
-
-
-def writing() -> None:
-    """Hold signals until the innermost `once_written` block of the main thread has ended."""
-    if _hold.later is not None:
-        _hold.begin(_hold.later)
-
-
-class apart:
-    """The context, inside a `whole` one, of what signals need not wait for: a function of the program's own."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self) -> None:
-        self.owner: FrameType | None = None
-
-    def __enter__(self) -> None:
-        if _hold.owner is not None and get_ident() == main_thread().ident:
-            self.owner = _hold.owner
-            _hold.end()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.owner is not None:
-            _hold.begin(self.owner)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=came.clear)  # they came to the parent

@@ -528,7 +528,7 @@ def _lowered(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
 def unobserved(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive past any observer."""
     if not modes.unusual and not any(isinstance(v, TensorBase) for v in inputs):
-        if type(inputs[0]) in _NUMBERS and all(type(v) in _NUMBERS for v in inputs):
+        if type(inputs[0]) in NUMBERS and all(type(v) in NUMBERS for v in inputs):
             return _of_numbers(op, inputs, params)
         top = top_payload(inputs)
         if top is not None and top.level:
@@ -585,13 +585,13 @@ def _outside(value: Any, op: Op) -> Any:
     return value
 
 
-_NUMBERS = frozenset((int, float, complex, bool))
+NUMBERS = frozenset((int, float, complex, bool))
 _PLACES = ("input", "other")
 
 
 def _is_stranger(value: Any) -> bool:
     """Return whether a value is nothing that a kernel computes with: no array, tensor or number."""
-    return type(value) not in _NUMBERS and not hasattr(value, "shape") and not isinstance(value, int | float | complex)
+    return type(value) not in NUMBERS and not hasattr(value, "shape") and not isinstance(value, int | float | complex)
 
 
 def refuse_strangers(op: Op, inputs: tuple[Any, ...], error: Exception | None = None) -> None:

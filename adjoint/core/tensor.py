@@ -264,9 +264,11 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
 def _are_of(views: list[weakref.ref[TensorBase]], base: TensorBase) -> bool:
     """Return whether views are of one base; the first and the last alive stand for all, of which there may be many."""
     for refs in (views, reversed(views)):
-        view = next((v for v in (ref() for ref in refs) if v is not None), None)
-        if view is not None and view.lineage is not None and view.lineage.base is not base:
-            return False
+        for ref in refs:
+            if (view := ref()) is not None:
+                if view.lineage is not None and view.lineage.base is not base:
+                    return False
+                break
     return True
 
 

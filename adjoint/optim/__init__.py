@@ -6,6 +6,7 @@ from .._paths import lead_to
 from . import _functional, lr_scheduler, swa_utils
 from ._adafactor import Adafactor
 from ._muon import Muon
+from ._stateless import swap_in_optimizer_params_and_state
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam, SparseAdam
 from .descent import ASGD, SGD, Adadelta, Adagrad, RMSprop, Rprop
 from .lbfgs import LBFGS
@@ -14,6 +15,7 @@ from .optimizer import Optimizer
 __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam",
     "Optimizer", "RAdam", "RMSprop", "Rprop", "SparseAdam", "lr_scheduler", "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]  # fmt: skip
 
 lead_to(

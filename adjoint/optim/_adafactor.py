@@ -14,7 +14,7 @@ from ..core.nodes import wrap
 from ..core.observation import literal, number
 from ..core.tensor import TensorBase
 from .elementwise import advanced, is_captured, without_tensors
-from .optimizer import Closure, Optimizer, ParamsT, Update, check, check_lr, note_written, scalar, zeros_like
+from .optimizer import ByGroup, ParamsT, check, check_lr, note_written, scalar, zeros_like
 
 __all__ = ["Adafactor"]
 
@@ -62,7 +62,7 @@ def _mean(x: Any, axis: int) -> Any:
     return x.mean(axis, keepdim=True) if _is_tensor(x) else x.mean(axis, keepdims=True)
 
 
-class Adafactor(Optimizer):
+class Adafactor(ByGroup):
     """Adafactor (Shazeer & Stern 2018): relative steps, factored second moments, clipped updates."""
 
     _later_options = {"foreach": None}
@@ -92,20 +92,11 @@ class Adafactor(Optimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def step(self, closure: Closure = None) -> Any:
-        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
-        loss = self._loss_of(closure)
-        with Update(self) as update:
-            for update.group, group in enumerate(self.param_groups):
-                params = [p for p in group["params"] if p._grad is not None]
-                if any(p.is_complex() for p in params):
-                    raise RuntimeError("Adafactor does not support complex parameters")
-                if any(p._grad.is_sparse for p in params):
-                    raise RuntimeError("Adafactor does not support sparse gradients")
-                self._step_group(params, group)
-        return loss
-
-    def _step_group(self, params: list[Any], group: dict[str, Any]) -> None:
+    def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
+        if any(p.is_complex() for p in params):
+            raise RuntimeError("Adafactor does not support complex parameters")
+        if any(g.is_sparse for g in grads):
+            raise RuntimeError("Adafactor does not support sparse gradients")
         captured = is_captured()
         plain = group if captured else without_tensors(group)
         for p in params:
@@ -121,7 +112,7 @@ class Adafactor(Optimizer):
             g = -p._grad.array if group["maximize"] else p._grad.array
             kept = [state[name].array for name in ("row_var", "col_var", "variance") if name in state]
             _update(p.array, g, kept, advanced(state["step"]), plain)
-        if params and not captured:
+        if not captured:
             note_written(params, "Adafactor.step")
 
     @staticmethod

@@ -46,8 +46,7 @@ def _step(
     given = [{name: values[at] for name, values in remembered.items() if values} for at in range(len(params))]
     made: Any = {p: dict(state) for p, state in zip(params, given)}
     optimizer.state = made
-    with whole():
-        optimizer._apply(params, grads, {"differentiable": False, **options})
+    whole(kind._apply)(optimizer, params, grads, {"differentiable": False, **options})
     for at, (p, state) in enumerate(zip(params, given)):
         for name, value in made[p].items():
             if state.get(name) is None:

@@ -11,7 +11,7 @@ from ..core import dtypes
 from ..core.observation import number
 from ..core.tensor import TensorBase
 from .elementwise import is_captured, without_tensors
-from .optimizer import Closure, Optimizer, ParamsT, Update, check, check_lr, note_written, zeros_like
+from .optimizer import ByGroup, ParamsT, check, check_lr, note_written, zeros_like
 
 __all__ = ["Muon"]
 
@@ -54,7 +54,7 @@ def _update(p: Any, g: Any, buffer: Any, group: dict[str, Any]) -> None:
     p -= step * _rate(lr, group["adjust_lr_fn"], p.shape)
 
 
-class Muon(Optimizer):
+class Muon(ByGroup):
     """Momentum orthogonalized by Newton-Schulz (Jordan et al. 2024); for matrices only."""
 
     def __init__(
@@ -85,20 +85,11 @@ class Muon(Optimizer):
                     p.ndim == 2, f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}"
                 )
 
-    def step(self, closure: Closure = None) -> Any:
-        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
-        loss = self._loss_of(closure)
-        with Update(self) as update:
-            for update.group, group in enumerate(self.param_groups):
-                params = [p for p in group["params"] if p._grad is not None]
-                if any(p.is_complex() for p in params):
-                    raise RuntimeError("Muon does not support complex parameters")
-                if any(p._grad.is_sparse for p in params):
-                    raise RuntimeError("Muon does not support sparse gradients")
-                self._step_group(params, group)
-        return loss
-
-    def _step_group(self, params: list[Any], group: dict[str, Any]) -> None:
+    def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
+        if any(p.is_complex() for p in params):
+            raise RuntimeError("Muon does not support complex parameters")
+        if any(g.is_sparse for g in grads):
+            raise RuntimeError("Muon does not support sparse gradients")
         captured = is_captured()
         plain = group if captured else without_tensors(group)
         check(plain["ns_steps"] < 100, "Number of steps must be less than 100 for computational efficiency")
@@ -112,5 +103,5 @@ class Muon(Optimizer):
                     _update(p, p._grad, state["momentum_buffer"], {**group, "lr": number(group, "lr")})
             else:
                 _update(p.array, p._grad.array, state["momentum_buffer"].array, plain)
-        if params and not captured:
+        if not captured:
             note_written(params, "Muon.step")

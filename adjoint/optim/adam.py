@@ -10,10 +10,8 @@ from ..core.tensor import TensorBase
 from ..ops.piecewise import where
 from .elementwise import Elementwise, advanced, is_captured, item_of, stored, without_tensors
 from .optimizer import (
-    Closure,
-    Optimizer,
+    ByGroup,
     ParamsT,
-    Update,
     check,
     check_betas,
     check_fused,
@@ -185,6 +183,7 @@ class NAdam(_Averaging):
     """Adam with Nesterov momentum (Dozat 2016)."""
 
     _update = staticmethod(_nadam)
+    _written = "params, mu_products and state_steps"
     _compilable = (_nadam,)
     _later_options = {
         "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
@@ -403,7 +402,7 @@ def update_rows(p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any])
     note_written([p], "SparseAdam.step")
 
 
-class SparseAdam(Optimizer):
+class SparseAdam(ByGroup):
     """Adam for sparse gradients, such as an embedding's: rows without a gradient stay as they are."""
 
     def __init__(
@@ -427,19 +426,13 @@ class SparseAdam(Optimizer):
         complexes = [[i, j] for i, j, p in places if p.is_complex()]
         check(not complexes, f"Complex params at indices {complexes}: SparseAdam does not support complex parameters")
 
-    def step(self, closure: Closure = None) -> Any:
-        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
-        loss = self._loss_of(closure)
-        with Update(self) as update:
-            for update.group, group in enumerate(self.param_groups):
-                params = [p for p in group["params"] if p._grad is not None]
-                if not all(p._grad.is_sparse for p in params):
-                    raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
-                plain = without_tensors(group)
-                for p in params:
-                    state = self.state[p]
-                    if not state:
-                        state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
-                    state["step"] += 1
-                    update_rows(p, p._grad, state, plain)
-        return loss
+    def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
+        if not all(g.is_sparse for g in grads):
+            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+        plain = without_tensors(group)
+        for p, grad in zip(params, grads):
+            state = self.state[p]
+            if not state:
+                state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
+            state["step"] += 1
+            update_rows(p, grad, state, plain)

@@ -105,6 +105,7 @@ class ASGD(Elementwise):
     """Averaged gradient descent (Polyak & Juditsky 1992); the average is in ``state[p]["ax"]``."""
 
     _update = staticmethod(_asgd)
+    _written = "params, mus, etas, and state_steps"
     _kept = ("ax",)
     _compilable = (_asgd,)
     _counts = ("step", "eta", "mu")
@@ -332,7 +333,7 @@ def _rprop(p: Any, g: Any, before: Any, size: Any, shrink: Any, grow: Any, small
     changed = where_p(agreement > 0, size * grow, where_p(turned, size * shrink, size))
     size = stored(size, np.minimum(np.maximum(changed, smallest), largest))
     g = where_p(turned, 0.0, g)
-    p -= np.sign(g) * size
+    p -= where_p(np.abs(g) >= 0, np.sign(g), 0.0) * size  # NaN has no sign
     before = stored(before, g)
     return p, before, size
 
@@ -372,6 +373,7 @@ class Rprop(Elementwise):
     def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
         super()._begin(state, p, group)
         lr = item_of(group["lr"])
+        state["step_size"] = zeros_like(p if p._grad is None else p._grad)
         state["step_size"].array[...] = complex(lr, lr) if p.is_complex() else lr
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ from ..core.tensor import TensorBase
 from ..kernels import threads
 from ..ops.kinds import view_as_complex, view_as_real
 from . import compiled
-from .optimizer import Closure, Optimizer, Update, _device_dtype_check_for_fused, note_written, scalar, zeros_like
+from .optimizer import ByGroup, _device_dtype_check_for_fused, note_written, scalar, zeros_like
 
 ndarray = np.ndarray
 LARGE = 32_768  # elements from which a compiled loop is worth calling
@@ -35,14 +35,16 @@ BLOCK = 131_072  # elements: a few arrays of them stay in the cache, and threads
 SMALL = 8_192  # elements: what is smaller is packed with others, so that it does not pay for every pass
 FEW = 6  # parameters up to which packing costs what it saves
 
+_PLAIN = frozenset((float, int, bool, list, type(None)))
 Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and remembered values
 
 
-class Elementwise(Optimizer):
+class Elementwise(ByGroup):
     """An optimizer that gives `_update`, and says what a parameter's state and numbers are."""
 
     _update: Callable[..., Any]
     _kept: tuple[str, ...] = ()  # the tensors in a parameter's state that the update takes after the gradient
+    _written: ClassVar[str] = "params and state_steps"
     _compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
     _counts: ClassVar[tuple[str, ...]] = ("step",)
@@ -85,23 +87,17 @@ class Elementwise(Optimizer):
                         "which they were saved, or with names (model.named_parameters()) on both sides."
                     )
 
-    def step(self, closure: Closure = None) -> Any:
-        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
-        loss = self._loss_of(closure)
-        with Update(self) as update:
-            for update.group, group in enumerate(self.param_groups):
-                params = [p for p in group["params"] if p._grad is not None]
-                if params:
-                    self._apply(params, [p._grad for p in params], group)
-        return loss
-
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         """Update parameters by the gradients given, and their state."""
         if group["differentiable"] or group.get("capturable") or group.get("fused"):
-            _check_kind_of_step(params, group)
-        if any(g.is_sparse for g in grads):
-            self._check_sparse(group)
-            grads = [g.to_dense() if g.is_sparse else g for g in grads]
+            _check_kind_of_step(params, group, self._written)
+        for g in grads:
+            if g.is_sparse:
+                if group.get("fused"):
+                    raise RuntimeError(f"`_fused_{type(self).__name__.lower()}` does not support sparse gradients")
+                self._check_sparse(group)
+                grads = [g.to_dense() if g.is_sparse else g for g in grads]
+                break
         if group["differentiable"] or (modes.unusual and _seen_through(params)):
             with set_grad_enabled(group["differentiable"]):
                 self._step_tensors(params, grads, group, {k: number(group, k, k == "lr") for k in group})
@@ -182,14 +178,15 @@ class Elementwise(Optimizer):
         note_written(params, f"{type(self).__name__}.step")
 
 
-def _check_kind_of_step(params: list[Any], group: dict[str, Any]) -> None:
-    """Raise if options were asked for that PyTorch has no step for."""
+def _check_kind_of_step(params: list[Any], group: dict[str, Any], written: str) -> None:
+    """Raise if options were asked for that PyTorch has no step for; `written` names what a step writes."""
     if group["differentiable"] and group.get("foreach"):
         raise AssertionError("_foreach ops don't support autograd: leave out foreach=True, or differentiable=True")
     if group.get("capturable") and not (group.get("fused") or is_captured()) and any(p.is_cpu for p in params):
+        devices = ["cuda", "xpu", "hpu", "privateuseone", *([] if group.get("foreach") else ["xla"])]
         raise AssertionError(
-            "If capturable=True, params and state_steps must be on supported devices: ['cuda', 'xpu', 'hpu', "
-            "'privateuseone', 'xla']. On a CPU there are no graphs to capture: leave it out."
+            f"If capturable=True, {written} must be on supported devices: {devices}. On a CPU there are no graphs to "
+            "capture: leave it out."
         )
     for p in params if group.get("fused") else ():
         _device_dtype_check_for_fused(p)
@@ -213,6 +210,8 @@ def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a group with numbers in place of tensors of one element."""
     found = {}
     for name, value in group.items():
+        if type(value) in _PLAIN:
+            continue
         if isinstance(value, TensorBase) or (type(value) is tuple and any(isinstance(v, TensorBase) for v in value)):
             found[name] = item_of(value)
     return {**group, **found} if found else group

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd.grad_mode import enable_grad
 from ..core.device import module_of
-from ..core.interrupts import apart, whole
+from ..core.interrupts import apart, came, deliver, whole
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase
 from .optimizer import Optimizer, ParamsT, check, check_lr, note_written
@@ -221,13 +221,16 @@ class LBFGS(Optimizer):
         if _largest(gradient) <= group["tolerance_grad"]:
             return first_loss
         memory = _Memory(state, group["history_size"])
-        # An interrupt comes inside the closure; what was learned until then goes with the parameters.
-        with whole():
-            try:
-                self._iterate(closure, memory, state, gradient, loss)
-            finally:
-                memory.save(state)
+        self._minimize(closure, memory, state, gradient, loss)
         return first_loss
+
+    @whole
+    def _minimize(self, closure: Any, memory: _Memory, state: dict[str, Any], gradient: Any, loss: float) -> None:
+        # An interrupt comes inside the closure; what was learned until then goes with the parameters.
+        try:
+            self._iterate(closure, memory, state, gradient, loss)
+        finally:
+            memory.save(state)
 
     def _iterate(self, closure: Any, memory: _Memory, state: dict[str, Any], gradient: Any, loss: float) -> None:
         group, evaluations = self.param_groups[0], 1
@@ -263,8 +266,11 @@ class LBFGS(Optimizer):
             ):
                 break
 
+    @apart
     def _evaluate(self, closure: Callable[[], Any]) -> Any:
-        with apart(), enable_grad():
+        if came:
+            deliver()
+        with enable_grad():
             return closure()
 
     def _search(self, closure: Any, start: Point, direction: Any, t: Any, patience: int) -> tuple[Point, int]:

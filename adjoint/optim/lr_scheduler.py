@@ -7,7 +7,8 @@ import types
 import warnings
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Literal, SupportsFloat
 from weakref import ref
@@ -38,7 +39,7 @@ def _number(value: Any) -> Any:
 
 
 def _values(optimizer: Optimizer, key: str) -> list[Any]:
-    return [_copied(group[key]) for group in optimizer.param_groups]
+    return [v if type(v := group[key]) is float else _copied(v) for group in optimizer.param_groups]
 
 
 def _set(group: dict[str, Any], key: str, value: Any) -> None:
@@ -82,7 +83,7 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
-                    "last_epoch >= 0: load the optimizer's state first, or start with last_epoch=-1"
+                    "last_epoch >= 0. Load the optimizer's state first, or start with last_epoch=-1"
                 )
         self.base_lrs: list[Any] = _values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
@@ -114,15 +115,15 @@ class LRScheduler:
         """Return the learning rates of this step."""
         raise NotImplementedError
 
+    @whole
     def step(self, epoch: int | None = None) -> None:
         """Go on by one step and set its learning rates."""
         if self._step_count == 1:
             _warn_of_order(self.optimizer)
-        with whole():
-            self._step_count += 1
-            if epoch is not None:
-                warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-            self._update_lr(epoch)
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
+        self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self._get_lr_called_within_step = True
@@ -137,7 +138,10 @@ class LRScheduler:
         finally:
             self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-            _set(group, "lr", lr)
+            if type(group["lr"]) is float:
+                group["lr"] = lr
+            else:
+                _set(group, "lr", lr)
         self._last_lr: list[Any] = _values(self.optimizer, "lr")
 
     # --- For subclasses ---
@@ -178,21 +182,24 @@ def _watch_step(optimizer: Any) -> None:
     optimizer.step = wrapper
 
 
+_MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
 def _warn_of_order(optimizer: Any) -> None:
     if not hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         warnings.warn(
             "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
-            "make sure to call `optimizer.step()` before `lr_scheduler.step()`.",
+            f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_MORE}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     elif not getattr(optimizer, "_opt_called", False):
         warnings.warn(
-            "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call them in the opposite "
-            "order: `optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the learning rate "
-            "schedule is skipped.",
+            "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should "
+            "call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. Otherwise the first "
+            f"value of the learning rate schedule is skipped. {_MORE}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -446,30 +453,30 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
+    @whole
     def step(self, epoch: float | None = None) -> None:
         """Go on by one epoch, or to `epoch`, which may be a fraction within one."""
-        with whole():
-            if epoch is None and self.last_epoch < 0:
-                epoch = 0
-            if epoch is None:
-                epoch = self.last_epoch + 1
-                self.T_cur += 1
-                if self.T_cur >= self.T_i:
-                    self.T_cur %= self.T_i
-                    self.T_i *= self.T_mult
-            else:
-                if epoch < 0:
-                    raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-                self._place(epoch)
-            self.last_epoch = math.floor(epoch)
-            self._get_lr_called_within_step = True
-            try:
-                values = self.get_lr()
-            finally:
-                self._get_lr_called_within_step = False
-            for group, lr in zip(self.optimizer.param_groups, values, strict=True):
-                _set(group, "lr", lr)
-            self._last_lr = _values(self.optimizer, "lr")
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            if epoch < 0:
+                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            self._place(epoch)
+        self.last_epoch = math.floor(epoch)
+        self._get_lr_called_within_step = True
+        try:
+            values = self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
+        for group, lr in zip(self.optimizer.param_groups, values, strict=True):
+            _set(group, "lr", lr)
+        self._last_lr = _values(self.optimizer, "lr")
 
     def _place(self, epoch: Any) -> None:
         """Find the period in which an epoch lies."""
@@ -556,17 +563,17 @@ class SequentialLR(_OfSchedulers):
         elif hasattr(sched, "last_epoch"):
             sched.last_epoch -= 1
 
+    @whole
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step, with the schedule whose turn it is."""
-        with whole():
-            self.last_epoch += 1
-            index = bisect_right(self._milestones, self.last_epoch)
-            scheduler = self._schedulers[index]
-            if index > 0 and self._milestones[index - 1] == self.last_epoch:
-                scheduler._update_lr(0)
-            else:
-                scheduler.step()
-            self._last_lr = scheduler.get_last_lr()
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
 
 
 class ChainedScheduler(_OfSchedulers):
@@ -577,19 +584,18 @@ class ChainedScheduler(_OfSchedulers):
             raise ValueError(
                 f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler."
             )
-        optimizer = optimizer or getattr(schedulers[0], "optimizer", None)
+        optimizer = optimizer or schedulers[0].optimizer
         _check_schedulers(type(self).__name__, schedulers, optimizer)
-        assert optimizer is not None
         self._schedulers = list(schedulers)
         self.optimizer = optimizer
         self._last_lr = _values(optimizer, "lr")
 
+    @whole
     def step(self) -> None:  # type: ignore[override]
         """Go on by one step with every schedule."""
-        with whole():
-            for scheduler in self._schedulers:
-                scheduler.step()
-            self._last_lr = _values(self.optimizer, "lr")
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = _values(self.optimizer, "lr")
 
 
 # --- By what is measured -------------------------------------------------------------------------------
@@ -638,26 +644,26 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
+    @whole
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
         """Take an epoch's measured value, and decay if it is time."""
         current = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-        with whole():
-            self.last_epoch = epoch
-            if self._is_better(current, self.best):
-                self.best, self.num_bad_epochs = current, 0
-            else:
-                self.num_bad_epochs += 1
-            if self.in_cooldown:
-                self.cooldown_counter -= 1
-                self.num_bad_epochs = 0
-            if self.num_bad_epochs > self.patience:
-                self._reduce_lr(epoch)
-                self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-            self._last_lr = _values(self.optimizer, "lr")
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
+        self.last_epoch = epoch
+        if self._is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr(epoch)
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = _values(self.optimizer, "lr")
 
     def _reduce_lr(self, epoch: int) -> None:
         groups = self.optimizer.param_groups
@@ -906,3 +912,22 @@ def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
         phase(2 * share * total - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum")),
         phase(total - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
     ]
+
+
+# --- Names that packages import from torch's module though they are private there ---------------------
+
+_format_param, _param_groups_val_list, _update_param_group_val = _per_group, _values, _set
+
+
+@contextmanager
+def _enable_get_lr_call(scheduler: LRScheduler) -> Iterator[LRScheduler]:
+    """Let a schedule's `get_lr` be called inside the context, as its `step` does."""
+    scheduler._get_lr_called_within_step = True
+    try:
+        yield scheduler
+    finally:
+        scheduler._get_lr_called_within_step = False
+
+
+def _warn_get_lr_called_within_step(scheduler: LRScheduler) -> None:
+    scheduler._warn_unless_stepping()

@@ -76,36 +76,18 @@ def _step_with_hooks(func: Callable[..., Any], optimizer: Any, args: Any, kwargs
     return result
 
 
-class Update:
-    """The context in which a step writes: signals wait for its end, and an error says what was written before it."""
-
-    __slots__ = ("began", "group", "optimizer")
-
-    def __init__(self, optimizer: Any) -> None:
-        self.optimizer, self.group, self.began = optimizer, -1, False
-
-    def __enter__(self) -> Update:
-        self.began = interrupts.begin(2)
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        try:
-            sudden = not isinstance(error, Exception) or isinstance(error, MemoryError)
-            if error is not None and (self.group > 0 or (sudden and self.group == 0)):
-                self._explain(error)
-        finally:
-            if self.began:
-                interrupts.end()
-
-    def _explain(self, error: BaseException) -> None:
-        group = self.optimizer.param_groups[self.group]
-        names = group.get("param_names")
-        error.add_note(
-            f"{type(self.optimizer).__name__}.step() was interrupted in parameter group {self.group}: its "
-            f"{len(group['params'])} parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may "
-            "be updated in part; the groups before it are updated, those after it are not. Load a checkpoint before "
-            "training goes on."
-        )
+def _explain(optimizer: Any, at: int, error: BaseException) -> None:
+    """Say which parameters a step that did not end has updated."""
+    sudden = not isinstance(error, Exception) or isinstance(error, MemoryError)
+    if not (at > 0 or (sudden and at == 0)):
+        return
+    group = optimizer.param_groups[at]
+    names = group.get("param_names")
+    error.add_note(
+        f"{type(optimizer).__name__}.step() was interrupted in parameter group {at}: its {len(group['params'])} "
+        f"parameters{f' ({names[0]} to {names[-1]})' if names else ''} and their state may be updated in part; the "
+        "groups before it are updated, those after it are not. Load a checkpoint before training goes on."
+    )
 
 
 def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:
@@ -316,7 +298,8 @@ class Optimizer:
         if len(params) != len({id(p) for p in params}):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                "each of them is updated once for every time it is named",
+                "see github.com/pytorch/pytorch/issues/40967 for more information. Each of them is updated once for "
+                "every time it is named",
                 UserWarning,
                 stacklevel=4,
             )
@@ -417,6 +400,38 @@ class Optimizer:
             return closure()
 
 
+class ByGroup(Optimizer):
+    """An optimizer that updates one group after the other; its subclasses say how, in `_apply`."""
+
+    def step(self, closure: Closure = None) -> Any:
+        """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
+        loss = None if closure is None else self._loss_of(closure)
+        if not interrupts.known():
+            interrupts.adopt()
+        try:
+            self._update_groups()
+        finally:
+            if interrupts.came:
+                interrupts.deliver()
+        return loss
+
+    @interrupts.mark
+    def _update_groups(self) -> None:
+        at = -1
+        try:
+            for at, group in enumerate(self.param_groups):  # noqa: B007 - of the group that failed
+                params = [p for p in group["params"] if p._grad is not None]
+                if params:
+                    self._apply(params, [p._grad for p in params], group)
+        except BaseException as error:
+            _explain(self, at, error)
+            raise
+
+    def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
+        """Update parameters by the gradients given, and their state."""
+        raise NotImplementedError
+
+
 def _in_saved_order(group: dict[str, Any], saved: dict[str, Any]) -> list[Any]:
     """Return the parameters of a group in the order in which they were saved, if names tell it."""
     params: list[Any] = group["params"]
@@ -455,7 +470,7 @@ def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:
     """Raise if a learning rate is negative, or a tensor of more than one element."""
     if isinstance(lr, TensorBase) and lr.array.size != 1:
         raise ValueError("Tensor lr must be 1-element")
-    check(lr >= 0, text.format(lr))
+    check(0.0 <= lr, text.format(lr))  # noqa: SIM300 - of what is no number, Python names the types in this order
 
 
 def check(truth: Any, problem: str) -> None:
@@ -467,12 +482,13 @@ def check(truth: Any, problem: str) -> None:
 def check_positive(**options: float) -> None:
     """Refuse options below zero."""
     for name, value in options.items():
-        check(value >= 0.0, f"Invalid {name} value: {value}")
+        check(0.0 <= value, f"Invalid {name} value: {value}")  # noqa: SIM300
 
 
 def check_betas(betas: tuple[Any, Any]) -> None:
     """Raise if one of two decay rates is not in [0, 1)."""
-    for i, beta in enumerate(betas):
+    for i in range(2):
+        beta = betas[i]
         check(0.0 <= beta < 1.0, f"Invalid beta parameter at index {i}: {beta}")
 
 
@@ -578,8 +594,8 @@ def _device_dtype_check_for_fused(p: Any, cuda_unsupported: bool = False) -> Non
     """Raise if a parameter cannot be updated by a fused step."""
     if not p.is_floating_point():
         raise RuntimeError(
-            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu', 'cuda'] "
-            f"but {p.dtype} and {p.device.type}"
+            "`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', "
+            f"'xpu', 'hpu', 'cpu', 'mtia', 'privateuseone'] but {p.dtype} and {p.device.type}"
         )
 
 

@@ -113,24 +113,24 @@ class AveragedModel(Module):
         """Run the averaged model."""
         return self.module(*args, **kwargs)
 
+    @whole
     def update_parameters(self, model: Any) -> None:
         """Take the parameters of `model` into the average."""
         mine, theirs = _averaged(self.module, self.use_buffers), _averaged(model, self.use_buffers)
         pairs = [(a, b.detach().to(a.device)) for a, b in zip(mine, theirs)]
         averages, currents = [a.detach() for a, _ in pairs], [b for _, b in pairs]
-        with whole():
-            if int(self.n_averaged) == 0:
-                for average, current in zip(averages, currents):
-                    average.copy_(current)
-            elif self.avg_fn is not None:
-                for average, current in zip(averages, currents):
-                    average.copy_(self.avg_fn(average, current, self.n_averaged.to(average.device)))
-            else:
-                (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, currents, self.n_averaged)
-            if not self.use_buffers:
-                for ours, other in zip(self.module.buffers(), model.buffers()):
-                    ours.detach().copy_(other.detach().to(ours.device))
-            self.n_averaged += 1
+        if int(self.n_averaged) == 0:
+            for average, current in zip(averages, currents):
+                average.copy_(current)
+        elif self.avg_fn is not None:
+            for average, current in zip(averages, currents):
+                average.copy_(self.avg_fn(average, current, self.n_averaged.to(average.device)))
+        else:
+            (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, currents, self.n_averaged)
+        if not self.use_buffers:
+            for ours, other in zip(self.module.buffers(), model.buffers()):
+                ours.detach().copy_(other.detach().to(ours.device))
+        self.n_averaged += 1
 
 
 def _averaged(model: Any, use_buffers: bool) -> Iterable[Any]:

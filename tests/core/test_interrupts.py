@@ -137,70 +137,83 @@ def heard() -> Any:
         signal.signal(number, was)
 
 
-def test_handlers_run_when_the_block_has_ended(heard: list[int]) -> None:
+@interrupts.whole
+def update(*acts: Callable[[], Any]) -> None:
+    for act in acts:
+        act()
+
+
+def raised(number: str) -> Callable[[], Any]:
+    return lambda: signal.raise_signal(getattr(signal, number))
+
+
+def test_handlers_run_when_the_update_has_ended(heard: list[int]) -> None:
     mine = signal.getsignal(signal.SIGUSR1)
-    with interrupts.whole():
-        signal.raise_signal(signal.SIGUSR1)
-        with interrupts.whole():  # the outer one counts
-            assert heard == []
-        assert heard == []
-    assert heard == [signal.SIGUSR1]
-    assert signal.getsignal(signal.SIGUSR1) is mine
+    inside: list[int] = []
+    update(lambda: update(raised("SIGUSR1")), lambda: inside.extend(heard))  # the outer one counts
+    assert inside == [] and heard == [signal.SIGUSR1]
+    found: Any = signal.getsignal(signal.SIGUSR1)
+    assert found is mine or found.handler is mine
 
 
-def test_a_handler_that_raises_does_so_after_the_block(heard: list[int]) -> None:
-    done = []
-    with pytest.raises(KeyboardInterrupt, match="on purpose"), interrupts.whole():
-        signal.raise_signal(signal.SIGUSR2)
-        signal.raise_signal(signal.SIGUSR1)
-        done.append(1)
+def test_a_handler_that_raises_does_so_after_the_update(heard: list[int]) -> None:
+    done: list[int] = []
+    with pytest.raises(KeyboardInterrupt, match="on purpose"):
+        update(raised("SIGUSR2"), raised("SIGUSR1"), lambda: done.append(1))
     assert done == [1] and heard == [signal.SIGUSR2, signal.SIGUSR1]  # the second is not lost either
 
 
 def test_a_second_signal_does_not_wait(heard: list[int]) -> None:
-    done = []
-    with pytest.raises(KeyboardInterrupt), interrupts.whole():
-        signal.raise_signal(signal.SIGUSR2)
-        signal.raise_signal(signal.SIGUSR2)
-        done.append(1)
-    assert done == [] and heard == [signal.SIGUSR2]
+    done: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        update(raised("SIGUSR2"), raised("SIGUSR2"), lambda: done.append(1))
+    assert done == [] and heard == [signal.SIGUSR2] and interrupts.came == []
 
 
-def test_a_block_that_raises_delivers_what_came(heard: list[int]) -> None:
-    with pytest.raises(ValueError, match="mine"), interrupts.whole():
-        signal.raise_signal(signal.SIGUSR1)
+def test_an_update_that_raises_delivers_what_came(heard: list[int]) -> None:
+    def fail() -> None:
         raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        update(raised("SIGUSR1"), fail)
     assert heard == [signal.SIGUSR1]
 
 
-def test_a_handler_set_inside_a_block_stays(heard: list[int]) -> None:
+def test_a_handler_set_inside_an_update_stays(heard: list[int]) -> None:
     other = lambda *_: heard.append(0)
-    with interrupts.whole():
-        signal.signal(signal.SIGUSR1, other)
+    update(lambda: signal.signal(signal.SIGUSR1, other))
     assert signal.getsignal(signal.SIGUSR1) is other
+    update(raised("SIGUSR1"))  # and is held in the next
+    assert heard == [0]
 
 
-def test_a_block_that_never_ended_holds_nothing(heard: list[int]) -> None:
-    def left_open() -> None:
-        interrupts.begin()
+def test_a_handler_set_back_after_an_update_is_the_old_one(heard: list[int]) -> None:
+    update()
+    other = lambda *_: heard.append(0)
+    old = signal.signal(signal.SIGUSR1, other)
+    update(raised("SIGUSR1"))
+    signal.signal(signal.SIGUSR1, old)
+    update(raised("SIGUSR1"))
+    assert heard == [0, signal.SIGUSR1]
 
-    left_open()
+
+def test_a_handler_finds_itself_in_place(heard: list[int]) -> None:
+    found: list[bool] = []
+
+    def mine(number: int, frame: Any) -> None:
+        found.append(signal.getsignal(number) is mine)
+
+    signal.signal(signal.SIGUSR1, mine)
+    update()
     signal.raise_signal(signal.SIGUSR1)
-    assert heard == [signal.SIGUSR1]
-    with interrupts.whole():  # and the next one puts the handlers back
-        pass
-    assert signal.getsignal(signal.SIGUSR1) is not interrupts._hold
+    update(raised("SIGUSR1"))
+    signal.raise_signal(signal.SIGUSR1)
+    assert found[0] and found[2]
 
 
 def test_other_threads_hold_nothing(heard: list[int]) -> None:
     inside, leave = threading.Event(), threading.Event()
-
-    def work() -> None:
-        with interrupts.whole():
-            inside.set()
-            leave.wait(60)
-
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=update, args=(inside.set, lambda: leave.wait(60)))
     thread.start()
     inside.wait(60)
     signal.raise_signal(signal.SIGUSR1)
@@ -211,13 +224,11 @@ def test_other_threads_hold_nothing(heard: list[int]) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_child_forked_inside_a_block_holds_nothing(heard: list[int]) -> None:
-    with interrupts.whole():
-        pid = os.fork()
-        if not pid:
-            signal.raise_signal(signal.SIGUSR1)
-            os._exit(0 if heard == [signal.SIGUSR1] else 1)
-    assert os.waitpid(pid, 0)[1] == 0
+def test_what_came_to_the_parent_does_not_wait_in_a_child(heard: list[int]) -> None:
+    pids: list[int] = []
+    update(raised("SIGUSR1"), lambda: pids.append(os.fork()), lambda: pids[0] or os._exit(len(interrupts.came)))
+    assert os.waitpid(pids[0], 0)[1] == 0
+    assert heard == [signal.SIGUSR1]
 
 
 def test_the_closure_of_lbfgs_is_not_held(heard: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import warnings
 import weakref
 from importlib import import_module
 from typing import Any
@@ -362,6 +363,128 @@ def averages_of_whole_numbers(T):
 
 
 # -------------------------------------------------------------------------------------------------------
+
+
+# --- Steps with other parameters -----------------------------------------------------------------------
+
+
+def swapped(T: Any, change: Any = None, kind: str = "Adam") -> Any:
+    """Step with other parameters, and with a state dict as `change` leaves it."""
+    p = leaf(T)
+    o = getattr(T.optim, kind)([p])
+    p.grad = T.ones_like(p)
+    if change != "no state":
+        o.step()
+    other, state = {"weight": p.detach().clone()}, copy.deepcopy(o.state_dict())
+    other["weight"].grad = T.full_like(p, 2.0)
+    if callable(change):
+        other, state = change(other, state) or (other, state)
+    before, params = o.state, o.param_groups[0]["params"]
+    with T.optim.swap_in_optimizer_params_and_state(o, other, state):
+        o.step()
+        inside = o.param_groups[0]["lr"], o.param_groups[0]["params"][0] is other["weight"]
+    kept = o.state is before, o.param_groups[0]["params"] is params, o.param_groups[0]["lr"]
+    return p, other, state["state"][0]["exp_avg"], inside, kept
+
+
+@program
+def swapped_parameters(T):
+    def slower(other, state):
+        state["param_groups"][0]["lr"] = 0.5
+
+    return swapped(T), swapped(T, slower, "AdamW")
+
+
+@program
+def swapped_parameters_that_do_not_fit(T):
+    def given(**fields):
+        return lambda other, state: (other, {**state, **fields})
+
+    def group(**fields):
+        return lambda other, state: state["param_groups"][0].update(fields)
+
+    changes = [
+        "no state", lambda other, state: (other, [state]), lambda other, state: ({}, state), given(state=[]),
+        given(state={0: 1}), given(state={7: {}}), given(param_groups={}), given(param_groups=[]),
+        given(param_groups=[[]]), group(params=["a"]), group(params=[]), group(more=1),
+    ]  # fmt: skip
+    return [refusal(lambda change=change: swapped(T, change)) for change in changes]
+
+
+# --- Words and small print -----------------------------------------------------------------------------
+
+
+@program
+def rprop_of_a_gradient_that_is_not_a_number(T):
+    p = T.ones(3, 2).t().requires_grad_()
+    o = T.optim.Rprop([p])
+    for _ in range(2):
+        p.grad = T.tensor([[float("nan"), float("inf"), 1.0], [0.0, -1.0, float("nan")]])
+        o.step()
+    return p, o.state[p]["prev"], o.state[p]["step_size"], o.state[p]["step_size"].stride()
+
+
+@program
+def what_cannot_be_captured_or_fused(T):
+    def step(kind, p, **options):
+        o = getattr(T.optim, kind)([p], **options)
+        p.grad = T.ones_like(p)
+        o.step()
+
+    def of_rows(kind):
+        p = T.ones(3, 2, requires_grad=True)
+        o = getattr(T.optim, kind)([p], fused=True)
+        p.grad = T.ones(3, 2).to_sparse()
+        o.step()
+
+    kinds = ["Adam", "NAdam", "ASGD", "RAdam", "Rprop"]
+    return [
+        *[refusal(lambda k=k: step(k, leaf(T), capturable=True)) for k in kinds],
+        refusal(lambda: step("Adam", leaf(T), capturable=True, foreach=True)),
+        refusal(lambda: T.optim.SGD([T.ones(2, dtype=T.int64)], fused=True)),
+        refusal(lambda: of_rows("SGD")),
+        refusal(lambda: T.optim.Adam([leaf(T)], lr="fast")),
+        refusal(lambda: T.optim.Adam([leaf(T)], betas=0.9)),
+        refusal(lambda: T.optim.lr_scheduler.ChainedScheduler([object()])),
+    ]
+
+
+@program
+def warnings_that_lead_to_the_manual(T):
+    def heard(act):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            act()
+        return [(w.category, "#how-to-adjust-learning-rate" in str(w.message), w.filename) for w in caught]
+
+    def schedule():
+        o = T.optim.SGD([leaf(T)], lr=0.1)
+        return o, T.optim.lr_scheduler.StepLR(o, 1)
+
+    def overridden():
+        o, s = schedule()
+        o.step = lambda: None
+        s.step()
+
+    return heard(lambda: schedule()[1].step()), heard(overridden)
+
+
+@program
+def helpers_of_schedules_that_packages_write(T):
+    module = import_module(T.__name__ + ".optim.lr_scheduler")
+
+    class Constant(module.LRScheduler):
+        def get_lr(self):
+            module._warn_get_lr_called_within_step(self)
+            return module._param_groups_val_list(self.optimizer, "lr")
+
+    o = T.optim.SGD([leaf(T)], lr=T.tensor(0.1))
+    s = Constant(o)
+    with module._enable_get_lr_call(s), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = s.get_lr()
+    module._update_param_group_val(o.param_groups[0], "lr", 0.5)
+    return found, o.param_groups[0]["lr"], module._format_param("x", o, 3)
 
 
 @needs_torch

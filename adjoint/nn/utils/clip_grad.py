@@ -26,7 +26,7 @@ def _listed(tensors: Any) -> list[Any]:
 
 
 def _gradients(parameters: Any) -> list[Any]:
-    return [p.grad for p in _listed(parameters) if p.grad is not None]
+    return [g for p in _listed(parameters) if (g := p.grad) is not None]
 
 
 def _plain(tensors: list[Any]) -> bool:
@@ -34,9 +34,13 @@ def _plain(tensors: list[Any]) -> bool:
     if lifting(False) is not False:
         return False
     first = tensors[0].array.dtype
-    return first.kind == "f" and first.itemsize >= 4 and all(
-        type(t.array) is np.ndarray and t.array.dtype == first and t.node is None for t in tensors
-    )  # fmt: skip
+    if first.kind != "f" or first.itemsize < 4:
+        return False
+    for t in tensors:
+        array = t.array
+        if type(array) is not np.ndarray or array.dtype != first or t.node is not None:
+            return False
+    return True
 
 
 def _on_gpu(tensors: list[Any]) -> Any:
@@ -62,7 +66,7 @@ def get_total_norm(
         return wrap(literal(np.zeros((), np.float32)))
     if norm_type == 2.0 and _plain(tensors):
         # One pass over each, in BLAS.
-        squares = (float(np.vdot(a, a)) for a in (t.array.ravel(order="K") for t in tensors))
+        squares = [float(np.vdot(a, a)) for a in [t.array.ravel(order="K") for t in tensors]]
         dtype = tensors[0].array.dtype
         total = wrap(np.asarray(math.sqrt(sum(squares)), dtype))
     elif norm_type == 2.0 and _on_gpu(tensors) is not None:
@@ -99,13 +103,18 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
     factor = scale.item()
     if factor == 1.0:  # what is multiplied by one stays as it is
         return
-    with whole():
-        for g in grads:
-            if type(g.array) is np.ndarray and g.node is None and g.array.flags.writeable:
-                np.multiply(g.array, g.array.dtype.type(factor), out=g.array)
-                note_write(g, "clip_grads_with_norm_")
-            else:
-                g.mul_(scale.to(g.device))
+    _scale(grads, factor, scale)
+
+
+@whole
+def _scale(grads: list[Any], factor: float, scale: Any) -> None:
+    for g in grads:
+        array = g.array
+        if type(array) is np.ndarray and g.node is None and array.flags.writeable:
+            np.multiply(array, array.dtype.type(factor), out=array)
+            note_write(g, "clip_grads_with_norm_")
+        else:
+            g.mul_(scale.to(g.device))
 
 
 @no_grad()
@@ -152,9 +161,15 @@ def clip_grad_norm(
 
 
 @no_grad()
+@whole
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every gradient to [-clip_value, clip_value], in place."""
     clip_value = float(clip_value)
-    with whole():
-        for g in _gradients(parameters):
+    grads = _gradients(parameters)
+    plain = bool(grads) and _plain(grads)
+    for g in grads:
+        if plain and g.array.flags.writeable:
+            np.minimum(np.maximum(g.array, -clip_value, out=g.array), clip_value, out=g.array)
+            note_write(g, "clip_grad_value_")
+        else:
             g.clamp_(min=-clip_value, max=clip_value)

@@ -331,24 +331,24 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 # --- Batches made by workers ------------------------------------------------------------------------
 
 
+@whole  # a second Ctrl-C does not wait
 def _shut(processes: list[Any], connections: list[Any], folder: Folder) -> None:
     """End the workers: closed connections ask them to, and those that do not hear are stopped."""
-    with whole():  # a second Ctrl-C does not wait
-        folder.close()
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.close()
-        for process in processes:
-            process.join(0.5 if not process.is_alive() else 0.2)
-        for process in processes:
-            if process.is_alive():
-                process.terminate()
-        for process in processes:
-            process.join(2)
-            if process.is_alive():
-                process.kill()
-                process.join()
-        folder.remove()
+    folder.close()
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.close()
+    for process in processes:
+        process.join(0.5 if not process.is_alive() else 0.2)
+    for process in processes:
+        if process.is_alive():
+            process.terminate()
+    for process in processes:
+        process.join(2)
+        if process.is_alive():
+            process.kill()
+            process.join()
+    folder.remove()
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
@@ -364,14 +364,14 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         try:
             for number in range(loader.num_workers):
                 task = Task(loader.dataset, fetcher, loader.worker_init_fn, number, loader.num_workers, folder.path)
-                with whole():  # a process that runs is one that will be ended
-                    self._start(context, task)
+                self._start(context, task)
             self._number = -1
             self.begin(loader)
         except BaseException:
             self._closing()
             raise
 
+    @whole  # a process that runs is one that will be ended
     def _start(self, context: Any, task: Task) -> None:
         ours, theirs = context.Pipe()
         forked = context.get_start_method() == "fork"
