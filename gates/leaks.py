@@ -745,7 +745,7 @@ def grown(run: Callable[[Any], None], T: Any, iterations: int) -> tuple[list[str
     blocks = sys.getallocatedblocks() - blocks
     allowed = 12 + ALLOWED * iterations
     found = [f"{objects} objects ({most})"] if objects > allowed else []
-    found += [f"{blocks} blocks"] if blocks > 3 * allowed + 60 else []
+    found += [f"{blocks} blocks"] if blocks > 3 * allowed + 200 else []
     found += [f"{size} bytes of memory"] if size > (4 << 20) + BYTES * iterations else []
     return found, f"{iterations} iterations: {objects:+} objects, {blocks:+} blocks, {size / 2**20:+.1f} MiB"
 

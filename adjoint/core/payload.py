@@ -119,6 +119,7 @@ class Level:
     ) -> None:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
         self.captured, self.afresh, self.counted = captured, False, False
+        self.number = 0  # until it is entered
         self.transform = kind is not None or captured is not None
 
     def has_captured(self, x: TensorBase) -> bool:
