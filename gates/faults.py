@@ -29,6 +29,8 @@ import adjoint
 from adjoint.autograd import forward_ad
 from adjoint.core import engine, modes, nodes, payload, recorders
 
+from .summary import summary
+
 OURS = os.path.dirname(adjoint.__file__) + os.sep
 SLOWEST = 5.0  # seconds that an interrupted program may take until it has ended
 
@@ -443,7 +445,7 @@ def main(argv: list[str] | None = None) -> int:
     table["threads left"] = threading.active_count() - 1
     for name, number in table.most_common():
         print(f"{number:6} {name}")
-    print(f"gate faults: cases {table['cases']}, wrong {table['corrupt']}, lost 0, hung {table['hung']}, crashed 0")
+    print(summary("faults", table["cases"], wrong=table["corrupt"], hung=table["hung"]))
     return 1 if any(name.startswith("  ") for name in table) or table["hung"] else 0
 
 

@@ -46,6 +46,8 @@ from adjoint.serialization import FileFormatError, allowed, safe_globals, safete
 from tests.serialization import hostile
 from tests.serialization.changes import CHANGES, Corpus, header, records_of
 
+from .summary import COUNTS, summary
+
 BATCH, KILLS = 400, 25  # cases of one child; kills between two of them
 SILENT = 60.0  # seconds without a sign of life after which a child is taken to hang
 
@@ -581,9 +583,8 @@ def main(argv: list[str] | None = None) -> int:
         read_cases(seed, BATCH, pool, table)
         write_cases(rng, given.seed, KILLS // 5, table)
         print(f"{table['cases']} cases", flush=True)
-    counts = ", ".join(f"{kind} {table[kind]}" for kind in ("cases", "wrong", "lost", "hung", "crashed"))
     print(", ".join(f"{f.__name__} {table[f.__name__]}" for f in (killed, interrupted, full, full_stream, forbidden)))
-    print(f"gate files: {counts}")
+    print(summary("files", **{kind: table[kind] for kind in COUNTS}))
     return bool(table["wrong"] + table["lost"] + table["hung"] + table["crashed"])
 
 

@@ -2,7 +2,8 @@
 
 Three judges after each loop: the objects that the collector knows, the blocks of memory that the interpreter has
 allocated (arrays are not among the former), and the resident memory of the process. What grows once, as a cache does,
-stops growing: a loop that seems to leak runs again, and counts only if it grows again.
+stops growing: a loop that seems to leak runs again, and counts only if it grows again. A short run has time for some
+of the loops, in an order of the seed's.
 
     python -m gates.leaks --minutes 1 --seed 0                    # 2,000 iterations of each from 40 minutes on
     python -m gates.leaks --iterations 2000 schedulers compiled   # some of them
@@ -27,6 +28,8 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from .summary import summary
 
 ITERATIONS = 2000
 ALLOWED = 0.02  # objects or blocks for each iteration: a leak of one in fifty iterations is found
@@ -783,6 +786,8 @@ def main(argv: list[str] | None = None) -> int:
     end, cases, wrong, crashed = time.perf_counter() + 60 * options.minutes, 0, 0, 0
     for i, name in enumerate(names):
         now = time.perf_counter()
+        if cases and now > end and not options.iterations:
+            break
         slot = now + (1e9 if options.iterations else max(end - now, 0) / (len(names) - i))
         try:
             found, said = judge(FEATURES[name], T, options.iterations or ITERATIONS, slot)
@@ -794,7 +799,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{name:18} {'LEAKS ' + found if found else 'ok'}; {said}", flush=True)
         if found:
             print(f"  again: python -m gates.leaks --iterations 200 {name}", flush=True)
-    print(f"gate leaks: cases {cases}, wrong {wrong}, lost 0, hung 0, crashed {crashed}")
+    print(summary("leaks", cases, wrong=wrong, crashed=crashed))
     return 1 if wrong or crashed else 0
 
 

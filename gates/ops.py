@@ -27,6 +27,7 @@ import adjoint
 from adjoint.core.nodes import wrap
 
 from ._calls import COMPLEX, Array, Call, Name, Rng, random_call, sample_call
+from .summary import summary
 
 EPS = {"float64": 2.0**-52, "complex128": 2.0**-52, "float32": 2.0**-23, "complex64": 2.0**-23,
        "float16": 2.0**-10, "bfloat16": 2.0**-7}  # fmt: skip
@@ -751,10 +752,7 @@ def main(argv: list[str] | None = None) -> int:
     for kind, count in kinds.most_common():
         print(f"    {count:5} {kind}")
     total = {k: sum(n for (_, kind), n in table.items() if kind == k) for k in ("wrong", "hung", "crashed")}
-    print(
-        f"gate ops: cases {cases.total()}, wrong {total['wrong']}, lost 0, hung {total['hung']}, "
-        f"crashed {total['crashed']}"
-    )
+    print(summary("ops", cases.total(), **total))
     return int(any(total.values()))
 
 

@@ -40,6 +40,8 @@ import adjoint as T
 from adjoint import nn
 from adjoint.utils.data import DataLoader, TensorDataset
 
+from .summary import summary
+
 ROOT = Path(__file__).parents[1]
 THREADS = 16
 LIMIT = 60.0  # seconds in which nothing moved, after which a process hangs
@@ -602,8 +604,11 @@ def signals(rng: random.Random, calls: int) -> None:
         (signal.SIGALRM, differentiate), (signal.SIGINT, _interrupt), (signal.SIGTERM, _interrupt),
         (signal.SIGCHLD, lambda: None), (signal.SIGUSR1, differentiate),
     ])  # fmt: skip
-    usual = max(reactions(_plain, number, 20, lambda: None))
-    slowest = max(reactions(_training(), number, 40, act))
+    for _ in range(3):  # machines are noisy: what seems late is measured again before it counts
+        usual = max(reactions(_plain, number, 20, lambda: None))
+        slowest = max(reactions(_training(), number, 40, act))
+        if slowest < REACTION + usual:
+            break
     same(x.grad if runs else 0.0, np.full(3, 2.0 * len(runs)) if runs else 0.0, "lost: passes in a handler")
     assert T.is_grad_enabled(), "grad mode was left off"
     y = T.ones(2, requires_grad=True)
@@ -693,10 +698,8 @@ def main(argv: list[str] | None = None) -> int:
         row = [table[name] for name in ("cases", "wrong", "lost", "late", "hung", "crashed")]
         print("{:14} {:7} {:6} {:5} {:5} {:5} {:8}".format(case.__name__, *row), flush=True)
         turn += 1
-    print(
-        f"gate threads: cases {total['cases']}, wrong {total['wrong'] + total['late']}, lost {total['lost']}, "
-        f"hung {total['hung']}, crashed {total['crashed']}"
-    )
+    wrong = total["wrong"] + total["late"]
+    print(summary("threads", total["cases"], wrong, total["lost"], total["hung"], total["crashed"]))
     return 1 if total.total() > total["cases"] else 0
 
 
