@@ -32,6 +32,7 @@ from adjoint.core import engine, modes, nodes, payload, recorders
 from .summary import summary
 
 OURS = os.path.dirname(adjoint.__file__) + os.sep
+WATCHED = OURS, contextlib.__file__  # whose generators end later than what is around them, if an interrupt comes there
 SLOWEST = 5.0  # seconds that an interrupted program may take until it has ended
 
 
@@ -272,12 +273,12 @@ class Injector:
 
     def profile(self, frame: Any, event: str, arg: Any) -> None:
         """Check where a function of Python's starts, and where one of C's has returned."""
-        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(OURS):
+        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(WATCHED):
             self.check(frame)
 
     def trace(self, frame: Any, event: str, arg: Any) -> Any:
         """Check where a loop jumps back."""
-        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+        if event == "call" and frame.f_code.co_filename.startswith(WATCHED):
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
             return self.trace
         if event == "opcode":
@@ -291,7 +292,7 @@ class Injector:
         """Raise, if it is time to."""
         self.count += 1
         if self.count == self.at:
-            self.where = f"{frame.f_code.co_filename[len(OURS) :]}:{frame.f_lineno} {frame.f_code.co_name}"
+            self.where = f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno} {frame.f_code.co_name}"
             self.stop()
             handler: Any = signal.getsignal(signal.SIGINT)  # raises at once, or when an update has ended
             handler(signal.SIGINT, frame)
@@ -423,7 +424,7 @@ def main(argv: list[str] | None = None) -> int:
     table: Counter[str] = Counter(cases=0, corrupt=0, hung=0)
     sys.unraisablehook = _quiet
     gc.disable()  # a collection looks for signals in whatever it calls, and swallows their exceptions
-    for program in PROGRAMS:
+    for program in rng.sample(PROGRAMS, len(PROGRAMS)):  # a short run has time for some of them
         if program is deep:  # runs in several threads, of which one is traced
             continue
         cases, bad = at_every_check(program)
