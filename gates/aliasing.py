@@ -494,6 +494,8 @@ def judge(program: list[Step], torch: Any) -> tuple[str, list[tuple[str, Any, An
         return "same", []
     if "one of the variables needed" in str(mine.gradients[0]) and names & UNNOTICED:
         return "same", []  # torch does not notice the write
+    if "sqrt" in names and program[0][2] == "complex":  # at its cut, and where zero is rounded, libraries differ
+        found = [f for f in found if not f[0].endswith("#")]
     if "set_data" in names:  # torch's version stays with the tensor, though its memory is another
         found = [f for f in found if not f[0].endswith(".1.5")]
     if {"detach_", "retain_grad"} <= names:  # of what has no history any more torch says that it retains a gradient
