@@ -33,6 +33,7 @@ from .summary import summary
 
 OURS = os.path.dirname(adjoint.__file__) + os.sep
 WATCHED = OURS, contextlib.__file__  # whose generators end later than what is around them, if an interrupt comes there
+SPARSE = 29  # of so many checks one, in every program, before each is tried in all of them
 SLOWEST = 5.0  # seconds that an interrupted program may take until it has ended
 
 
@@ -309,10 +310,14 @@ def interrupted_at(program: Program, at: int, expected: tuple[Any, ...]) -> tupl
     return faults(s, expected), injector
 
 
-def at_every_check(program: Program, stride: int = 1, start: int = 1) -> tuple[int, dict[str, list[str]]]:
+def at_every_check(
+    program: Program, stride: int = 1, start: int = 1, until: float = float("inf")
+) -> tuple[int, dict[str, list[str]]]:
     """Interrupt a program at every check; return the number of cases and the places after which something was left."""
     expected, bad, at, cases = finished(program), {}, start, 0
     while True:
+        if cases and time.perf_counter() > until:
+            return cases, bad
         found, injector = interrupted_at(program, at, expected)
         if injector.count < at:
             return cases, bad
@@ -424,10 +429,10 @@ def main(argv: list[str] | None = None) -> int:
     table: Counter[str] = Counter(cases=0, corrupt=0, hung=0)
     sys.unraisablehook = _quiet
     gc.disable()  # a collection looks for signals in whatever it calls, and swallows their exceptions
-    for program in rng.sample(PROGRAMS, len(PROGRAMS)):  # a short run has time for some of them
-        if program is deep:  # runs in several threads, of which one is traced
-            continue
-        cases, bad = at_every_check(program)
+    programs = [p for p in PROGRAMS if p is not deep]  # which runs in several threads, of which one is traced
+    rng.shuffle(programs)
+    for program, stride in [*((p, SPARSE) for p in programs), *((p, 1) for p in programs)]:
+        cases, bad = at_every_check(program, stride, rng.randint(1, stride), until=end)
         table["cases"] += cases
         table["corrupt"] += len(bad)
         for where, found in bad.items():

@@ -145,9 +145,9 @@ SHAPES: dict[str, Callable[[State, Any, int, int], Any]] = {
     "squeeze_dim_": lambda s, v, i, j: v.squeeze_(i % v.dim()),
     "as_strided_": lambda s, v, i, j: _reached(v).as_strided_((2,), (1,), v.storage_offset()),
     "as_strided_all_": lambda s, v, i, j: _reached(v).as_strided_((v.numel(),), (1,), v.storage_offset()),
-    "resize_": lambda s, v, i, j: v.resize_(v.numel()),
+    "resize_": lambda s, v, i, j: _dense(v).resize_(v.numel()),
     "resize_less_": lambda s, v, i, j: v.resize_(max(v.numel() // 2, 1)),
-    "resize_as_": lambda s, v, i, j: v.resize_as_(v.detach().reshape(-1)),
+    "resize_as_": lambda s, v, i, j: _dense(v).resize_as_(v.detach().reshape(-1)),
 }
 OTHERS: dict[str, Callable[[State, Any, int], Any]] = {
     "detach_": lambda s, v, i: _unviewed(s, v).detach_(),
@@ -192,6 +192,7 @@ def _unviewed(s: State, v: Any) -> Any:
 
 
 def _dense(v: Any) -> Any:
+    """Return a tensor that has memory for each of its elements: what a longer one would have there is open."""
     if any(n > 1 and not s for s, n in zip(v.stride(), v.shape, strict=True)):
         raise RuntimeError("the tensor overlaps itself")
     return v
