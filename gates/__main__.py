@@ -1,7 +1,8 @@
 """Run every gate, one after the other, and print one table: ``python -m gates --minutes 5 --seed 0``.
 
 A gate that takes far longer than it was given is ended and counts as hung; one that ends without its summary line has
-crashed. Ctrl-C ends the gate that runs, and prints the table so far. `--table FILE` writes it as Markdown.
+crashed. Ctrl-C ends the gate that runs, and prints the table so far. `--table FILE` writes it as Markdown: where the
+file has the comments between which a table stands (docs/reliability.md), there; else as the whole file.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -96,7 +100,8 @@ def _judged(
 ) -> tuple[dict[str, int], float, int, bool, str]:
     """Return the fields of a row but its name."""
     counts = dict(found or {})
-    note = "interrupted" if interrupted else "" if found or code else "skipped"
+    bad = sum(counts.values()) > counts.get("cases", 0)
+    note = "interrupted" if interrupted else "allowed there" if bad and not code else "" if found or code else "skipped"
     if hung:
         counts["hung"], note = counts.get("hung", 0) + 1, "ended: it took too long"
     elif code and not found and not interrupted:
@@ -121,6 +126,17 @@ def markdown(rows: list[Row]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+_PLACE = re.compile(r"(<!-- table.*?-->\n).*?(<!-- end -->)", re.S)
+
+
+def write_table(path: Path, rows: list[Row], minutes: float) -> None:
+    """Write the table, and how it was made, into a page."""
+    machine = f"{os.cpu_count()} processors, Python {platform.python_version()}"
+    table = f"{markdown(rows)}\n{date.today()}, {minutes:g} minutes for each gate, {machine}.\n"
+    page = path.read_text() if path.exists() else ""
+    path.write_text(_PLACE.sub(lambda found: found[1] + table + found[2], page) if _PLACE.search(page) else table)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the gates; return how many of them failed."""
     parser = argparse.ArgumentParser(prog="python -m gates", description=__doc__)
@@ -138,7 +154,7 @@ def main(argv: list[str] | None = None) -> int:
         rows.append(end.row)
     print(f"\n{text(rows)}", flush=True)
     if given.table:
-        given.table.write_text(markdown(rows))
+        write_table(given.table, rows, given.minutes)
     return sum(not row.passed for row in rows)
 
 

@@ -375,7 +375,7 @@ def main(argv: list[str] | None = None) -> int:
         fill(Path(kept) / "adjoint")
         print(f"{'attack':38} {'result':7} {'warnings':8} healed", flush=True)
         for attack in chosen:
-            if given.minutes and time.monotonic() > end:
+            if given.minutes and verdicts and time.monotonic() > end:
                 break
             if attack.root and not ROOT:
                 print(f"{attack.name:38} needs root")

@@ -27,6 +27,8 @@ import numpy as np
 
 import adjoint
 
+from .summary import summary
+
 FULL = 20.0  # minutes from which on graphs have a million nodes
 LIMIT = 6.0  # how many times as long a graph four times as large may take
 CALLS = 4.6  # and how many times as many calls
@@ -479,7 +481,7 @@ def main(argv: list[str] | None = None) -> int:
             table[verdict] += 1
             print(f"  again: python -m gates.depth --nodes {nodes} {name}", flush=True)
     wrong = table["wrong"] + table["not linear"]
-    print(f"gate depth: cases {len(names)}, wrong {wrong}, lost 0, hung {table['hung']}, crashed {table['crashed']}")
+    print(summary("depth", len(names), wrong=wrong, hung=table["hung"], crashed=table["crashed"]))
     return 1 if any(table.values()) else 0
 
 

@@ -29,7 +29,11 @@ import adjoint
 from adjoint.autograd import forward_ad
 from adjoint.core import engine, modes, nodes, payload, recorders
 
+from .summary import summary
+
 OURS = os.path.dirname(adjoint.__file__) + os.sep
+WATCHED = OURS, contextlib.__file__  # whose generators end later than what is around them, if an interrupt comes there
+SPARSE = 29  # of so many checks one, in every program, before each is tried in all of them
 SLOWEST = 5.0  # seconds that an interrupted program may take until it has ended
 
 
@@ -270,12 +274,12 @@ class Injector:
 
     def profile(self, frame: Any, event: str, arg: Any) -> None:
         """Check where a function of Python's starts, and where one of C's has returned."""
-        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(OURS):
+        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(WATCHED):
             self.check(frame)
 
     def trace(self, frame: Any, event: str, arg: Any) -> Any:
         """Check where a loop jumps back."""
-        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+        if event == "call" and frame.f_code.co_filename.startswith(WATCHED):
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
             return self.trace
         if event == "opcode":
@@ -289,7 +293,7 @@ class Injector:
         """Raise, if it is time to."""
         self.count += 1
         if self.count == self.at:
-            self.where = f"{frame.f_code.co_filename[len(OURS) :]}:{frame.f_lineno} {frame.f_code.co_name}"
+            self.where = f"{frame.f_code.co_filename.removeprefix(OURS)}:{frame.f_lineno} {frame.f_code.co_name}"
             self.stop()
             handler: Any = signal.getsignal(signal.SIGINT)  # raises at once, or when an update has ended
             handler(signal.SIGINT, frame)
@@ -306,10 +310,14 @@ def interrupted_at(program: Program, at: int, expected: tuple[Any, ...]) -> tupl
     return faults(s, expected), injector
 
 
-def at_every_check(program: Program, stride: int = 1, start: int = 1) -> tuple[int, dict[str, list[str]]]:
+def at_every_check(
+    program: Program, stride: int = 1, start: int = 1, until: float = float("inf")
+) -> tuple[int, dict[str, list[str]]]:
     """Interrupt a program at every check; return the number of cases and the places after which something was left."""
     expected, bad, at, cases = finished(program), {}, start, 0
     while True:
+        if cases and time.perf_counter() > until:
+            return cases, bad
         found, injector = interrupted_at(program, at, expected)
         if injector.count < at:
             return cases, bad
@@ -421,10 +429,10 @@ def main(argv: list[str] | None = None) -> int:
     table: Counter[str] = Counter(cases=0, corrupt=0, hung=0)
     sys.unraisablehook = _quiet
     gc.disable()  # a collection looks for signals in whatever it calls, and swallows their exceptions
-    for program in PROGRAMS:
-        if program is deep:  # runs in several threads, of which one is traced
-            continue
-        cases, bad = at_every_check(program)
+    programs = [p for p in PROGRAMS if p is not deep]  # which runs in several threads, of which one is traced
+    rng.shuffle(programs)
+    for program, stride in [*((p, SPARSE) for p in programs), *((p, 1) for p in programs)]:
+        cases, bad = at_every_check(program, stride, rng.randint(1, stride), until=end)
         table["cases"] += cases
         table["corrupt"] += len(bad)
         for where, found in bad.items():
@@ -443,7 +451,7 @@ def main(argv: list[str] | None = None) -> int:
     table["threads left"] = threading.active_count() - 1
     for name, number in table.most_common():
         print(f"{number:6} {name}")
-    print(f"gate faults: cases {table['cases']}, wrong {table['corrupt']}, lost 0, hung {table['hung']}, crashed 0")
+    print(summary("faults", table["cases"], wrong=table["corrupt"], hung=table["hung"]))
     return 1 if any(name.startswith("  ") for name in table) or table["hung"] else 0
 
 

@@ -22,13 +22,13 @@ import numpy as np
 
 import adjoint
 
-from . import aliasing
-from .aliasing import Rng, State, Step, direction, perform
+from .aliasing import steps
+from .aliasing.steps import Rng, State, Step, direction, perform
 from .summary import summary
 
 NOT_HERE = ("view_as_real", "view_as_complex", "real", "imag", "as_strided")
-VIEWS = [name for name in aliasing.VIEWS if name not in NOT_HERE]
-WRITES = [name for name in aliasing.WRITES if name not in ("dirty", "out", "masked_scatter")]
+VIEWS = [name for name in steps.VIEWS if name not in NOT_HERE]
+WRITES = [name for name in steps.WRITES if name not in ("dirty", "out", "masked_scatter")]
 WITH_HISTORY = {"mul_x", "add_x", "div_x", "copy_x", "set_x", "set_mul", "index_put", "addcmul"}
 SHAPES = ["t_", "transpose_", "swapaxes_", "swapdims_", "unsqueeze_", "squeeze_", "squeeze_dim_"]
 # What a transform refuses, with a reason: shapes that depend on values, and memory that a batch has not.

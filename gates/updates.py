@@ -34,7 +34,9 @@ import adjoint as T
 from adjoint import nn, optim
 from adjoint.core import interrupts
 from adjoint.utils.data import DataLoader
-from gates import faults
+
+from . import faults
+from .summary import summary
 
 Arrays = list[Any]
 Update = tuple[Callable[[], Any], Callable[[], Arrays]]  # what is done, and what it writes
@@ -419,7 +421,7 @@ def main(argv: list[str] | None = None) -> int:
         gc.collect()
     for name, number in table.most_common():
         print(f"{number:6} {name}")
-    print(f"gate updates: cases {table['cases']}, wrong {table['wrong']}, lost 0, hung 0, crashed 0")
+    print(summary("updates", table["cases"], wrong=table["wrong"]))
     return 1 if table["wrong"] else 0
 
 

@@ -49,6 +49,7 @@ def test_summary_lines_are_read_as_they_are_written() -> None:
 FAKES = {
     "good": "print('gate good: cases 5, wrong 0, lost 0, hung 0, crashed 0')",
     "bad": "print('gate bad: cases 7, wrong 2, lost 0, hung 0, crashed 0'); raise SystemExit(1)",
+    "lenient": "print('gate lenient: cases 9, wrong 2, lost 0, hung 0, crashed 0')",
     "crashing": "raise ValueError",
     "skipped": "print('torch is not installed')",
     "endless": "import threading; threading.Event().wait()",
@@ -75,6 +76,21 @@ def test_the_table(fakes: Path, capsys: Any) -> None:
     assert rows[2][:6] == ["bad", "7", "2", "0", "0", "0"]
     assert rows[3][:2] == ["crashing", "1"] and "skipped" in rows[4]
     assert page.read_text().splitlines()[2].startswith("| good | 5 | 0 | 0 | 0 | 0 |")
+
+
+def test_the_table_of_a_page(fakes: Path) -> None:
+    page = fakes / "page.md"
+    page.write_text("Before.\n<!-- table: of gates -->\nold\n<!-- end -->\nAfter.\n")
+    for _ in range(2):
+        table.main(["good", "--minutes", "0.1", "--table", str(page)])
+        lines = page.read_text().splitlines()
+        assert lines[:2] == ["Before.", "<!-- table: of gates -->"] and lines[-2:] == ["<!-- end -->", "After."]
+        assert sum(line.startswith("| good | 5 ") for line in lines) == 1 and "old" not in lines
+
+
+def test_what_a_gate_allows_is_told(fakes: Path) -> None:
+    row = table.run("lenient", 0.1, 0)
+    assert row.passed and row.counts["wrong"] == 2 and row.note == "allowed there"
 
 
 def test_a_gate_that_does_not_end_is_hung(fakes: Path) -> None:

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 import adjoint
-from gates import threads as gate
+from gates.threads import __main__ as gate
 
 HERE = (
     "shared_leaves", "shared_graph", "one_module", "modes", "generators", "optimizers", "hooks", "endings", "futures",

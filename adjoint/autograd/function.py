@@ -690,7 +690,7 @@ def _apply(
     for a in args:
         if isinstance(a, TensorBase):
             e = a.node
-            if e is STALE:
+            if e is STALE and (not modes.off or modes.local.grad):  # else nobody asks what it has become
                 e = edge_of(a)
             edges.append(e)
             array = a.array

@@ -380,6 +380,7 @@ class Compiled:
 
     def _capture_joint(self, args: Any, kwargs: Any, signature: Signature, before: Before) -> Any:
         recording = Recording(self.function, args, kwargs, before.surroundings)
+        self.differentiable = bool(recording.outputs)  # if nothing is, the next such call is captured without a pass
         if recording.looks_behind():
             self._refuse("its backward pass looks at values; compile the step with the backward pass inside")
         elif self._is_settled(recording.unable, recording.graph, before) and recording.outputs:

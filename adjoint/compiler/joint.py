@@ -44,7 +44,9 @@ class Recording:
             self.wanted = _reached(self.outputs)
             seeds = [wrap(module_of(t.array).ones(t.array.shape, t.array.dtype)) for t in self.outputs]
             self.seeds = [tracer._argument(seed) for seed in seeds]
-            self.gradients = grad(self.outputs, self.wanted, seeds, retain_graph=True, allow_unused=True)
+            self.gradients = (
+                grad(self.outputs, self.wanted, seeds, retain_graph=True, allow_unused=True) if self.wanted else ()
+            )
         self.unable = tracer.unable
         self.graph = tracer.finish((*self.found, *self.gradients))
         self.found = tracer.settled(self.found)

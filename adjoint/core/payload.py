@@ -131,6 +131,7 @@ class Level:
     ) -> None:
         self.kind, self.size, self.randomness, self.recording = kind, size, randomness, recording
         self.captured, self.afresh, self.counted = captured, False, False
+        self.number = 0  # until it is entered
         self.transform = kind is not None or captured is not None
         self.leaves, self.start = frozenset(), 0
 

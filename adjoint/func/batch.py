@@ -213,8 +213,8 @@ class vmap_increment_nesting(entered):
         super().__init__(Level(Batched, batch_size, randomness))
 
     def __exit__(self, *error: object) -> None:
+        arguments.pop(self.level.number, None)  # first: an end that is interrupted after it is made up for later
         super().__exit__(*error)
-        arguments.pop(self.level.number, None)
 
 
 def _vmap_increment_nesting(batch_size: int, randomness: str) -> int:

@@ -102,9 +102,14 @@ class recording:
     def __del__(self) -> None:
         if self.before is None:
             return
-        if self.level is None or self.level in inside.levels:
+        now, around = inside.levels, self.before[-1]
+        recorder = next((level for level in reversed(around) if level.recording), None)
+        if self.level is None or self.level in now:
             self.__exit__()
-        else:  # a context around it has ended since
+        elif recorder is None or recorder in now:  # a batch around it has ended since: it has put back levels alone
+            self.before = (*self.before[:-1], now)
+            self.__exit__()
+        else:
             self.level.__exit__()
 
 

@@ -133,17 +133,23 @@ class _Surroundings:
         self.autocast = [(kind, is_autocast_enabled(kind), get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
         self.autocast_cache = is_autocast_cache_enabled()
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Have them once more, and recording on, inside the context."""
-        with ExitStack() as stack:
+    def again(self, run: Callable[[], Any]) -> Any:
+        """Call a function with them once more, and with recording on."""
+        stream = default_generator.stream
+        before = None if self.random is None else stream.state()
+        try:
             if self.random is not None:
-                stack.callback(default_generator.stream.set_state, default_generator.stream.state())
-                default_generator.stream.set_state(self.random)
-            for kind, enabled, dtype in self.autocast:
-                stack.enter_context(autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.autocast_cache))
-            stack.enter_context(enable_grad())
-            yield
+                stream.set_state(self.random)
+            # By `with`, not by a generator or a stack: what an interrupt leaves of those is put back too late.
+            with self._autocast(0), self._autocast(1), enable_grad():
+                return run()
+        finally:
+            if before is not None:
+                stream.set_state(before)
+
+    def _autocast(self, number: int) -> Any:
+        kind, enabled, dtype = self.autocast[number]
+        return autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.autocast_cache)
 
 
 class CheckpointFunction(Function):
@@ -171,9 +177,8 @@ class CheckpointFunction(Function):
         inputs = list(ctx.inputs)
         for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
-        with ctx.surroundings.again():
-            detached = detach_variable(tuple(inputs))
-            outputs = ctx.run_function(*detached)
+        detached = detach_variable(tuple(inputs))
+        outputs = ctx.surroundings.again(lambda: ctx.run_function(*detached))
         outputs = (outputs,) if isinstance(outputs, TensorBase) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=False) if isinstance(o, TensorBase) and o.requires_grad]  # type: ignore[attr-defined]
         if not pairs:
@@ -312,15 +317,14 @@ class _Frame:
             return tensor
 
         args, kwargs = [a.value() for a in self.args], {k: a.value() for k, a in self.kwargs.items()}
-        try:
-            with ExitStack() as stack:
-                stack.enter_context(self.surroundings.again())
-                stack.enter_context(_without_observers())
-                stack.enter_context(_fusing(self.fusing))
-                stack.enter_context(watch)
-                stack.enter_context(saved_tensors_hooks(pack, lambda tensor: tensor))
-                stack.enter_context(self.second)
+
+        def run() -> None:
+            hooks = saved_tensors_hooks(pack, lambda tensor: tensor)
+            with _without_observers(), _fusing(self.fusing), watch, hooks, self.second:
                 self.function(*args, **kwargs)
+
+        try:
+            self.surroundings.again(run)
         except _Enough:
             pass
         self._compare(kept, wanted, log)

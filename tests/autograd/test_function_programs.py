@@ -31,6 +31,15 @@ def function_double_backward(T):
 
 
 @program
+def function_of_an_unrecorded_view_of_what_was_written(T):
+    y = leaf(T) * 1
+    with T.no_grad():
+        row = y[1]
+        y.unsqueeze_(1)
+        return square(T).apply(row)
+
+
+@program
 def function_setup_context(T):
     class Scale(T.autograd.Function):
         @staticmethod

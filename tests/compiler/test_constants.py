@@ -290,6 +290,16 @@ def test_shapes_that_depend_on_data(name: str, inside: bool) -> None:
         close(twin.grad, x.grad)
 
 
+def test_calls_that_want_a_gradient_and_calls_that_do_not() -> None:
+    f = lambda x: (x**3).sum() * (1 if x.sum() > 0 else 2)
+    compiled = torch.compile(f, backend="numpy", fullgraph=True)
+    for i in range(8):
+        x = (torch.arange(3.0) - i).requires_grad_(i % 2 == 0)
+        found = compiled(x)
+        close(f(x), found)
+        assert found.requires_grad is x.requires_grad
+
+
 # What is read of an index, and of a mask; i is a number from 0 to 3, of m more or fewer are true.
 INDEXED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "a number": lambda x, m, i: x[i], "in a tuple": lambda x, m, i: x[:, i] * x[i, i],

@@ -39,6 +39,15 @@ def test_nothing_is_left_behind_by_an_interrupt_at_any_check(program: Callable[[
     assert bad == {}
 
 
+def test_nothing_is_left_behind_by_an_interrupt_of_a_gradient_inside_a_batch() -> None:
+    def program(s: Any) -> None:
+        adjoint.func.vmap(adjoint.func.grad(adjoint.sum))(s.w)
+
+    cases, bad = faults.at_every_check(program)
+    assert cases > 100
+    assert bad == {}
+
+
 def test_signals() -> None:
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         pytest.skip("signals come to the main thread of a Unix process")

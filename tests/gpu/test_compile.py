@@ -220,3 +220,21 @@ def test_scalar_operands_are_captured(name: str) -> None:
         for _ in range(4):
             x = torch.randn(4, 8, device="cuda")
             torch.testing.assert_close(compiled(x), step(x))
+
+
+def test_a_constant_that_is_returned() -> None:
+    compiled = torch.compile(lambda x: (torch.tensor([3, 1, 0], device="cuda"), x * 2))
+    for i in range(4):
+        found, _ = compiled(torch.full((5,), float(i), device="cuda"))
+        assert found.tolist() == [3, 1, 0]
+
+
+def test_a_shape_that_depends_on_data() -> None:
+    def f(x: Any) -> Any:
+        return x * x[x > 0].sum()
+
+    compiled = torch.compile(f)
+    for i in range(6):
+        torch.manual_seed(i % 4)
+        x = torch.randn(4, 4, device="cuda")
+        close(f(x), compiled(x))

@@ -30,7 +30,7 @@ _NAMES = [
     *allowed.ALLOWED,
     ("os", "system"),
     ("builtins", "eval"),
-    ("gates.files", "Config"),
+    ("gates.files.valid", "Config"),
     ("torch.nn.modules.linear", "Linear"),
 ]
 _SINGLE = b"()]}\x8f012NRbsaetudlo\x81\x85\x86\x87\x88\x89\x90\x91\x92\x93\x94Q\x97\x98."

@@ -508,13 +508,14 @@ class DeviceProgram:
         owners = {*graph.arguments, *(r.value for r in graph.outside)}
         self.left = [v for v in self.results if v not in owners]
         self.made: list[Any] = []
+        constants = set(graph.inputs) - owners
         for v in self.left:
             if v.device == "cpu":
                 self.made.append(v)
                 continue
             place = self.place(v)
             mine = place.root is v or (place.root in self.carriers and _is_dense(place) and place.root not in self.made)
-            if not mine or place.root in self.called:
+            if not mine or place.root in self.called or v in constants:
                 fresh = self.graph.value(Form(v.shape, v.dtype, v.device))
                 self._root(fresh, _row_major(v.shape, v.dtype.itemsize))
                 self._copy(place, self.places[fresh], v)

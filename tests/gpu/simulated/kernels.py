@@ -131,9 +131,8 @@ class Function:
         packed = [_pack(a) for a in args]
         pointers = (ctypes.c_void_p * max(len(packed), 1))(*[ctypes.addressof(p) for p in packed])
         kept = tuple(args)
-        arrays = [a for a in kept if hasattr(a, "_a")]
-        # What bare addresses lead to cannot be put back: such a launch waits for the graph's.
-        runtime.write(arrays, lambda: self._run(grid, block, pointers, packed, kept), not arrays)
+        # While a graph is captured nothing is run: what it reads is not there yet, and what it notes stays noted.
+        runtime.write([], lambda: self._run(grid, block, pointers, packed, kept), later=True)
 
     def _run(self, grid: Any, block: Any, pointers: Any, packed: Any, kept: Any) -> None:
         wrong = self.entry(ctypes.c_bool(self.barriers), grid, block, pointers, len(packed))

@@ -1,0 +1,256 @@
+"""What differs between adjoint and torch in a case, and what of it counts."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import adjoint
+
+from .differences import arrays, decided, excused_by_precision, precision, slopes
+from .running import EPS, Case, Hung, Run, batched
+
+
+def wrong(mine: np.ndarray, theirs: np.ndarray, tolerance: float, scale: float) -> np.ndarray:
+    """Return where two arrays of one shape differ; `tolerance` is relative to each element and to `scale`."""
+    with np.errstate(all="ignore"):
+        close = np.abs(mine - theirs) <= tolerance * (np.abs(theirs) + scale)
+        same = (
+            (mine == theirs) | (np.isnan(mine) & np.isnan(theirs)) | (close & np.isfinite(mine) & np.isfinite(theirs))
+        )
+        if mine.dtype.kind == "c":  # which part of an infinite or undefined number is what differs between C libraries
+            same |= ~np.isfinite(mine) & ~np.isfinite(theirs)
+    return ~same
+
+
+ULPS = {"value": 16, "out": 16, "inplace": 1000, "gradient": 1000, "second": 1e4, "tangent": 1000, "vmap": 1000}
+# Relative errors of torch's own kernels, against mpmath: constants in single precision, short series.
+INEXACT = {
+    **dict.fromkeys(
+        ("digamma", "special.psi", "lgamma", "special.gammaln", "polygamma", "mvlgamma", "logcumsumexp"), 1e-8
+    ),
+    **dict.fromkeys((f"special.bessel_{n}" for n in ("j0", "j1", "y0", "y1")), 1e-5),
+    "special.zeta": 1e-6,
+    **dict.fromkeys(
+        ("nn.functional.hardsigmoid", "nn.functional.hardswish", "nn.functional.binary_cross_entropy"), 1e-7
+    ),
+}
+FAMILY = {"elementwise": 1, "reduce": 20, "shape": 1, "index": 20, "matrix": 1e4, "layers": 200, "op_db": 1e4}
+
+
+def compared(case: Case, check: str, mine: list[Any], theirs: list[Any]) -> Iterator[tuple[int, str, Any, Any, Any]]:
+    """Yield (output, what, where, adjoint's, torch's) for all that differs."""
+    if not theirs and check not in ("value", "out"):  # torch does not differentiate it
+        return
+    if len(mine) != len(theirs):
+        yield -1, "number of results", None, len(mine), len(theirs)
+        return
+    for i, (a, b) in enumerate(zip(mine, theirs)):
+        if a is None and b is None:
+            continue
+        if a is None or b is None:  # no gradient is a gradient of zeros
+            name, values = a or b
+            a, b = a or (name, np.zeros_like(values)), b or (name, np.zeros_like(values))
+        if not isinstance(b, tuple) or not isinstance(a, tuple):
+            if a != b and not (isinstance(a, float) and np.isclose(a, b, equal_nan=True)):
+                yield i, "scalar", None, a, b
+        elif (a[0] != b[0] and check != "tangent") or a[1].shape != b[1].shape:
+            yield i, "dtype or shape", None, (a[0], a[1].shape), (b[0], b[1].shape)
+        else:
+            tolerance = ULPS[check] * FAMILY[case.call.family] * precision(case, a[0])
+            tolerance = max(tolerance, INEXACT.get(case.call.name, 0))
+            finite = np.abs(b[1][np.isfinite(b[1])]) if a[0] in EPS else b[1]
+            scale = 1.0 if case.call.family == "elementwise" else max(1.0, finite.max(initial=0))
+            at = wrong(a[1], b[1], tolerance, scale) if a[0] in EPS else a[1] != b[1]
+            if at.any():
+                yield i, "numbers", at, a, b
+
+
+DERIVATIVES = ("gradient", "second", "tangent")
+
+
+def defined(case: Case, check: str, at: Any, a: Any, b: Any) -> Any:
+    """Return where a difference stays once what is undefined does not count.
+
+    These are: a NaN that torch makes of 0 times infinity where adjoint has a number; a derivative at NaN; one of the
+    second order at infinity; whatever overflowed, where inputs are the largest or the smallest numbers.
+    """
+    values = [s.values for s in arrays(case.call) if s.dtype in EPS]
+    if check == "second" and not all(np.isfinite(v).all() and not extreme(v).any() for v in values):
+        return at & False
+    if check == "tangent" or any(np.isinf(v).any() for v in values):  # the order of terms decides over inf - inf
+        at = at & (np.isfinite(a[1]) | np.isfinite(b[1]))
+    if any(extreme(v).any() for v in values):
+        at = at & np.isfinite(a[1]) & np.isfinite(b[1])
+    for v in values:
+        if v.shape == a[1].shape:
+            at = at & ~np.isnan(v)
+    return at & ~(np.isnan(b[1]) & ~np.isnan(a[1]))
+
+
+def undefined(case: Case, value: list[Any]) -> bool:
+    """Return whether a result is NaN though no input is: there is nothing to differentiate."""
+    nan = any(isinstance(v, tuple) and v[0] in EPS and np.isnan(v[1]).any() for v in value)
+    return nan and not any(np.isnan(s.values).any() for s in arrays(case.call) if s.dtype in EPS)
+
+
+def extreme(v: np.ndarray) -> Any:
+    """Return which numbers are so large or so small that a product of two leaves the range of some dtype."""
+    size = np.abs(v)
+    return np.isfinite(size) & (size > 200) | (size > 0) & (size < 1e-7)
+
+
+class Difference(NamedTuple):
+    """What differs in one check of a case."""
+
+    kind: str
+    check: str
+    text: str
+
+
+def judged(case: Case, T: Any) -> list[Difference]:
+    """Return what differs between adjoint and torch in a case."""
+    found: list[Difference] = []
+    checks = tuple(c for c in case.checks if c != "vmap")
+    theirs = Run(T, case._replace(checks=checks)).found
+    mine = Run(adjoint, case._replace(checks=checks)).found
+    for check in checks:
+        a, b = mine[check], theirs[check]
+        if isinstance(b, Exception):
+            if check == "value":
+                return []  # what is refused, and how, is the matter of `gates.bad_input`
+            continue
+        if isinstance(a, Exception):
+            if REFUSALS.search(str(a)):
+                continue
+            found.append(Difference("crashed", check, f"{type(a).__name__}: {str(a)[:150]} {_place(a)}"))
+            continue
+        if check in DERIVATIVES and undefined(case, theirs["value"]):
+            continue
+        for i, what, at, x, y in compared(case, check, a, b):
+            if at is not None and check in ("gradient", "value", "tangent", "second", "out", "inplace"):
+                at = excused_by_precision(T, case, check, i, at, x, y)
+                if at.any() and (check in DERIVATIVES or (check == "inplace" and i)):
+                    at = defined(case, check, at, x, y)
+                if at.any() and check in DERIVATIVES:
+                    at = decided(T, case, check, i, at, x, y)
+            if at is None or at.any():
+                found.append(Difference("wrong", check, f"{i} {what}: " + _shown(at, x, y)))
+    if "vmap" in case.checks and not isinstance(mine["value"], Exception):
+        found += _judged_batch(case)
+    return [d._replace(kind="known") if known(case, d) else d for d in found if not better(case, d)]
+
+
+def _judged_batch(case: Case) -> Iterator[Difference]:
+    try:
+        got, want = batched(case)
+    except Hung:
+        raise
+    except Exception as error:
+        if not REFUSALS.search(str(error)):
+            yield Difference("crashed", "vmap", f"{type(error).__name__}: {str(error)[:150]} {_place(error)}")
+        return
+    for i, what, at, x, y in compared(case, "vmap", got, want):
+        yield Difference("wrong", "vmap", f"{i} {what}: " + _shown(at, x, y))
+
+
+REFUSALS = re.compile(
+    "vmap: |inside a transform|dynamic shape|data-dependent|Inside vmap|double backward not supported"
+)
+
+
+def _place(error: Exception) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/adjoint/" in f.filename]
+    return f"[{frames[-1].filename.rpartition('/adjoint/')[2]}:{frames[-1].lineno}]" if frames else ""
+
+
+def _shown(at: Any, x: Any, y: Any) -> str:
+    if at is None:
+        return f"adjoint {x}, torch {y}"
+    places = np.argwhere(at)[:3]
+    both = [f"{tuple(map(int, p))}: adjoint {x[1][tuple(p)]}, torch {y[1][tuple(p)]}" for p in places]
+    return f"{x[0]} " + "; ".join(both)
+
+
+# What adjoint does better or torch leaves open, by operator and check; docs/pytorch.md has the rows.
+ANY = ("value", "gradient", "second", "tangent", "out", "inplace")
+BETTER: dict[str, tuple[str, ...]] = {
+    # by a divisor so small that the quotient overflows, torch has NaN for the remainder
+    **dict.fromkeys(("fmod", "remainder", "Tensor.__mod__", "Tensor.__rmod__"), ANY),
+    # NaN stays NaN; torch has 0 or 1 for igamma(nan, 0), igamma(inf, nan), NaN for zeta(2, inf)
+    **dict.fromkeys(("igamma", "igammac", "special.zeta", "polygamma"), ANY),
+    # infinite elements: torch subtracts half of the ends from the sum, and gets inf - inf
+    "trapezoid": ANY,
+    # -inf at the beginning: torch has NaN
+    "logcumsumexp": ("gradient",),
+    # infinite logits: torch has NaN where the target is 1
+    "nn.functional.binary_cross_entropy_with_logits": ("value",),
+    # torch's running mean of an infinite element is NaN
+    **dict.fromkeys(("var_mean", "std_mean"), ("value", "out")),
+    # torch drops a NaN that is no margin's violation
+    "nn.functional.multi_margin_loss": ANY,
+    # torch counts a tie with `self` though include_self=False, and has no derivative of the second order for it
+    **dict.fromkeys(("scatter_reduce", "index_reduce"), ("gradient", "second")),
+    # torch's derivative at a pole is a large number
+    **dict.fromkeys(
+        ("lgamma", "special.gammaln", "digamma", "special.psi", "mvlgamma"), ("gradient", "second", "tangent")
+    ),
+    # torch's tangents at ties and NaN are not its gradients
+    **dict.fromkeys(("fmax", "fmin", "maximum", "minimum", "clamp_min", "clamp_max"), ("tangent",)),
+    # torch takes the derivative by the modulus, where that is 0, for zero
+    "polar": ("gradient", "second"),
+    # torch raises to an integer power, which is 0 for negative ones
+    "ldexp": ("second",),
+    # where a probability is 1, torch's tangent is infinite and its gradient is not
+    "nn.functional.binary_cross_entropy": ("tangent", "second"),
+    # a weight of zero times an infinite pixel
+    "nn.functional.interpolate": ("value",),
+    # torch loses the tangent of a variance that is raised to eps
+    "nn.functional.gaussian_nll_loss": ("tangent",),
+    # torch takes NaN for no distance
+    "cdist": ("value",),
+    # torch loses how the gradient of the bias depends on the cotangent, if there is no weight
+    "nn.functional.layer_norm": ("second",),
+}
+
+
+# What is wrong and allowed for now, by operator and check: printed, and not counted.
+KNOWN: dict[str, tuple[str, ...]] = {
+    # the cube of a small norm's inverse overflows on the way to a second derivative that would fit
+    "nn.functional.cosine_similarity": ("second",),
+}
+
+
+def known(case: Case, difference: Difference) -> bool:
+    """Return whether a difference is one that is allowed for now: in half precision."""
+    half = any(a.dtype in ("float16", "bfloat16") for a in arrays(case.call))
+    return half and difference.check in KNOWN.get(case.call.name, ())
+
+
+def better(case: Case, difference: Difference) -> bool:
+    """Return whether a difference is a documented improvement."""
+    return difference.check in BETTER.get(case.call.name, ())
+
+
+def without_torch(case: Case) -> list[Difference]:
+    """Return where gradients in double precision differ from finite differences of adjoint's own values."""
+    specs = [a for a in arrays(case.call) if a.differentiable]
+    if not specs or any(a.dtype != "float64" or not np.isfinite(a.values).all() for a in specs):
+        return []
+    found = Run(adjoint, case._replace(checks=("gradient",))).found["gradient"]
+    if isinstance(found, Exception):
+        return []
+    wrong_at = []
+    for i, g in enumerate(found):
+        if g is not None and g[1].size:
+            place = int(np.random.default_rng(case.seed).integers(g[1].size))
+            both, left, right = slopes(adjoint, case, "recorded", i, place, 1.0)
+            scale = max(1.0, abs(both))
+            smooth = abs(left - right) <= 1e-3 * scale
+            if np.isfinite(both) and smooth and not abs(both - g[1].ravel()[place]) <= 1e-4 * scale:
+                wrong_at.append(Difference("wrong", "gradient", f"{i}: {g[1].ravel()[place]}, differences say {both}"))
+    return wrong_at
