@@ -52,6 +52,8 @@ def of_floats(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse_bool(x: Any, name: str) -> None:
+    if x.dtype.kind == "c":
+        raise NotImplementedError(f"clamp is not supported for complex types: {name} has no order to clamp by")
     if x.dtype.kind == "b":
         raise RuntimeError(f"Boolean inputs not supported for {name}")
 

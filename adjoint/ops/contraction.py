@@ -21,7 +21,7 @@ from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
 from ..kernels import provider
 from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
-from .arguments import dim_in, either, require_tensor, require_tensors
+from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
 from .create import into
 from .elementwise import add_p, mul_p
 from .precision import autocasting
@@ -810,8 +810,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
     if bias is None:
         return project_p(input, weight)
-    if a.dtype is not bias.array.dtype:
-        check_dtypes(a, bias.array, "mat1 and bias must have the same dtype, but got {} and {}")
+    try:
+        b = bias.array
+    except AttributeError:
+        require_tensor(bias, "bias", "linear")
+        raise
+    if a.dtype is not b.dtype:
+        check_dtypes(a, b, "mat1 and bias must have the same dtype, but got {} and {}")
     return linear_p(input, weight, bias)
 
 
@@ -834,6 +839,9 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """Multiply matrices in the order that takes the fewest operations."""
     if len(matrices) == 1 and isinstance(matrices[0], list | tuple):
         matrices = tuple(matrices[0])
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    require_all_tensors(matrices)
     for i, m in enumerate(matrices):
         if m.array.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul")

@@ -151,6 +151,8 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs
     >>> adjoint.ones(2).type("torch.LongTensor")
     tensor([1, 1])
     """
+    if kwargs.keys() - {"async"}:  # the older name of non_blocking, which is a word of Python today
+        raise TypeError(f"type() got an unexpected keyword argument '{next(iter(kwargs))}'")
     if dtype is None:
         return type_name(input)
     if isinstance(dtype, dtypes.dtype):

@@ -425,6 +425,8 @@ def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, o
     if not isinstance(src, TensorBase):
         if src is None:
             raise missing(op, "src")
+        if not op.removesuffix("_") == "scatter":
+            raise TypeError(f"{op}(): argument 'src' must be Tensor, not {type(src).__name__}")
         if index.array.size:
             _check_gather(input, index, axis, op)
         return axis, literal(place_array(np.array(src, input.array.dtype), device_of(input.array)))

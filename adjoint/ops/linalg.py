@@ -892,6 +892,8 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
 def tensorsolve(input: Tensor, other: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
     """Find X so that the sum of products of `A` and X over the last dims is `B`."""
     if dims is not None:
+        if not isinstance(dims, tuple | list):
+            raise TypeError(f"linalg_tensorsolve(): argument 'dims' must be tuple of ints, not {type(dims).__name__}")
         rank = input.array.ndim
         input = input.movedim(tuple(dims), tuple(range(rank - len(dims), rank)))
     rank_b = other.array.ndim

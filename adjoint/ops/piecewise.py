@@ -541,6 +541,12 @@ def trunc(input: Tensor, *, out: Any = None) -> Tensor:
 fix, fix_ = trunc, trunc_
 
 
+def _refuse_round(input: Tensor, decimals: int) -> None:
+    kind = input.array.dtype.kind if isinstance(input, TensorBase) else "f"
+    if kind == "c" or (decimals and kind in "biu"):
+        raise not_implemented("round_vml_cpu" if kind == "c" else "round_cpu", input.array)
+
+
 def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """Round to the nearest number with `decimals` digits after the point; halves go to the even one.
 
@@ -551,11 +557,13 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """
     if type(decimals) is not int:
         decimals = index_of(decimals, "decimals", "round")
+    _refuse_round(input, decimals)
     return into(out, round_p(input) if decimals == 0 else round_to_p(input, count_of(decimals, "decimals")))
 
 
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Round in place."""
+    _refuse_round(input, decimals)
     return _round_(input) if decimals == 0 else _round_to_(input, decimals)
 
 

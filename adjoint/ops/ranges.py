@@ -52,6 +52,9 @@ def arange(
         return _made(np.arange(args[0]), device, requires_grad)
     begin, stop, by = _bounds(args, start, end, step)
     whole = all(isinstance(v, int) for v in (begin, stop, by))
+    if args and (args[0] is None or any(isinstance(v, TensorBase) and v.array.ndim for v in args)):
+        given = ", ".join("Tensor" if isinstance(v, TensorBase) else type(v).__name__ for v in args)
+        raise TypeError(f"arange() received an invalid combination of arguments - got ({given}); give numbers")
     wanted = _as_out(out, dtype) or (dtypes.int64 if whole else default())
     values = _arange(begin, stop, by, as_dtype(wanted), whole)
     return _put(_noted(out, values.size), _made(values, device, requires_grad))

@@ -16,6 +16,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core.recorders import Primitive
+from ..core.tensor import TensorBase
 from ..kernels.taps import Taps
 from .arguments import require_tensor
 from .arrange import constant_pad_nd
@@ -64,7 +65,7 @@ def _check_padding(mode: str, shape: Sequence[int], d: int, before: int, after: 
         )
 
 
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
     """Pad the last dimensions; `pad` has (before, after) of the last dimension first.
 
     `mode` says with what: "constant" with `value`, "reflect" with the mirror image, "replicate" with the edge,
@@ -211,6 +212,8 @@ def _factors(scale_factor: Any, rank: int) -> list[float]:
                 "(N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format."
             )
         return [float(s) for s in scale_factor]
+    if isinstance(scale_factor, TensorBase):
+        raise TypeError("interpolate() received an invalid combination of arguments - got a Tensor for scale_factor")
     return [float(scale_factor)] * rank
 
 
@@ -226,6 +229,8 @@ def _wanted(size: Any, rank: int, shape: Any) -> list[int]:
             if isinstance(n, float) or not hasattr(n, "__index__"):
                 raise TypeError(f"expected size to be one of int or Tuple[int] but got size {list(size)}")
         return [int(n) for n in size]
+    if isinstance(size, float):
+        raise TypeError(f"expected size to be one of int or Tuple[int] but got size {size}")
     return [int(size)] * rank
 
 
@@ -422,6 +427,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)")
     if 0 in shape:
         return input
+    if size < 0:
+        raise RuntimeError(f"narrow(): length must be non-negative: there are no {size} neighbours")
     plans = (_neighbours(shape[1], size), *(None,) * (len(shape) - 2))
     return input / (_channel_mean_p(input * input, plans) * alpha + k) ** beta
 

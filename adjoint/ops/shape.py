@@ -26,7 +26,7 @@ from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, reta
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
-from .arguments import dim_in, dims_in, either, missing, require_tensor, shape_from
+from .arguments import dim_in, dims_in, either, missing, require_all_tensors, require_tensor, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -545,7 +545,10 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
     if len(tensors) == 1:
         if isinstance(tensors[0], TensorBase):
             return function(tensors[0])
+        if not isinstance(tensors[0], tuple | list):
+            raise TypeError(f"expected a Tensor, or a sequence of them, but got {type(tensors[0]).__name__}")
         tensors = tuple(tensors[0])
+    require_all_tensors(tensors)
     return tuple(function(t) for t in tensors)
 
 
@@ -737,6 +740,8 @@ def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
         require_tensor(input, "input", "permute")
         raise
     wanted = _sizes(args, dims)
+    if not args and dims is None:
+        raise missing("permute", "dims")
     if len(wanted) == rank and not modes.unusual and min(wanted, default=0) >= 0:
         try:
             return permute_p(input, wanted)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import FunctionType
 from typing import Any, NoReturn
@@ -18,18 +18,20 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.failures import broadcast_error
+from ..core.layout import memory_format
 from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from .arguments import is_int
+from .refusals import REFUSALS, refuse_dtypes
 
 # Functions that small models call in every step.
 HOT = frozenset((
     "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
     "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack", "sum", "tensor",
-    "transpose", "unsqueeze", "where", "zeros", "zeros_like",
+    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "select", "softmax", "squeeze", "stack",
+    "sum", "tensor", "transpose", "unsqueeze", "where", "zeros", "zeros_like",
 ))  # fmt: skip
 # Functions of every training step that take a few microseconds: they compare after a failure.
 STEP = frozenset((
@@ -40,10 +42,14 @@ STEP = frozenset((
 # argument is a tensor; and rooms of short functions.
 DIRECT = frozenset(("compare", "elementwise", "power"))
 METHODS = DIRECT | {
-    "activation", "convert", "copies", "create", "index", "kinds", "memory", "parts", "piecewise", "questions",
-    "shape",
+    "activation", "convert", "copies", "create", "index", "kinds", "memory", "piecewise", "questions", "shape",
 }  # fmt: skip
-SHORT = (METHODS | {"contraction"}) - {"create"}
+SHORT = METHODS - {"create"}
+# Functions of these rooms that take so long that they compare first.
+LONG = frozenset((
+    "addcdiv", "addcdiv_", "addcmul", "addcmul_", "bernoulli", "fill", "index_put", "index_put_", "lerp", "lerp_",
+    "resize_as_", "round_", "rrelu", "rrelu_", "squeeze_", "threshold", "threshold_",
+))  # fmt: skip
 
 _NUMBERS = (int, float, complex, np.generic)
 
@@ -82,6 +88,14 @@ def _is_dims(value: Any) -> bool:
     return value is None or is_int(value) or (isinstance(value, list | tuple) and all(map(is_int, value)))
 
 
+def _is_output(value: Any) -> bool:
+    return not isinstance(value, bool | str | dict | TensorBase)
+
+
+def _is_format(value: Any) -> bool:
+    return value is None or isinstance(value, memory_format)
+
+
 def _is_str(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -102,6 +116,10 @@ class _Kind:
     @cached_property
     def or_none(self) -> _Kind:
         return _Kind(self.words, lambda value: value is None or self.fits(value), *self.known, type(None))
+
+    @cached_property
+    def or_name(self) -> _Kind:
+        return _Kind(self.words, lambda value: isinstance(value, str) or self.fits(value), *self.known, str)
 
     def takes(self, value: Any) -> bool:
         if not self.fits(value) and (isinstance(value, TensorBase) or not hasattr(type(value), "__torch_function__")):
@@ -126,7 +144,7 @@ _KINDS = {
 _KINDS |= {f"{name} | None": kind.or_none for name, kind in _KINDS.items()}
 
 # Parameters of which the body refuses a wrong value by ValueError, whatever its type; and those that are none.
-_UNCHECKED = {"reduction", "return_indices", "get_infos", "return", "args", "kwargs"}
+_UNCHECKED = {"reduction", "compute_mode", "align_corners", "return_indices", "get_infos", "return", "args", "kwargs"}
 # What the name of a parameter says, where its annotation lets anything pass.
 _NAMED = {
     "normalized_shape": _KINDS["Size"],
@@ -135,6 +153,19 @@ _NAMED = {
     "dilation": _KINDS["Sizes | None"],
     "output_padding": _KINDS["Sizes | None"],
     "unbiased": _KINDS["bool | None"],
+    "pad": _KINDS["Size"],
+    "stride": _KINDS["Sizes | None"],
+    "s": _KINDS["Size | None"],
+    "sorter": _KINDS["Tensor | None"],
+    "shifts": _KINDS["Sizes"],
+    "rtol": _KINDS["Tensor | Number | None"],
+    "atol": _KINDS["Tensor | Number | None"],
+    "alpha": _KINDS["Number"],
+    "beta": _KINDS["Number"],
+    "ord": _KINDS["Number"].or_name,
+    "p": _KINDS["Number"].or_name,
+    "output_size": _Kind("tuple of ints", _is_output, int, tuple, list, Size),
+    "memory_format": _Kind("torch.memory_format", _is_format, memory_format, type(None)),
     "dim": _KINDS["Dims"],
 }
 
@@ -180,14 +211,15 @@ def _combination(name: str, args: Any, kwargs: Any) -> TypeError:
 def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     """Raise what a caller should read of an error in a function's body: `error` itself, or one that names the call."""
     text = str(error)
-    huge = any(type(value) is int and not -(2**63) <= value < 2**63 for value in _parts(args, kwargs))
-    if huge and " must be " not in text:
+    huge = any(map(_is_huge, _parts(args, kwargs)))
+    clear = type(error) is TypeError and not _FOREIGN.search(text)
+    if huge and not clear and " must be " not in text:
         raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large: {text}") from error
     if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
         raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
     if isinstance(error, AttributeError):
         given = getattr(error, "obj", None)
-        if not isinstance(given, TensorBase) and any(given is value for value in _parts(args, kwargs)):
+        if type(given).__module__ in ("builtins", "numpy") or any(given is value for value in _parts(args, kwargs)):
             raise _combination(name, args, kwargs) from error
     elif isinstance(error, StopIteration | RecursionError) or _AMBIGUOUS.search(text):
         raise _combination(name, args, kwargs) from error
@@ -197,6 +229,10 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
         if _FOREIGN.search(text) and not text.startswith(f"{name}()"):
             raise _combination(name, args, kwargs) from error
     raise error
+
+
+def _is_huge(value: Any) -> bool:
+    return type(value) is int and not -(2**63) <= value < 2**63
 
 
 def _of_shapes(name: str, args: Any, kwargs: Any) -> Exception:
@@ -267,11 +303,23 @@ class _Signature:
             "def frame(_function, _signature):",
             f" def call({', '.join((*shown, *self.named))}):",
             *(f"  if {' or '.join(tests)}: _signature.refuse(({values}))" for _ in tests[:1]),
+            *("  " + line for line in self._refusals(values)),
             f"  try: return _function({', '.join(passed)})",
             f"  except _ESCAPING as _error: _signature.explain(_error, ({values}))",
             " return call",
         ]
         return "\n".join(lines)
+
+    def _refusals(self, values: str) -> Iterator[str]:
+        """Yield the line that looks at dtypes, for a function that has refusals."""
+        refusal = REFUSALS.get(self.function.__name__)
+        if refusal is not None:
+            one = f"if _type(input) in plain and input.array.dtype.kind in '{refusal.kinds}': "
+            yield (one if refusal.parameters == "input" else "") + f"_signature.refuse_dtypes(({values}))"
+
+    def refuse_dtypes(self, values: tuple[Any, ...]) -> None:
+        """Raise for the first argument of a dtype that is refused."""
+        refuse_dtypes(self.function.__name__, dict(zip((*self.places, *self.named), values, strict=True)))
 
     def _test(self, key: str, kind: _Kind) -> str:
         default = self.defaults.get(key, ...)
@@ -286,6 +334,13 @@ class _Signature:
         """Raise what a caller should read of an error in the function's body."""
         args, kwargs = self._given(values)
         _refuse(self.name, self.places, self.kinds, args, kwargs)
+        for key, value in zip((*self.places, *self.named), values, strict=True):
+            sizes = key in self.kinds and self.kinds[key].words == "tuple of ints"
+            if sizes and any(map(_is_huge, _parts((value,), {}))):
+                raise TypeError(
+                    f"{self.name}(): argument '{key}' failed to unpack the object {value}: Overflow when unpacking "
+                    "long long"
+                ) from error
         explain(error, self.name, args, kwargs)
 
     def _given(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -365,19 +420,30 @@ def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: A
     """Raise TypeError for the first argument that is not what its annotation says."""
     for at, (key, value) in enumerate(zip(places, args, strict=False), 1):
         if key in kinds and not kinds[key].takes(value):
-            raise TypeError(f"{name}(): argument '{key}' (position {at}) {_said(kinds[key], value)}")
+            raise _refused(f"{name}(): argument '{key}' (position {at})", key, kinds[key], value)
     for key, value in kwargs.items():
         if key in kinds and not kinds[key].takes(value):
-            raise TypeError(f"{name}(): argument '{key}' {_said(kinds[key], value)}")
+            raise _refused(f"{name}(): argument '{key}'", key, kinds[key], value)
+
+
+# Parameters that are numbers of the tensor's dtype.
+_SCALARS = {"alpha", "beta", "threshold", "min_val", "max_val", "negative_slope", "lambd"}
+
+
+def _refused(argument: str, key: str, kind: _Kind, value: Any) -> Exception:
+    if key in _SCALARS and isinstance(value, complex):
+        return RuntimeError(f"value cannot be converted to type float without overflow: {argument} is {value}")
+    return TypeError(f"{argument} {_said(kind, value)}")
 
 
 def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None = None) -> None:
     """Let the public functions of a namespace, the module `home`, or one of them, check their arguments."""
     chosen: list[tuple[str, Any]] = list(names.items()) if only is None else [(only, names[only])]
     for key, value in chosen:
-        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *DIRECT):
+        without = DIRECT if key not in LONG else ()
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *without):
             if value not in _checked:
-                _checked[value] = call = checked(value, prefix, key in STEP or _room_of(value) in SHORT)
+                _checked[value] = call = checked(value, prefix, _is_short(key, value))
                 call.__module__ = home  # where pickles find it
                 own: str = value.__name__
                 call.__qualname__ = own if names.get(own) is value else key
@@ -387,11 +453,16 @@ def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None
 def enforce_methods(tensor: Any) -> None:
     """Let the methods of Tensor that take long check their arguments, as the public functions do."""
     for key, value in list(vars(tensor).items()):
-        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *METHODS):
+        without = METHODS if key not in LONG else ()
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *without):
             if value not in _checked:
-                _checked[value] = call = checked(value, short=key in STEP or _room_of(value) in SHORT)
+                _checked[value] = call = checked(value, short=_is_short(key, value))
                 call.__module__, call.__qualname__ = value.__module__, value.__qualname__
             setattr(tensor, key, _checked[value])
+
+
+def _is_short(name: str, function: Any) -> bool:
+    return name in STEP or (_room_of(function) in SHORT and name not in LONG)
 
 
 def _room_of(value: Any) -> str | None:
