@@ -131,6 +131,8 @@ def _draw_thinned(tensor: Tensor, mean: float, std: float, a: float, b: float, g
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
+    if isinstance(val, complex) and not tensor.is_complex():
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {val}")
     with no_grad():
         return tensor.fill_(val)
 

@@ -13,6 +13,7 @@ from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype
+from ..core.failures import title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.observation import literal
@@ -335,6 +336,8 @@ def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any)
         if count < 0:
             raise RuntimeError(f"{word} must be non-negative, got {count}")
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
+    if wanted.is_complex:
+        raise NotImplementedError(f"\"{of.__name__}\" not implemented for '{title_of(wanted)}'")
     array = np.stack(of(row, offset, col)).astype(wanted.np)
     return finish(literal(devices.place_array(array, devices.as_device(device))))
 

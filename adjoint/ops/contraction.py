@@ -532,6 +532,9 @@ def baddbmm(
 @autocasting
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * outer(vec1, vec2)``."""
+    for name, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, bool) and input.array.dtype.kind != "b":
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
     term = outer(vec1, vec2)
     return _added(input, term, beta, alpha, tuple(term.array.shape), out)
 

@@ -423,7 +423,8 @@ def full(
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     value = scalar_of(fill_value, "fill_value", "full")
     wanted = _as_out(out, dtype)
-    return _put(out, _filled(value, shape_from((size,)), wanted or of_python(type(value)), device, requires_grad))
+    wanted = of_python(type(value)) if wanted is None else wanted
+    return _put(out, _filled(value, shape_from((size,)), wanted, device, requires_grad))
 
 
 def empty_strided(

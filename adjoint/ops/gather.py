@@ -14,6 +14,7 @@ from ..core import modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
+from ..core.failures import title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.observation import is_captured, literal, opaque
@@ -245,7 +246,6 @@ ungather_p: Primitive = nary(
 
 
 def check_index(index: Any, op: str) -> None:
-    """Raise unless an index is a tensor of integers."""
     """Raise unless `index` is a tensor of integers."""
     require_tensor(index, "index", op)
     name = of(index.array.dtype).name
@@ -1044,6 +1044,8 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     tensor([1, 4])
     """
     check_index(index, "take")
+    if index.array.dtype.name != "int64":
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {title_of(index.array.dtype)}")
     apart(out, input, index)
     return into(out, take_p(input, index))
 

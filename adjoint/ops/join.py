@@ -399,7 +399,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int
     return split_with_sizes_p(input, _cuts(axis, sizes))
 
 
-def unsafe_split(input: Tensor, split_size: Any, dim: int = 0, *, axis: int | None = None) -> Any:
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> Any:
     """Split as `split` does; the pieces may be written to."""
     dim = dim if axis is None else either(dim, axis, 0)
     return tuple(slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim))

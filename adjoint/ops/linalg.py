@@ -913,10 +913,10 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Return the powers 0, 1, ... of each number, along a new last dim."""
     from .join import cat
 
+    n = N if N is not None else x.array.shape[-1] if x.array.ndim else 0
     if x.array.ndim == 0:
         x = reshape_p(x, (1,))
     shape = tuple(x.array.shape)
-    n = shape[-1] if N is None else N
     if n < 1:
         raise RuntimeError(f"N must be greater than 1, but got {n}")
     powers = cumprod(expand_p(column(x), (*shape, n - 1)), -1)

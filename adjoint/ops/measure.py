@@ -330,9 +330,7 @@ euclid_p: Primitive = nary(
 
 
 @autocasting
-def cdist(
-    x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
-) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Measure the distance of each row of `x1` from each row of `x2`."""
     a, b = x1.array, x2.array
     if compute_mode not in (

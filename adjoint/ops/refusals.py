@@ -26,15 +26,12 @@ REFUSALS = {
     "soft_margin_loss": Refusal(
         "input", "biu", "result type Float can't be cast to the desired output type {}", RuntimeError
     ),
-    "dropout": Refusal("input", "c", "bernoulli_scalar_cpu_"),
     "local_response_norm": Refusal("input", "c", "avg_pool3d_out_frame"),
     "max_unpool3d": Refusal("input", "biuc", "max_unpool3d"),
     "max_unpool2d": Refusal("input", "bc", "max_unpooling2d_forward_out"),
     "poisson": Refusal("input", "b", "poisson_cpu"),
     "searchsorted": Refusal("sorted_sequence input", "c", "searchsorted_out_cpu"),
-    "isin": Refusal(
-        "elements test_elements", "bc", "Unsupported input type encountered for isin(): {}", RuntimeError
-    ),
+    "isin": Refusal("elements test_elements", "bc", "Unsupported input type encountered for isin(): {}", RuntimeError),
     "vander": Refusal(
         "x", "b", "linalg.vander supports floating point, complex, and integer tensors, but got {}", RuntimeError
     ),

@@ -18,7 +18,7 @@ from .._typing import Tensor
 from ..core.recorders import Primitive
 from ..core.tensor import TensorBase
 from ..kernels.taps import Taps
-from .arguments import require_tensor
+from .arguments import count_of, require_bool, require_tensor
 from .arrange import constant_pad_nd
 from .literals import depth_outside
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing, refuse
@@ -247,12 +247,16 @@ def interpolate(
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
     require_tensor(input, "input", "interpolate")
+    if not isinstance(mode, str):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported, and no mode {mode!r}")
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
                 "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
                 "trilinear"
             )
+    elif align_corners is not None:
+        require_bool(align_corners, "align_corners", "interpolate")
     shape = input.array.shape
     rank = len(shape) - 2
     if size is not None and scale_factor is not None:
@@ -396,7 +400,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     shape = tuple(input.array.shape)
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
-    if groups <= 0:
+    if count_of(groups, "groups") <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     c = shape[1]
     if c % groups:

@@ -653,6 +653,8 @@ def broadcast_to(input: Tensor, *args: Any, size: Any = None) -> Tensor:
     """Expand `input` to a shape that it broadcasts to."""
     if not args and size is None:
         raise missing("broadcast_to", "size")
+    if args and not isinstance(args[0], tuple | list):
+        raise TypeError(f"broadcast_to(): argument 'size' (position 2) must be tuple of ints, not {args[0]!r}")
     return expand(input, _sizes(args, size))
 
 
@@ -960,8 +962,11 @@ def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return become(input, lambda: transpose(input, dim0, dim1), "swapdims_")
 
 
-def squeeze_(input: Tensor, dim: Any = None, axis: Any = None) -> Tensor:
+def squeeze_(input: Tensor, dim: Any = ..., axis: Any = None) -> Tensor:
     """Drop dimensions of size 1, in place."""
+    if dim is None:
+        raise TypeError("squeeze_() received an invalid combination of arguments - got (NoneType)")
+    dim = None if dim is ... else dim
     dim = dim if axis is None else either(dim, axis)
     return become(input, lambda: squeeze(input, dim), "squeeze_")
 

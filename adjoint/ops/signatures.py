@@ -418,22 +418,23 @@ def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
 
 def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: Any, kwargs: Any) -> None:
     """Raise TypeError for the first argument that is not what its annotation says."""
+    for key, value in (*zip(places, args, strict=False), *kwargs.items()):
+        if isinstance(value, complex) and key in _SCALARS and not any(map(_is_complex, _parts(args, kwargs))):
+            raise RuntimeError(f"value cannot be converted to type float without overflow: {name}({key}={value})")
     for at, (key, value) in enumerate(zip(places, args, strict=False), 1):
         if key in kinds and not kinds[key].takes(value):
-            raise _refused(f"{name}(): argument '{key}' (position {at})", key, kinds[key], value)
+            raise TypeError(f"{name}(): argument '{key}' (position {at}) {_said(kinds[key], value)}")
     for key, value in kwargs.items():
         if key in kinds and not kinds[key].takes(value):
-            raise _refused(f"{name}(): argument '{key}'", key, kinds[key], value)
+            raise TypeError(f"{name}(): argument '{key}' {_said(kinds[key], value)}")
 
 
 # Parameters that are numbers of the tensor's dtype.
 _SCALARS = {"alpha", "beta", "threshold", "min_val", "max_val", "negative_slope", "lambd"}
 
 
-def _refused(argument: str, key: str, kind: _Kind, value: Any) -> Exception:
-    if key in _SCALARS and isinstance(value, complex):
-        return RuntimeError(f"value cannot be converted to type float without overflow: {argument} is {value}")
-    return TypeError(f"{argument} {_said(kind, value)}")
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, TensorBase) and value.array.dtype.kind == "c"
 
 
 def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None = None) -> None:
