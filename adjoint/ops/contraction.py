@@ -809,6 +809,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     except AttributeError:
         require_tensors("linear", input=input, weight=weight)
         raise
+    if not a.shape or w.ndim != 2:
+        _check_ranks(a.ndim, w.ndim)
     if a.dtype is not w.dtype:
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
     if bias is None:
@@ -821,6 +823,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     if a.dtype is not b.dtype:
         check_dtypes(a, b, "mat1 and bias must have the same dtype, but got {} and {}")
     return linear_p(input, weight, bias)
+
+
+def _check_ranks(input: int, weight: int) -> None:
+    if not input or not weight:
+        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {input}D and {weight}D")
+    if weight > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight}D: the weight of linear()")
 
 
 # --- Made of products ------------------------------------------------------------------------------

@@ -387,6 +387,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int
     if input.array.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = dim_in(dim, input.array.ndim)
+    if isinstance(split_sizes, TensorBase):
+        raise TypeError("split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not Tensor")
     sizes = [int(n) for n in split_sizes]
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}")
