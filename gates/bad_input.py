@@ -66,7 +66,7 @@ CLEAR = re.compile(
 STUMBLED = re.compile(
     r"object has no attribute|Boolean value of Tensor|truth value of an array|a value of type .* for argument"
     r"|referenced before|not associated with a value|index out of range|not supported between|object is not"
-    r"|unsupported operand|has no len|INTERNAL ASSERT|Could this error message be improved"
+    r"|unsupported operand|can only concatenate|has no len|INTERNAL ASSERT|Could this error message be improved"
 )
 # Rows of docs/pytorch.md, by torch's words: operands of several dtypes, meta tensors, devices that are not there.
 _OF_DTYPES = re.compile(

@@ -99,9 +99,9 @@ def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Ca
 
 # Ops of which a number cannot be the second operand, and what that is called.
 _OF_TENSORS = {
-    **dict.fromkeys(("atan2", "hypot", "igamma", "igammac", "nextafter", "logical_and", "logical_or"), "other"),
-    "logical_xor": "other", "heaviside": "values", "lerp": "end", "lerp_by": "end", "addcmul": "tensor1",
-    "addcdiv": "tensor1",
+    "addcdiv": "tensor1", "addcmul": "tensor1", "atan2": "other", "gcd": "other", "heaviside": "values",
+    "hypot": "other", "igamma": "other", "igammac": "other", "lcm": "other", "lerp": "end", "lerp_by": "end",
+    "logical_and": "other", "logical_or": "other", "logical_xor": "other", "nextafter": "other",
 }  # fmt: skip
 
 

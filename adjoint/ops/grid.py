@@ -242,8 +242,8 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
         )
     if mode == "bicubic" and x.ndim == 5:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    refuse("grid_sampler", x, "biuc")
     check_dtypes(x, g, "grid_sampler(): expected input and grid to have the same dtype, but got {} and {}")
-    refuse("grid_sampler", x, "biu")
 
 
 @autocasting

@@ -16,6 +16,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.failures import not_implemented
 from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
@@ -93,10 +94,20 @@ def algebra(x: Any) -> Any:
     return on_gpu
 
 
+# Functions whose kernels say which dtypes they take.
+_KERNELS = {
+    "cholesky_inverse": "cholesky_inverse_out_cpu", "linalg.lu": "lu_cpu", "torch.geqrf": "geqrf_cpu",
+    "torch.linalg.lu_factor": "lu_cpu", "torch.lu_factor": "lu_cpu",
+}  # fmt: skip
+
+
 def check_floating(x: Tensor, name: str, low: bool = False) -> None:
     """Raise unless `x` holds floating or complex numbers that LAPACK computes with."""
     d = x.array.dtype
     if of(d).category < 2:
+        kernel = _KERNELS.get(name)
+        if kernel is not None:
+            raise not_implemented(kernel, x.array)
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {title_of(d)}; convert with .float()"
         )

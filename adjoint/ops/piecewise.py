@@ -318,6 +318,11 @@ _clamp_min_, _clamp_max_ = inplace(clamp_min_p), inplace(clamp_max_p)
 _REALS = {int, float, type(None)}
 
 
+def _refuse_none(bound: Any, op: str) -> None:
+    if bound is None:
+        raise TypeError(f"{op}() received an invalid combination of arguments - got (Tensor, NoneType)")
+
+
 def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     """Clamp `input`, into itself if `own`."""
     try:
@@ -329,14 +334,14 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
         return (_clamp_ if own else clamp_p)(input, min, max)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if kind.kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
     if isinstance(min, TensorBase) or isinstance(max, TensorBase):
         if max is None:
             return (_clamp_min_ if own else clamp_min_p)(input, min)
         if min is None:
             return (_clamp_max_ if own else clamp_max_p)(input, max)
         return (_clamp_tensors_ if own else clamp_tensors_p)(input, min, max)
-    if kind.kind == "c":
-        raise NotImplementedError("clamp is not supported for complex types")
     dtype = result_type([v for v in (input, min, max) if v is not None])
     if dtype.np != kind:
         if own:
@@ -368,22 +373,26 @@ def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Raise elements below `min` to it."""
     require_tensor(input, "input", "clamp_min")
+    _refuse_none(min, "clamp_min")
     return into(out, _clamped(input, min, None, False))
 
 
 def clamp_min_(input: Tensor, min: Any) -> Tensor:
     """Raise elements below `min` to it, in place."""
+    _refuse_none(min, "clamp_min_")
     return _clamped(input, min, None, True)
 
 
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Lower elements above `max` to it."""
     require_tensor(input, "input", "clamp_max")
+    _refuse_none(max, "clamp_max")
     return into(out, _clamped(input, None, max, False))
 
 
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
     """Lower elements above `max` to it, in place."""
+    _refuse_none(max, "clamp_max_")
     return _clamped(input, None, max, True)
 
 
