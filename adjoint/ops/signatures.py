@@ -314,8 +314,9 @@ class _Signature:
         """Yield the line that looks at dtypes, for a function that has refusals."""
         refusal = REFUSALS.get(self.function.__name__)
         if refusal is not None:
-            one = f"if _type(input) in plain and input.array.dtype.kind in '{refusal.kinds}': "
-            yield (one if refusal.parameters == "input" else "") + f"_signature.refuse_dtypes(({values}))"
+            strange = "_type({0}) not in plain or {0}.array.dtype.kind in '{1}'"
+            tests = [strange.format(key, refusal.kinds) for key in refusal.parameters.split()]
+            yield f"if {' or '.join(tests)}: _signature.refuse_dtypes(({values}))"
 
     def refuse_dtypes(self, values: tuple[Any, ...]) -> None:
         """Raise for the first argument of a dtype that is refused."""
