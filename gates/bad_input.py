@@ -60,7 +60,7 @@ OPAQUE = re.compile(
 CLEAR = re.compile(
     r"must be .*, (not|but) |to be Tensors, got|Input arguments must all be"
     r"|invalid combination of arguments|must be callable"
-    r"|^\w+\(\) (missing|takes|got)|'mode'|'dim'"
+    r"|^\w+\(\) (missing|takes|got)|'mode'|'dim'|index out of range in self"
 )
 # What torch's own Python code says of an argument that it did not look at: there a clear TypeError is better.
 STUMBLED = re.compile(

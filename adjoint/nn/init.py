@@ -98,6 +98,8 @@ def trunc_normal_(
     low, high = (math.erf((edge - mean) / std / math.sqrt(2.0)) for edge in (a, b))
     inside = (high - low) / 2  # the share of the whole distribution
     with no_grad():
+        if math.isnan(inside):
+            return tensor.fill_(math.nan)
         if inside >= 0.3:
             _draw_until(tensor, lambda x: x.normal_(mean, std, generator=generator), lambda x: (x >= a) & (x <= b))
         else:

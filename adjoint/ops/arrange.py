@@ -173,6 +173,8 @@ def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """
     if not args and dims is None:
         raise missing("flip", "dims")
+    if args and dims is not None:
+        raise TypeError(f"flip() takes 2 positional arguments but {len(args) + 2} were given")
     wanted = shape_from(args if dims is None else (dims,))
     if input.array.ndim == 0:
         for d in wanted:

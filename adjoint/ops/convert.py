@@ -80,6 +80,8 @@ def to(
             dtype = arg
         elif kind is bool:
             flags.append(arg)
+        elif arg is not None and arg is not args[0] and kind is not type:
+            raise TypeError(f"to(): argument 'dtype' (position 2) must be torch.dtype, not {kind.__name__}")
         elif isinstance(arg, TensorBase):
             dtype, device = dtypes.of(arg.array.dtype), devices.of(arg.array)
         elif isinstance(arg, type):

@@ -266,7 +266,10 @@ def _floating(dtype: Any, kind: str) -> dtypes.dtype:
 def _size_of(args: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     if not args and size is None:
         raise TypeError("expected a size: received an invalid combination of arguments - got ()")
-    return shape_from(args if size is None else (size,))
+    shape = shape_from(args if size is None else (size,))
+    if shape and max(shape) >= 2**63:
+        raise TypeError(f"argument 'size' failed to unpack the object {max(shape)}: Overflow when unpacking long long")
+    return shape
 
 
 def _dtype_of(out: Any, dtype: Any) -> Any:
