@@ -612,6 +612,8 @@ class Tensor(TensorBase):
 
     def item(self) -> Any:
         """Return the only element as a Python number."""
+        if not isinstance(self, TensorBase):
+            raise TypeError(f"descriptor 'item' of Tensor doesn't apply to a '{type(self).__name__}' object")
         if self.numel() != 1:
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
         if modes.unusual and modes.local.observer is not None:

@@ -60,15 +60,22 @@ OPAQUE = re.compile(
 )
 # Words that name the argument, or the call.
 CLEAR = re.compile(
-    r"must be .*, (not|but) |Input arguments must all be|invalid combination of arguments|must be callable"
-    r"|^\w+\(\) (missing|takes|got)|'mode'|'dim'"
+    r"must be .*, (not|but) |to be Tensors, got|Input arguments must all be"
+    r"|invalid combination of arguments|must be callable"
+    r"|^\w+\(\) (missing|takes|got)|'mode'|'dim'|index out of range in self"
 )
 # What torch's own Python code says of an argument that it did not look at: there a clear TypeError is better.
 STUMBLED = re.compile(
     r"object has no attribute|Boolean value of Tensor|truth value of an array|a value of type .* for argument"
     r"|referenced before|not associated with a value|index out of range|not supported between|object is not"
-    r"|unsupported operand|has no len|INTERNAL ASSERT|Could this error message be improved"
+    r"|unsupported operand|can only concatenate|has no len|INTERNAL ASSERT|Could this error message be improved"
 )
+# Rows of docs/pytorch.md, by torch's words: operands of several dtypes, meta tensors, devices that are not there.
+_OF_DTYPES = re.compile(
+    r"expected scalar type \w+ but found|[sS]ame d?type|mixed dtype|to have scalar type"
+    r"|can't be cast to the desired output type"
+)
+_OF_META = re.compile(r"Meta tensors|on the expected device|same device")
 STUMBLING = ("AttributeError", "AssertionError", "KeyError")
 BAD = ("class", "accepted", "refused", "opaque", "hung", "crashed")
 # The bar is 2 % for all of these together, and none accepted or opaque. It is not met yet: torch's parser of arguments
@@ -147,9 +154,17 @@ class Call(NamedTuple):
 
     def _is_better(self) -> bool:
         # Rows of docs/pytorch.md: NumPy's arrays as operands, integers that become floats, differences with booleans.
+        text = self.theirs[1]
         if self.wrong == "2**70":
-            return "too big" in self.theirs[1]
-        return self.wrong == "an array" or self.theirs[1].startswith("Subtraction, the `-` operator")
+            return "too big" in text
+        if self.wrong in ("integers", "booleans", "complex") and "in place" not in self.name and self.name[-1] != "_":
+            if _OF_DTYPES.search(text):
+                return True
+        if self.wrong == "a meta tensor" and _OF_META.search(text):
+            return True
+        return self.wrong == "an array" or text.startswith(
+            ("Subtraction, the `-` operator", "Cannot access accelerator device when none")
+        )
 
     @property
     def has_phrase(self) -> bool | None:
@@ -378,6 +393,7 @@ def calls(dice: random.Random, names: str = "", each: int = 6) -> Iterator[Call]
             if subject is None:
                 running.remove(source)
             elif re.search(names, subject.name) and _is_good(subject):
+                torch.distributions.Distribution.set_default_validate_args(True)  # which torch.compile switches off
                 yield from _in_a_child(subject, random.Random(dice.random()), each)
 
 
@@ -477,7 +493,6 @@ def main() -> int:
         print("torch, which judges here, is not installed")
         return 0
     torch.set_num_threads(1)  # which children may use after a fork
-    torch.distributions.Distribution.set_default_validate_args(True)
     found = run(60 * given.minutes, given.seed, given.names, given.show)
     total, words = found["calls"], found["phrase"] + found["other words"]
     bad = sum(found[verdict] for verdict in BAD)

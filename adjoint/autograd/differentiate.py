@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -241,7 +242,8 @@ def backward(
         start = _usual_start(tensors, grad_tensors)
         node = None if start is None else edge_of(tensors)
         if node is not None and type(node) is not Hidden:
-            engine.backward((node,), (start,), bool(retain_graph), False)
+            keep = retain_graph if retain_graph is None or type(retain_graph) is bool else _flag(retain_graph)
+            engine.backward((node,), (start,), bool(keep), False)
             return
     if grad_variables is not None:
         grad_tensors = _older_name(grad_tensors, grad_variables)
@@ -314,8 +316,12 @@ def _input_node(x: Any, roots: Sequence[Any]) -> Any:
 
 def _flag(value: Any) -> bool:
     """Return an argument that is a bool; integers stand for one, as in PyTorch."""
-    if not is_int(value) and not isinstance(value, bool | np.bool_):
+    if isinstance(value, bool | np.bool_) or (isinstance(value, TensorBase) and value.array.size == 1):
+        return bool(value)
+    if not is_int(value):
         raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer: give True or False")
+    if not 0 <= operator.index(value) < 256:
+        raise OverflowError(f"a flag is one byte, and {value} is too large or less than minimum: give True or False")
     return bool(value)
 
 

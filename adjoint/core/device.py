@@ -42,6 +42,8 @@ class device:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
         elif isinstance(type, int) and not isinstance(type, bool):
+            if type >= 2**63:
+                raise ValueError(f"Overflow when unpacking long long: there is no device {type}")
             self.type, self.index = "cuda", type
         elif isinstance(type, str):
             self.type, self.index = _parsed(type, index)

@@ -314,8 +314,10 @@ class finfo:
 
     __module__ = "adjoint"
 
-    def __init__(self, type: Any = None) -> None:
-        chosen = default() if type is None else as_dtype(type)
+    def __init__(self, type: Any = ...) -> None:
+        if type is None:
+            raise TypeError("finfo(): argument 'type' (position 1) must be torch.dtype, not NoneType")
+        chosen = default() if type is ... else as_dtype(type)
         if chosen.category < _FLOAT:
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{chosen}'")
         info: Any = ml_dtypes.finfo(chosen.to_real().np)  # type: ignore[no-untyped-call]

@@ -17,7 +17,7 @@ from .._typing import Tensor
 from ..kernels.constants import float32_constants, float32_integers, float64_constants, float64_integers
 from . import modes
 from .dtypes import default, of
-from .failures import broadcast_error
+from .failures import broadcast_error, not_implemented
 from .nodes import Hidden, Node, Special, differentiable, registry, verify_kept, wrap
 from .overrides import answered, asked, has_handler, plain
 from .payload import Payload, is_captured, top_payload
@@ -60,6 +60,8 @@ def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Ca
         x = input
         if other is not None:
             args = (other, *args)
+        if arity > 2 and args:
+            _refuse_number(op, args[0])
         if args and alone:
             raise TypeError(f"{name}() takes no arguments ({len(args)} given)")
         if len(args) < arity - 1 or (arity == 2 and args[0] is None):
@@ -89,8 +91,32 @@ def inplace(primitive: Primitive, host: Callable[..., None] | None = None) -> Ca
         call = (_of_one if arity == 1 else _of_two)(op, name, host, call)
     elif host is not None or (op.into is not None and op.promotes is not True and not op.view and not op.outputs):
         call = _of_more(op, name, host or op.into, call)
+    if arity == 2 and op.name in _OF_TENSORS:
+        call = _of_tensors(op, call)
     call.__name__ = call.__qualname__ = f"{op.name}_"
     return call
+
+
+# Ops of which a number cannot be the second operand, and what that is called.
+_OF_TENSORS = {
+    "addcdiv": "tensor1", "addcmul": "tensor1", "atan2": "other", "gcd": "other", "heaviside": "values",
+    "hypot": "other", "igamma": "other", "igammac": "other", "lcm": "other", "lerp": "end", "lerp_by": "end",
+    "logical_and": "other", "logical_or": "other", "logical_xor": "other", "nextafter": "other",
+}  # fmt: skip
+
+
+def _of_tensors(op: Op, run: Callable[..., Any]) -> Callable[..., Any]:
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        _refuse_number(op, args[0] if args else kwargs.get("other"))
+        return run(input, *args, **kwargs)
+
+    return call
+
+
+def _refuse_number(op: Op, value: Any) -> None:
+    if isinstance(value, int | float | complex | str | list | tuple | dict) and op.name in _OF_TENSORS:
+        given = f"argument '{_OF_TENSORS[op.name]}' (position 1) must be Tensor, not {type(value).__name__}"
+        raise TypeError(f"{op.name}_(): {given}")
 
 
 def _of_more(op: Op, name: str, run: Any, other_cases: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,6 +141,8 @@ def _of_more(op: Op, name: str, run: Any, other_cases: Callable[..., Any]) -> Ca
                     return other_cases(input, *args)
             elif isinstance(v, TensorBase):
                 return other_cases(input, *args)
+            elif i == 0:
+                _refuse_number(op, v)
         try:
             run(a, *values)
         except Exception:
@@ -306,6 +334,8 @@ def _operands(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if op.floating and dtype.category < 2:
         dtype = default()
     if dtype is not target and not can_cast(dtype, target):
+        if op.name in ("ge", "gt", "le", "lt"):  # which no complex number is
+            raise not_implemented(f"{op.name}_cpu", convert(values[0], dtype, False))
         raise _uncastable(op, dtype, target)
     hosted = type(values[0]) is np.ndarray
     return tuple([convert(v, dtype, hosted) for v in values])

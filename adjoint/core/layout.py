@@ -168,7 +168,7 @@ def is_contiguous(array: Any, wanted: Any) -> bool:
     """Return whether the elements lie without gaps in the order of a memory format."""
     if wanted is None or wanted is contiguous_format or wanted is preserve_format:
         return bool(array.flags.c_contiguous)
-    order = _ORDERS.get(wanted)
+    order = _ORDERS.get(wanted) if isinstance(wanted, memory_format) else None
     if order is None:
         raise TypeError(f"argument 'memory_format' must be adjoint.memory_format, not {type(wanted).__name__}")
     return len(order) == array.ndim and bool(array.transpose(order).flags.c_contiguous)

@@ -31,7 +31,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     >>> adjoint.distributions.utils.broadcast_all(1.0, adjoint.zeros(2))
     (tensor([1., 1.]), tensor([0., 0.]))
     """
-    if not all(isinstance(v, TensorBase | Number) for v in values):
+    if not all(isinstance(v, TensorBase | Number) and not isinstance(v, complex) for v in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
             f"__torch_function__; got {', '.join(type(v).__name__ for v in values)}"

@@ -98,6 +98,8 @@ def trunc_normal_(
     low, high = (math.erf((edge - mean) / std / math.sqrt(2.0)) for edge in (a, b))
     inside = (high - low) / 2  # the share of the whole distribution
     with no_grad():
+        if math.isnan(inside):
+            return tensor.fill_(math.nan)
         if inside >= 0.3:
             _draw_until(tensor, lambda x: x.normal_(mean, std, generator=generator), lambda x: (x >= a) & (x <= b))
         else:
@@ -131,6 +133,8 @@ def _draw_thinned(tensor: Tensor, mean: float, std: float, a: float, b: float, g
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
+    if isinstance(val, complex) and not tensor.is_complex():
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {val}")
     with no_grad():
         return tensor.fill_(val)
 

@@ -37,6 +37,8 @@ def _no_integers(x: Any, name: str) -> None:
 
 
 def _no_booleans(x: Any, name: str) -> None:
+    if x.dtype.kind == "c":
+        raise NotImplementedError(f"clamp is not supported for complex types: {name} has no order to clamp by")
     if x.dtype.kind == "b":
         raise RuntimeError(f"Boolean inputs not supported for {name}")
 

@@ -108,7 +108,7 @@ def _size(value: Any) -> int:
     if isinstance(value, TensorBase) and is_int(value):
         note_read("int()", value)
         return int(value.array)
-    if isinstance(value, TensorBase | np.ndarray) or not hasattr(type(value), "__index__"):
+    if isinstance(value, TensorBase | np.ndarray | bool) or not hasattr(type(value), "__index__"):
         found = type(value).__name__
         raise TypeError(f"argument 'size' must be tuple of ints, but found element of type {found}")
     count = operator.index(value)
@@ -121,6 +121,17 @@ def require_tensor(value: Any, name: str, op: str) -> None:
     """Raise TypeError unless `value` is a tensor."""
     if not isinstance(value, TensorBase) and not hasattr(type(value), "__torch_function__"):
         raise TypeError(f"{op}(): argument '{name}' must be Tensor, not {type(value).__name__}")
+
+
+def require_all_tensors(values: Any) -> None:
+    """Raise TypeError unless all elements of a sequence are tensors."""
+    for place, value in enumerate(values):
+        if not isinstance(value, TensorBase) and not hasattr(type(value), "__torch_function__"):
+            raise TypeError(f"expected Tensor as element {place} in argument 0, but got {_name_of(value)}")
+
+
+def _name_of(value: Any) -> str:
+    return "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def require_bool(value: Any, name: str, op: str) -> None:

@@ -13,13 +13,14 @@ from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
 from ..core.dtypes import as_dtype
+from ..core.failures import title_of
 from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider, selection
-from .arguments import beside, dim_in, dims_in, either, missing, shape_from
+from .arguments import beside, dim_in, dims_in, either, is_int, missing, shape_from
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
@@ -170,6 +171,10 @@ def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     >>> adjoint.tensor([1, 2, 3]).flip(0)
     tensor([3, 2, 1])
     """
+    if not args and dims is None:
+        raise missing("flip", "dims")
+    if args and dims is not None:
+        raise TypeError(f"flip() takes 2 positional arguments but {len(args) + 2} were given")
     wanted = shape_from(args if dims is None else (dims,))
     if input.array.ndim == 0:
         for d in wanted:
@@ -247,6 +252,8 @@ rot90_p: Primitive = parametric(
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """Turn a plane of dimensions by 90 degrees, `k` times."""
     rank = input.array.ndim
+    if not isinstance(dims, tuple | list) or not all(map(is_int, dims)):
+        raise TypeError(f"rot90(): argument 'dims' (position 3) must be tuple of ints, not {dims!r}")
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if rank < 2:
@@ -331,6 +338,8 @@ def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any)
         if count < 0:
             raise RuntimeError(f"{word} must be non-negative, got {count}")
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
+    if wanted.is_complex:
+        raise NotImplementedError(f"\"{of.__name__}\" not implemented for '{title_of(wanted)}'")
     array = np.stack(of(row, offset, col)).astype(wanted.np)
     return finish(literal(devices.place_array(array, devices.as_device(device))))
 

@@ -22,7 +22,7 @@ from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
 from ..kernels import provider
 from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
-from .arguments import dim_in, either, require_tensor, require_tensors
+from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
 from .create import into
 from .elementwise import add_p, mul_p
 from .precision import autocasting
@@ -552,6 +552,9 @@ def baddbmm(
 @autocasting
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor:
     """Return ``beta * input + alpha * outer(vec1, vec2)``."""
+    for name, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, bool) and input.array.dtype.kind != "b":
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
     term = outer(vec1, vec2)
     found = _added(input, term, beta, alpha, tuple(term.array.shape), out)
     return fold(found, "AddrBackward0", input, vec1, vec2, alpha=alpha, beta=beta, vec1=(1,), vec2=(2,))
@@ -827,13 +830,27 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     except AttributeError:
         require_tensors("linear", input=input, weight=weight)
         raise
+    if not a.shape or w.ndim != 2:
+        _check_ranks(a.ndim, w.ndim)
     if a.dtype is not w.dtype:
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
     if bias is None:
         return project_p(input, weight)
-    if a.dtype is not bias.array.dtype:
-        check_dtypes(a, bias.array, "mat1 and bias must have the same dtype, but got {} and {}")
+    try:
+        b = bias.array
+    except AttributeError:
+        require_tensor(bias, "bias", "linear")
+        raise
+    if a.dtype is not b.dtype:
+        check_dtypes(a, b, "mat1 and bias must have the same dtype, but got {} and {}")
     return linear_p(input, weight, bias)
+
+
+def _check_ranks(input: int, weight: int) -> None:
+    if not input or not weight:
+        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {input}D and {weight}D")
+    if weight > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight}D: the weight of linear()")
 
 
 # --- Made of products ------------------------------------------------------------------------------
@@ -855,6 +872,9 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
     """Multiply matrices in the order that takes the fewest operations."""
     if len(matrices) == 1 and isinstance(matrices[0], list | tuple):
         matrices = tuple(matrices[0])
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    require_all_tensors(matrices)
     for i, m in enumerate(matrices):
         if m.array.ndim != 2:
             raise RuntimeError(f"Tensor dimension is {m.array.ndim}, expected 2 instead: matrix {i} of chain_matmul")

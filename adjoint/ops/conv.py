@@ -233,12 +233,12 @@ def ints_of(value: Any, count: int, name: str, op: str) -> Ints:
 
 
 def _check_types(x: Any, weight: Any, bias: Any) -> None:
+    if x.dtype.kind == "b":
+        raise not_implemented("convolution", x)
     sentence = "Input type ({}) and %s type ({}) should be the same"
     check_dtypes(x, weight, sentence % "weight")
     if bias is not None:
         check_dtypes(x, bias, sentence % "bias")
-    if x.dtype.kind == "b":
-        raise not_implemented("convolution", x)
 
 
 def _check(

@@ -80,6 +80,8 @@ def to(
             dtype = arg
         elif kind is bool:
             flags.append(arg)
+        elif arg is not None and arg is not args[0] and kind is not type:
+            raise TypeError(f"to(): argument 'dtype' (position 2) must be torch.dtype, not {kind.__name__}")
         elif isinstance(arg, TensorBase):
             dtype, device = dtypes.of(arg.array.dtype), devices.of(arg.array)
         elif isinstance(arg, type):
@@ -151,6 +153,8 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs
     >>> adjoint.ones(2).type("torch.LongTensor")
     tensor([1, 1])
     """
+    if kwargs.keys() - {"async"}:  # the older name of non_blocking, which is a word of Python today
+        raise TypeError(f"type() got an unexpected keyword argument '{next(iter(kwargs))}'")
     if dtype is None:
         return type_name(input)
     if isinstance(dtype, dtypes.dtype):

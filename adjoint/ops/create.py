@@ -309,13 +309,15 @@ def _filled(
     return finish(array, requires_grad)
 
 
-def _unmakeable(shape: tuple[int, ...], dtype: dtypes.dtype, error: Exception) -> RuntimeError:
+def _unmakeable(shape: tuple[int, ...], dtype: dtypes.dtype, error: Exception) -> Exception:
     """Return torch's error for an array that NumPy refused to make."""
     if shape and min(shape) < 0:
         return RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     size = math.prod(shape) * dtype.itemsize
     if isinstance(error, MemoryError):
         return RuntimeError(f"not enough memory: you tried to allocate {size} bytes for a tensor of {list(shape)}")
+    if shape and max(shape) >= 2**63:
+        return TypeError(f"argument 'size' failed to unpack the object {max(shape)}: Overflow when unpacking long long")
     return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
 
 
@@ -421,7 +423,8 @@ def full(
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     value = scalar_of(fill_value, "fill_value", "full")
     wanted = _as_out(out, dtype)
-    return _put(out, _filled(value, shape_from((size,)), wanted or of_python(type(value)), device, requires_grad))
+    wanted = of_python(type(value)) if wanted is None else wanted
+    return _put(out, _filled(value, shape_from((size,)), wanted, device, requires_grad))
 
 
 def empty_strided(

@@ -10,6 +10,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import device as devices
 from ..core import modes
+from ..core.failures import not_implemented, title_of
 from ..core.nodes import wrap
 from ..core.observation import opaque
 from ..core.payload import Payload
@@ -67,12 +68,23 @@ def drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool 
     _check(p)
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input
+    if input.array.dtype.kind in "biuc":
+        raise _refused(input.array)
     if p == 1:
         noise: Any = beside(np.zeros((), input.array.dtype), input).array
     else:
         noise = kept(input, 1 - p, _feature_shape(input) if features else None)
         noise = opaque("scaled_noise", _scaled, noise, 1 - p)
     return input.mul_(wrap(noise)) if inplace else mul_p(input, wrap(noise))
+
+
+def _refused(x: Any) -> Exception:
+    if x.dtype.kind == "c":
+        return not_implemented("bernoulli_scalar_cpu_", x)
+    return RuntimeError(
+        f"result type Float can't be cast to the desired output type {title_of(x.dtype)}: dropout scales what it "
+        "keeps; convert with .float() first"
+    )
 
 
 def _scaled(noise: Any, keep: float) -> Any:
@@ -92,6 +104,8 @@ def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, features:
     _check(p)
     if p == 0 or not training or math.prod(input.array.shape) == 0:
         return input
+    if input.array.dtype.kind in "biuc":
+        raise _refused(input.array)
     if p == 1:
         zero = beside(np.zeros((), input.array.dtype), input)
         return input.mul_(zero) if inplace else mul_p(input, zero)

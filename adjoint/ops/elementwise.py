@@ -241,6 +241,9 @@ _ROUNDED = {"floor": (div_floor_p, floor_divide_), "trunc": (div_trunc_p, inplac
 
 
 def _rounded(mode: Any) -> Any:
+    if not isinstance(mode, str):
+        given = f"rounding_mode={type(mode).__name__}"
+        raise TypeError(f"div() received an invalid combination of arguments - got (Tensor, Tensor, {given})")
     if mode not in _ROUNDED:
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{mode}'")
     return _ROUNDED[mode]

@@ -343,6 +343,8 @@ def _two(several: Callable[..., Tensor], name: str, doc: str) -> Any:
         input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None, axis: Any = None
     ) -> Tensor:
         dim = dim if axis is None else either(dim, axis, (-2, -1))
+        if dim is None:
+            raise TypeError(f"fft_{name}(): argument 'dim' must be tuple of ints, not NoneType")
         return several(input, s, dim, norm, out=out)
 
     transform.__name__ = transform.__qualname__ = name

@@ -14,6 +14,7 @@ from ..core import modes
 from ..core.device import module_of, place_array
 from ..core.device import of as device_of
 from ..core.dtypes import of
+from ..core.failures import title_of
 from ..core.inplace import inplace
 from ..core.nodes import fold, wrap
 from ..core.observation import is_captured, literal, opaque
@@ -244,7 +245,6 @@ ungather_p: Primitive = nary(
 
 
 def check_index(index: Any, op: str) -> None:
-    """Raise unless an index is a tensor of integers."""
     """Raise unless `index` is a tensor of integers."""
     require_tensor(index, "index", op)
     name = of(index.array.dtype).name
@@ -424,6 +424,8 @@ def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, o
     if not isinstance(src, TensorBase):
         if src is None:
             raise missing(op, "src")
+        if not op.removesuffix("_") == "scatter":
+            raise TypeError(f"{op}(): argument 'src' must be Tensor, not {type(src).__name__}")
         if index.array.size:
             _check_gather(input, index, axis, op)
         return axis, literal(place_array(np.array(src, input.array.dtype), device_of(input.array)))
@@ -1045,6 +1047,8 @@ def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     tensor([1, 4])
     """
     check_index(index, "take")
+    if index.array.dtype.name != "int64":
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {title_of(index.array.dtype)}")
     apart(out, input, index)
     return into(out, take_p(input, index))
 

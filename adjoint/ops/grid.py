@@ -242,8 +242,8 @@ def _check(input: Tensor, grid: Tensor, mode: str) -> None:
         )
     if mode == "bicubic" and x.ndim == 5:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    refuse("grid_sampler", x, "biuc")
     check_dtypes(x, g, "grid_sampler(): expected input and grid to have the same dtype, but got {} and {}")
-    refuse("grid_sampler", x, "biu")
 
 
 @autocasting
@@ -261,11 +261,11 @@ def grid_sample(
     >>> adjoint.nn.functional.grid_sample(image, middle, align_corners=True)
     tensor([[[[1.5000]]]])
     """
-    if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
+    if not isinstance(mode, str) or mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(
             f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
-    if padding_mode not in GRID_SAMPLE_PADDING_MODES:
+    if not isinstance(padding_mode, str) or padding_mode not in GRID_SAMPLE_PADDING_MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
             f"'{padding_mode}'"

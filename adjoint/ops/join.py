@@ -11,12 +11,13 @@ import numpy as np
 from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
+from ..core.failures import title_of
 from ..core.nodes import fold
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider
-from .arguments import count_of, dim_in, either
+from .arguments import count_of, dim_in, either, is_int, require_all_tensors
 from .compare import zeros_p
 from .create import apart, into
 from .index import slice_p
@@ -389,6 +390,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int
     if input.array.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = dim_in(dim, input.array.ndim)
+    if isinstance(split_sizes, TensorBase):
+        raise TypeError("split_with_sizes(): argument 'split_sizes' (position 2) must be tuple of ints, not Tensor")
     sizes = [int(n) for n in split_sizes]
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got {sizes}")
@@ -401,7 +404,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0, *, axis: int
     return split_with_sizes_p(input, _cuts(axis, sizes))
 
 
-def unsafe_split(input: Tensor, split_size: Any, dim: int = 0, *, axis: int | None = None) -> Any:
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0, *, axis: int | None = None) -> Any:
     """Split as `split` does; the pieces may be written to."""
     dim = dim if axis is None else either(dim, axis, 0)
     return tuple(slice_p(input, index) for index in _cuts_of(split(input.detach(), split_size, dim), input, dim))
@@ -429,7 +432,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0, *, axis: int | None = None) 
     dim = dim if axis is None else either(dim, axis, 0)
     if input.array.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    if chunks <= 0:
+    if count_of(chunks, "chunks") <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     axis = dim_in(dim, input.array.ndim)
     length = input.array.shape[axis]
@@ -457,6 +460,11 @@ def tensor_split(
     length = input.array.shape[axis]
     given = _given(indices_or_sections, sections, indices)
     if isinstance(given, TensorBase):
+        if given.array.dtype.name != "int64":
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{title_of(given.array.dtype)}"
+            )
         note_read("tensor_split", given)
         given = given.array.tolist()
     lead = (_ALL,) * axis
@@ -490,8 +498,9 @@ def _split_along(input: Tensor, given: Any, axis: int, op: str, least: int) -> A
             f"torch.{op} requires a tensor with at least {least} dimension, but "
             f"got a tensor with {len(shape)} dimensions!"
         )
-    if isinstance(given, str):
-        raise TypeError(f"{op}() received an invalid combination of arguments. Got a str for sections or indices")
+    if not is_int(given) and not (isinstance(given, tuple | list) and all(map(is_int, given))):
+        shown = "Tensor" if isinstance(given, TensorBase) else type(given).__name__
+        raise TypeError(f"{op}() received an invalid combination of arguments - got (Tensor, {shown})")
     if (
         hasattr(given, "__index__")
         and not isinstance(given, TensorBase)
@@ -545,7 +554,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
         tensors = tuple(tensors[0])
     if not tensors:
-        raise ValueError("meshgrid expects a non-empty TensorList")
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    require_all_tensors(tensors)
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in tensors:

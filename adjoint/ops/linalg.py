@@ -16,6 +16,7 @@ from .._typing import Tensor
 from ..core import modes
 from ..core.device import module_of
 from ..core.dtypes import of
+from ..core.failures import not_implemented
 from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
@@ -93,10 +94,20 @@ def algebra(x: Any) -> Any:
     return on_gpu
 
 
+# Functions whose kernels say which dtypes they take.
+_KERNELS = {
+    "cholesky_inverse": "cholesky_inverse_out_cpu", "linalg.lu": "lu_cpu", "torch.geqrf": "geqrf_cpu",
+    "torch.linalg.lu_factor": "lu_cpu", "torch.lu_factor": "lu_cpu",
+}  # fmt: skip
+
+
 def check_floating(x: Tensor, name: str, low: bool = False) -> None:
     """Raise unless `x` holds floating or complex numbers that LAPACK computes with."""
     d = x.array.dtype
     if of(d).category < 2:
+        kernel = _KERNELS.get(name)
+        if kernel is not None:
+            raise not_implemented(kernel, x.array)
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {title_of(d)}; convert with .float()"
         )
@@ -892,6 +903,8 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
 def tensorsolve(input: Tensor, other: Tensor, dims: Any = None, *, out: Any = None) -> Tensor:
     """Find X so that the sum of products of `A` and X over the last dims is `B`."""
     if dims is not None:
+        if not isinstance(dims, tuple | list):
+            raise TypeError(f"linalg_tensorsolve(): argument 'dims' must be tuple of ints, not {type(dims).__name__}")
         rank = input.array.ndim
         input = input.movedim(tuple(dims), tuple(range(rank - len(dims), rank)))
     rank_b = other.array.ndim
@@ -911,10 +924,10 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Return the powers 0, 1, ... of each number, along a new last dim."""
     from .join import cat
 
+    n = N if N is not None else x.array.shape[-1] if x.array.ndim else 0
     if x.array.ndim == 0:
         x = reshape_p(x, (1,))
     shape = tuple(x.array.shape)
-    n = shape[-1] if N is None else N
     if n < 1:
         raise RuntimeError(f"N must be greater than 1, but got {n}")
     powers = cumprod(expand_p(column(x), (*shape, n - 1)), -1)

@@ -306,7 +306,7 @@ def depth_outside() -> int:
 def scalar_of(value: Any, name: str, op: str) -> Any:
     """Return a number given as such or as a one-element tensor."""
     if isinstance(value, TensorBase):
-        if value.array.size != 1:
+        if value.array.ndim:
             raise TypeError(f"{op}(): argument '{name}' must be Number, not Tensor")
         note_read("item()", value)
         return value.array.item()

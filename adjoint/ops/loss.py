@@ -44,7 +44,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
             f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
             stacklevel=depth_outside(),
         )
-    code = _CODES.get(reduction) if type(reduction) in (str, int) else None
+    code = _CODES.get(reduction) if type(reduction) is str or type(reduction) is int else None
     if code is None:
         raise ValueError(f"{reduction} is not a valid value for reduction: give 'none', 'mean' or 'sum'")
     return code

@@ -14,7 +14,7 @@ from ..core.nodes import fold
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
-from .arguments import dim_in, dims_in, dtype_of, either, missing, require_tensor
+from .arguments import count_of, dim_in, dims_in, dtype_of, either, missing, require_tensor
 from .compare import zeros_p
 from .create import finish, into
 from .elementwise import sub_p
@@ -226,7 +226,7 @@ def linalg_norm(
                 )
             dim = (0, 1)
         return matrix_norm(input, ord, dim, keepdim, dtype=dtype, out=out)
-    if ord is not None and dim is None and input.array.ndim > 2:
+    if ord is not None and dim is None and input.array.ndim not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.array.ndim}D."
         )
@@ -332,13 +332,10 @@ euclid_p: Primitive = nary(
 
 
 @autocasting
-def cdist(
-    x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
-) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Measure the distance of each row of `x1` from each row of `x2`."""
     a, b, given = x1.array, x2.array, (x1, x2)
     if compute_mode not in (
-        None,
         "use_mm_for_euclid_dist_if_necessary",
         "use_mm_for_euclid_dist",
         "donot_use_mm_for_euclid_dist",
@@ -363,7 +360,7 @@ def cdist(
     x1, x2 = (x if x.array.shape[:-2] == lead else expand_p(x, (*lead, *x.array.shape[-2:])) for x in (x1, x2))
     if p == 2 and not is_half(a.dtype):
         large = a.shape[-2] > 25 or b.shape[-2] > 25
-        mode = compute_mode or "use_mm_for_euclid_dist_if_necessary"
+        mode = compute_mode
         direct = mode.startswith("donot") or (mode.endswith("necessary") and not large)
         return fold(euclid_p(x1, x2, direct), "CdistBackward0", *given)
     left = reshape_p(x1, (*lead, a.shape[-2], 1, a.shape[-1]))
@@ -437,6 +434,7 @@ def cov(
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
+    correction = count_of(correction, "correction")
     a = input.array
     if a.ndim > 2:
         raise RuntimeError(

@@ -435,6 +435,8 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     refuse_inference_write(input)
     if input.node is not None and not modes.local.inference:
         raise RuntimeError("cannot resize variables that require grad")
+    if any(n >= 2**63 for n in shape):
+        raise TypeError(f"resize_(): argument 'size' failed to unpack {list(shape)}: Overflow when unpacking long long")
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to resize tensor with negative dimension: {list(shape)}")
     old = input.array

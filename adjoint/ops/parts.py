@@ -60,7 +60,7 @@ def select(input: Tensor, dim: int | None = None, index: Any = None, axis: int |
 
 
 def narrow(
-    input: Tensor, dim: int | None = None, start: Any = None, length: Any = None, axis: int | None = None
+    input: Tensor, dim: int | None = None, start: Any = None, length: int | None = None, axis: int | None = None
 ) -> Tensor:
     """View `length` places along `dim`, from `start` on.
 
@@ -77,7 +77,7 @@ def narrow(
     size = input.array.shape[axis]
     if isinstance(start, TensorBase) and (start.array.ndim or start.array.dtype.kind not in "iu"):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
-    first = operator.index(start)
+    first = index_of(start, "start", "narrow")
     if length is None:
         raise missing("narrow", "length")
     if length < 0:
@@ -91,7 +91,7 @@ def narrow(
 
 
 def narrow_copy(
-    input: Tensor, dim: int | None = None, start: int | None = None, length: Any = None, *, out: Any = None,
+    input: Tensor, dim: int | None = None, start: int | None = None, length: int | None = None, *, out: Any = None,
     axis: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Copy `length` places along `dim`, from `start` on."""

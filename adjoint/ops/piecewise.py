@@ -300,6 +300,11 @@ _clamp_min_, _clamp_max_ = inplace(clamp_min_p), inplace(clamp_max_p)
 _REALS = {int, float, type(None)}
 
 
+def _refuse_none(bound: Any, op: str) -> None:
+    if bound is None:
+        raise TypeError(f"{op}() received an invalid combination of arguments - got (Tensor, NoneType)")
+
+
 def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     """Clamp `input`, into itself if `own`."""
     try:
@@ -311,14 +316,14 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
         return (_clamp_ if own else clamp_p)(input, min, max)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if kind.kind == "c":
+        raise NotImplementedError("clamp is not supported for complex types")
     if isinstance(min, TensorBase) or isinstance(max, TensorBase):
         if max is None:
             return (_clamp_min_ if own else clamp_min_p)(input, min)
         if min is None:
             return (_clamp_max_ if own else clamp_max_p)(input, max)
         return (_clamp_tensors_ if own else clamp_tensors_p)(input, min, max)
-    if kind.kind == "c":
-        raise NotImplementedError("clamp is not supported for complex types")
     dtype = result_type([v for v in (input, min, max) if v is not None])
     if dtype.np != kind:
         if own:
@@ -350,23 +355,27 @@ def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Raise elements below `min` to it."""
     require_tensor(input, "input", "clamp_min")
+    _refuse_none(min, "clamp_min")
     raised = _clamped(input, min, None, False)
     return into(out, raised if isinstance(min, TensorBase) else fold(raised, "ClampMinBackward0", input, min=min))
 
 
 def clamp_min_(input: Tensor, min: Any) -> Tensor:
     """Raise elements below `min` to it, in place."""
+    _refuse_none(min, "clamp_min_")
     return _clamped(input, min, None, True)
 
 
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Lower elements above `max` to it."""
     require_tensor(input, "input", "clamp_max")
+    _refuse_none(max, "clamp_max")
     return into(out, _clamped(input, None, max, False))
 
 
 def clamp_max_(input: Tensor, max: Any) -> Tensor:
     """Lower elements above `max` to it, in place."""
+    _refuse_none(max, "clamp_max_")
     return _clamped(input, None, max, True)
 
 
@@ -517,6 +526,12 @@ def trunc(input: Tensor, *, out: Any = None) -> Tensor:
 fix, fix_ = trunc, trunc_
 
 
+def _refuse_round(input: Tensor, decimals: int) -> None:
+    kind = input.array.dtype.kind if isinstance(input, TensorBase) else "f"
+    if kind == "c" or (decimals and kind in "biu"):
+        raise not_implemented("round_vml_cpu" if kind == "c" else "round_cpu", input.array)
+
+
 def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """Round to the nearest number with `decimals` digits after the point; halves go to the even one.
 
@@ -527,11 +542,13 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """
     if type(decimals) is not int:
         decimals = index_of(decimals, "decimals", "round")
+    _refuse_round(input, decimals)
     return into(out, round_p(input) if decimals == 0 else round_to_p(input, count_of(decimals, "decimals")))
 
 
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """Round in place."""
+    _refuse_round(input, decimals)
     return _round_(input) if decimals == 0 else _round_to_(input, decimals)
 
 

@@ -264,7 +264,12 @@ def _floating(dtype: Any, kind: str) -> dtypes.dtype:
 
 
 def _size_of(args: tuple[Any, ...], size: Any) -> tuple[int, ...]:
-    return shape_from(args if size is None else (size,))
+    if not args and size is None:
+        raise TypeError("expected a size: received an invalid combination of arguments - got ()")
+    shape = shape_from(args if size is None else (size,))
+    if shape and max(shape) >= 2**63:
+        raise TypeError(f"argument 'size' failed to unpack the object {max(shape)}: Overflow when unpacking long long")
+    return shape
 
 
 def _dtype_of(out: Any, dtype: Any) -> Any:
@@ -709,7 +714,7 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
     """Fill with numbers whose logarithm is normal."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return _filled(input, "log_normal", generator, mean, std)
+    return _filled(input, "log_normal", generator, float(mean), float(std))
 
 
 def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:

@@ -52,7 +52,12 @@ def arange(
         return _made(np.arange(args[0]), device, requires_grad)
     begin, stop, by = _bounds(args, start, end, step)
     whole = all(isinstance(v, int) for v in (begin, stop, by))
-    wanted = _as_out(out, dtype) or (dtypes.int64 if whole else default())
+    if args and (args[0] is None or any(isinstance(v, TensorBase) and v.array.ndim for v in args)):
+        given = ", ".join("Tensor" if isinstance(v, TensorBase) else type(v).__name__ for v in args)
+        raise TypeError(f"arange() received an invalid combination of arguments - got ({given}); give numbers")
+    wanted = _as_out(out, dtype)
+    if wanted is None:
+        wanted = dtypes.int64 if whole else default()
     values = _arange(begin, stop, by, as_dtype(wanted), whole)
     return _put(_noted(out, values.size), _made(values, device, requires_grad))
 
@@ -128,7 +133,8 @@ def range(
     begin, stop, by = (scalar_of(v, n, "range") for v, n in ((start, "start"), (end, "end"), (step, "step")))
     if by == 0 or (stop - begin) * by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    wanted = as_dtype(_as_out(out, dtype) or default())
+    wanted = _as_out(out, dtype)
+    wanted = default() if wanted is None else as_dtype(wanted)
     values = (begin + np.arange(math.floor((stop - begin) / by) + 1, dtype=np.float64) * by).astype(wanted.np)
     return _put(out, _made(values, device, requires_grad))
 
@@ -222,6 +228,7 @@ def eye(
     for name, value in (("n", n), ("m", m)):
         if value is not None and operator.index(value) < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
-    wanted = as_dtype(_as_out(out, dtype) or default())
+    wanted = _as_out(out, dtype)
+    wanted = default() if wanted is None else as_dtype(wanted)
     module = devices.array_module(devices.as_device(device))
     return _put(out, finish(literal(module.eye(n, m, dtype=wanted.np)), requires_grad))

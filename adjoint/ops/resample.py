@@ -17,8 +17,9 @@ import numpy as np
 from .._typing import Tensor
 from ..core.nodes import fold
 from ..core.recorders import Primitive
+from ..core.tensor import TensorBase
 from ..kernels.taps import Taps
-from .arguments import require_tensor
+from .arguments import count_of, require_bool, require_tensor
 from .arrange import constant_pad_nd
 from .literals import depth_outside
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing, refuse
@@ -65,7 +66,7 @@ def _check_padding(mode: str, shape: Sequence[int], d: int, before: int, after: 
         )
 
 
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
     """Pad the last dimensions; `pad` has (before, after) of the last dimension first.
 
     `mode` says with what: "constant" with `value`, "reflect" with the mirror image, "replicate" with the edge,
@@ -212,6 +213,8 @@ def _factors(scale_factor: Any, rank: int) -> list[float]:
                 "(N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, ...,sK) format."
             )
         return [float(s) for s in scale_factor]
+    if isinstance(scale_factor, TensorBase):
+        raise TypeError("interpolate() received an invalid combination of arguments - got a Tensor for scale_factor")
     return [float(scale_factor)] * rank
 
 
@@ -227,6 +230,8 @@ def _wanted(size: Any, rank: int, shape: Any) -> list[int]:
             if isinstance(n, float) or not hasattr(n, "__index__"):
                 raise TypeError(f"expected size to be one of int or Tuple[int] but got size {list(size)}")
         return [int(n) for n in size]
+    if isinstance(size, float):
+        raise TypeError(f"expected size to be one of int or Tuple[int] but got size {size}")
     return [int(size)] * rank
 
 
@@ -243,12 +248,16 @@ def interpolate(
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
     require_tensor(input, "input", "interpolate")
+    if not isinstance(mode, str):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported, and no mode {mode!r}")
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
             raise ValueError(
                 "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
                 "trilinear"
             )
+    elif align_corners is not None:
+        require_bool(align_corners, "align_corners", "interpolate")
     shape = input.array.shape
     rank = len(shape) - 2
     if size is not None and scale_factor is not None:
@@ -394,7 +403,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     shape = tuple(input.array.shape)
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}")
-    if groups <= 0:
+    if count_of(groups, "groups") <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     c = shape[1]
     if c % groups:
@@ -425,6 +434,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)")
     if 0 in shape:
         return input
+    if size < 0:
+        raise RuntimeError(f"narrow(): length must be non-negative: there are no {size} neighbours")
     plans = (_neighbours(shape[1], size), *(None,) * (len(shape) - 2))
     return input / (_channel_mean_p(input * input, plans) * alpha + k) ** beta
 

@@ -655,6 +655,8 @@ def histogramdd(
         )
     n = input.array.shape[-1]
     flat = reshape_p(input, (-1, n))
+    if isinstance(bins, bool):
+        raise TypeError("histogramdd() received an invalid combination of arguments - got (Tensor, bool)")
     edges = [int(bins)] * n if isinstance(bins, int) else list(bins)
     if len(edges) != n:
         raise RuntimeError(
@@ -670,6 +672,11 @@ def _histogram(
     a = points.array
     if of(a.dtype).category != 2:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{title_of(a.dtype)}'")
+    if weight is not None and weight.array.size != len(a):
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+            f"excluding its innermost dimension, but it has {weight.array.size} elements for {len(a)} points"
+        )
     limits = None if range is None else [tuple(map(float, range[2 * i : 2 * i + 2])) for i, _ in enumerate(bins)]
     edges = []
     for i, b in enumerate(bins):

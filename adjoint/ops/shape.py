@@ -26,7 +26,7 @@ from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, reta
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
 from ..kernels import provider, reductions
 from ..kernels.copying import copied, uniform
-from .arguments import dim_in, dims_in, either, missing, require_tensor, shape_from
+from .arguments import dim_in, dims_in, either, missing, require_all_tensors, require_tensor, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.
 __all__ = [
@@ -557,7 +557,10 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
     if len(tensors) == 1:
         if isinstance(tensors[0], TensorBase):
             return function(tensors[0])
+        if not isinstance(tensors[0], tuple | list):
+            raise TypeError(f"expected a Tensor, or a sequence of them, but got {type(tensors[0]).__name__}")
         tensors = tuple(tensors[0])
+    require_all_tensors(tensors)
     return tuple(function(t) for t in tensors)
 
 
@@ -662,6 +665,8 @@ def broadcast_to(input: Tensor, *args: Any, size: Any = None) -> Tensor:
     """Expand `input` to a shape that it broadcasts to."""
     if not args and size is None:
         raise missing("broadcast_to", "size")
+    if args and not isinstance(args[0], tuple | list):
+        raise TypeError(f"broadcast_to(): argument 'size' (position 2) must be tuple of ints, not {args[0]!r}")
     return expand(input, _sizes(args, size))
 
 
@@ -749,6 +754,8 @@ def permute(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
         require_tensor(input, "input", "permute")
         raise
     wanted = _sizes(args, dims)
+    if not args and dims is None:
+        raise missing("permute", "dims")
     if len(wanted) == rank and not modes.unusual and min(wanted, default=0) >= 0:
         try:
             return permute_p(input, wanted)
@@ -967,8 +974,11 @@ def swapdims_(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return become(input, lambda: transpose(input, dim0, dim1), "swapdims_")
 
 
-def squeeze_(input: Tensor, dim: Any = None, axis: Any = None) -> Tensor:
+def squeeze_(input: Tensor, dim: Any = ..., axis: Any = None) -> Tensor:
     """Drop dimensions of size 1, in place."""
+    if dim is None:
+        raise TypeError("squeeze_() received an invalid combination of arguments - got (NoneType)")
+    dim = None if dim is ... else dim
     dim = dim if axis is None else either(dim, axis)
     return become(input, lambda: squeeze(input, dim), "squeeze_")
 

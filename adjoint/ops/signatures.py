@@ -10,34 +10,46 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from types import FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..core.failures import broadcast_error
+from ..core.layout import memory_format
 from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.size import Size
 from ..core.tensor import TensorBase
 from .arguments import is_int
+from .refusals import REFUSALS, refuse_dtypes
 
 # Functions that small models call in every step.
 HOT = frozenset((
     "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
     "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack", "sum", "tensor",
-    "transpose", "unsqueeze", "where", "zeros", "zeros_like",
+    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "select", "softmax", "squeeze", "stack",
+    "sum", "tensor", "transpose", "unsqueeze", "where", "zeros", "zeros_like",
+))  # fmt: skip
+# Functions of every training step that take a few microseconds: they compare after a failure.
+STEP = frozenset((
+    "any", "all", "binary_cross_entropy_with_logits", "cross_entropy", "cumprod", "cumsum", "embedding",
+    "index_select", "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss",
 ))  # fmt: skip
 # Rooms whose functions do little more than call a primitive; rooms of which that is true of a method, whose first
 # argument is a tensor; and rooms of short functions.
 DIRECT = frozenset(("compare", "elementwise", "power"))
 METHODS = DIRECT | {
-    "activation", "convert", "copies", "create", "index", "kinds", "memory", "parts", "piecewise", "questions",
-    "shape",
+    "activation", "convert", "copies", "create", "index", "kinds", "memory", "piecewise", "questions", "shape",
 }  # fmt: skip
-SHORT = (METHODS | {"contraction"}) - {"create"}
+SHORT = METHODS - {"create"}
+# Functions of these rooms that take so long that they compare first.
+LONG = frozenset((
+    "addcdiv", "addcdiv_", "addcmul", "addcmul_", "bernoulli", "fill", "index_put", "index_put_", "lerp", "lerp_",
+    "resize_as_", "round_", "rrelu", "rrelu_", "squeeze_", "threshold", "threshold_",
+))  # fmt: skip
 
 _NUMBERS = (int, float, complex, np.generic)
 
@@ -76,8 +88,20 @@ def _is_dims(value: Any) -> bool:
     return value is None or is_int(value) or (isinstance(value, list | tuple) and all(map(is_int, value)))
 
 
+def _is_output(value: Any) -> bool:
+    return not isinstance(value, bool | str | dict | TensorBase)
+
+
+def _is_format(value: Any) -> bool:
+    return value is None or isinstance(value, memory_format)
+
+
 def _is_str(value: Any) -> bool:
     return isinstance(value, str)
+
+
+_labels: list[str] = []
+_type = type  # also where a parameter has that name
 
 
 class _Kind:
@@ -85,9 +109,17 @@ class _Kind:
 
     def __init__(self, words: str, fits: Callable[[Any], bool], *known: type) -> None:
         self.words, self.fits, self.known = words, fits, set(known)
+        self.label = f"_known_{len(_labels)}"  # a name of this module, for the frames
+        _labels.append(self.label)
+        globals()[self.label] = self.known
 
+    @cached_property
     def or_none(self) -> _Kind:
         return _Kind(self.words, lambda value: value is None or self.fits(value), *self.known, type(None))
+
+    @cached_property
+    def or_name(self) -> _Kind:
+        return _Kind(self.words, lambda value: isinstance(value, str) or self.fits(value), *self.known, str)
 
     def takes(self, value: Any) -> bool:
         if not self.fits(value) and (isinstance(value, TensorBase) or not hasattr(type(value), "__torch_function__")):
@@ -109,10 +141,10 @@ _KINDS = {
     "Sizes": _Kind("tuple of ints", _is_sizes, int, Size, tuple),
     "Dims": _Kind("tuple of ints", _is_dims, int, type(None)),
 }
-_KINDS |= {f"{name} | None": kind.or_none() for name, kind in _KINDS.items()}
+_KINDS |= {f"{name} | None": kind.or_none for name, kind in _KINDS.items()}
 
 # Parameters of which the body refuses a wrong value by ValueError, whatever its type; and those that are none.
-_UNCHECKED = {"reduction", "return_indices", "get_infos", "return", "args", "kwargs"}
+_UNCHECKED = {"reduction", "compute_mode", "align_corners", "return_indices", "get_infos", "return", "args", "kwargs"}
 # What the name of a parameter says, where its annotation lets anything pass.
 _NAMED = {
     "normalized_shape": _KINDS["Size"],
@@ -121,6 +153,19 @@ _NAMED = {
     "dilation": _KINDS["Sizes | None"],
     "output_padding": _KINDS["Sizes | None"],
     "unbiased": _KINDS["bool | None"],
+    "pad": _KINDS["Size"],
+    "stride": _KINDS["Sizes | None"],
+    "s": _KINDS["Size | None"],
+    "sorter": _KINDS["Tensor | None"],
+    "shifts": _KINDS["Sizes"],
+    "rtol": _KINDS["Tensor | Number | None"],
+    "atol": _KINDS["Tensor | Number | None"],
+    "alpha": _KINDS["Number"],
+    "beta": _KINDS["Number"],
+    "ord": _KINDS["Number"].or_name,
+    "p": _KINDS["Number"].or_name,
+    "output_size": _Kind("tuple of ints", _is_output, int, tuple, list, Size),
+    "memory_format": _Kind("torch.memory_format", _is_format, memory_format, type(None)),
     "dim": _KINDS["Dims"],
 }
 
@@ -166,14 +211,15 @@ def _combination(name: str, args: Any, kwargs: Any) -> TypeError:
 def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
     """Raise what a caller should read of an error in a function's body: `error` itself, or one that names the call."""
     text = str(error)
-    huge = any(type(value) is int and not -(2**63) <= value < 2**63 for value in _parts(args, kwargs))
-    if huge and " must be " not in text:
+    huge = any(map(_is_huge, _parts(args, kwargs)))
+    clear = type(error) is TypeError and not _FOREIGN.search(text)
+    if huge and not clear and " must be " not in text:
         raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large: {text}") from error
     if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
         raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
     if isinstance(error, AttributeError):
         given = getattr(error, "obj", None)
-        if not isinstance(given, TensorBase) and any(given is value for value in _parts(args, kwargs)):
+        if type(given).__module__ in ("builtins", "numpy") or any(given is value for value in _parts(args, kwargs)):
             raise _combination(name, args, kwargs) from error
     elif isinstance(error, StopIteration | RecursionError) or _AMBIGUOUS.search(text):
         raise _combination(name, args, kwargs) from error
@@ -183,6 +229,10 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
         if _FOREIGN.search(text) and not text.startswith(f"{name}()"):
             raise _combination(name, args, kwargs) from error
     raise error
+
+
+def _is_huge(value: Any) -> bool:
+    return type(value) is int and not -(2**63) <= value < 2**63
 
 
 def _of_shapes(name: str, args: Any, kwargs: Any) -> Exception:
@@ -201,44 +251,123 @@ def _parts(args: Any, kwargs: Any) -> list[Any]:
     return found
 
 
+class _Signature:
+    """What a function's annotations say of its arguments, read when it is first called, or first fails."""
+
+    def __init__(self, function: Any, name: str, short: bool) -> None:
+        self.function, self.name, self.short = function, name, short
+        self.call: Any = function
+
+    @cached_property
+    def described(self) -> Any:
+        """The function as it was written."""
+        return inspect.unwrap(self.function)
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The names of the parameters that have a position."""
+        code = self.described.__code__
+        return tuple(code.co_varnames[: code.co_argcount])
+
+    @cached_property
+    def named(self) -> tuple[str, ...]:
+        """The names of the parameters that are given by name alone."""
+        code = self.described.__code__
+        return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The values of the parameters that may be left out."""
+        values = self.described.__defaults__ or ()
+        return dict(zip(self.places[len(self.places) - len(values) :], values)) | (self.described.__kwdefaults__ or {})
+
+    @cached_property
+    def kinds(self) -> dict[str, _Kind]:
+        """What may be given for a parameter, where its annotation says something."""
+        said = self.described.__annotations__.items()
+        return {key: kind for key, text in said if (kind := _kind_of(key, text, self.defaults.get(key, ...)))}
+
+    def written(self) -> str | None:
+        """Return a frame with the parameters of the function as text; None for one that takes any number of them."""
+        code = self.described.__code__
+        if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            return None
+        only = code.co_posonlyargcount
+        shown = [*self.places[:only], *("/",) * bool(only), *self.places[only:], *("*",) * bool(self.named)]
+        # Autocast looks for what is written into by its name.
+        unnamed = self.places.index("out") if "out" in self.places else len(self.places)
+        passed = [*self.places[:unnamed], *(f"{key}={key}" for key in (*self.places[unnamed:], *self.named))]
+        values = "".join(f"{key}, " for key in (*self.places, *self.named))
+        tests = [] if self.short else [self._test(key, kind) for key, kind in self.kinds.items()]
+        lines = [
+            "def frame(_function, _signature):",
+            f" def call({', '.join((*shown, *self.named))}):",
+            *(f"  if {' or '.join(tests)}: _signature.refuse(({values}))" for _ in tests[:1]),
+            *("  " + line for line in self._refusals(values)),
+            f"  try: return _function({', '.join(passed)})",
+            f"  except _ESCAPING as _error: _signature.explain(_error, ({values}))",
+            " return call",
+        ]
+        return "\n".join(lines)
+
+    def _refusals(self, values: str) -> Iterator[str]:
+        """Yield the line that looks at dtypes, for a function that has refusals."""
+        refusal = REFUSALS.get(self.function.__name__)
+        if refusal is not None:
+            strange = "_type({0}) not in plain or {0}.array.dtype.kind in '{1}'"
+            tests = [strange.format(key, refusal.kinds) for key in refusal.parameters.split()]
+            yield f"if {' or '.join(tests)}: _signature.refuse_dtypes(({values}))"
+
+    def refuse_dtypes(self, values: tuple[Any, ...]) -> None:
+        """Raise for the first argument of a dtype that is refused."""
+        refuse_dtypes(self.function.__name__, dict(zip((*self.places, *self.named), values, strict=True)))
+
+    def _test(self, key: str, kind: _Kind) -> str:
+        default = self.defaults.get(key, ...)
+        unless = f"{key} is not {default} and " if default is None or type(default) is bool else ""
+        return f"{unless}_type({key}) not in {kind.label}"
+
+    def refuse(self, values: tuple[Any, ...]) -> None:
+        """Raise TypeError for the first argument that is not what its annotation says."""
+        _refuse(self.name, self.places, self.kinds, *self._given(values))
+
+    def explain(self, error: Exception, values: tuple[Any, ...]) -> NoReturn:
+        """Raise what a caller should read of an error in the function's body."""
+        args, kwargs = self._given(values)
+        _refuse(self.name, self.places, self.kinds, args, kwargs)
+        for key, value in zip((*self.places, *self.named), values, strict=True):
+            sizes = key in self.kinds and self.kinds[key].words == "tuple of ints"
+            if sizes and any(map(_is_huge, _parts((value,), {}))):
+                raise TypeError(
+                    f"{self.name}(): argument '{key}' failed to unpack the object {value}: Overflow when unpacking "
+                    "long long"
+                ) from error
+        explain(error, self.name, args, kwargs)
+
+    def _given(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments as they probably were given: those with a default, and flags, by name."""
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for key, value in zip((*self.places, *self.named), values, strict=True):
+            if key in self.defaults and value is self.defaults[key]:
+                continue
+            if len(args) < len(self.places) and self.places[len(args)] == key and self._is_positional(key):
+                args.append(value)
+            else:
+                kwargs[key] = value
+        return tuple(args), kwargs
+
+    def _is_positional(self, key: str) -> bool:
+        return key not in self.kinds or self.kinds[key].words != "bool"
+
+
 def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Callable[..., Any]:
     """Return a function that compares its arguments with the annotations of `function`, and calls it.
 
     A `short` one compares nothing before it has failed.
     """
-    name = prefix + function.__name__.removeprefix(prefix)
-    described: Any = inspect.unwrap(function)
-    code, written = described.__code__, described.__annotations__
-    places = code.co_varnames[: code.co_argcount]
-    optional = {**dict(zip(reversed(places), reversed(described.__defaults__ or ()), strict=False))}
-    optional |= described.__kwdefaults__ or {}
-    kinds = {key: kind for key, said in written.items() if (kind := _kind_of(key, said, optional.get(key, ...)))}
-    known = [kinds[key].known if key in kinds else None for key in places]
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        for value, types in zip(args, known):
-            if types is not None and type(value) not in types:
-                _refuse(name, places, kinds, args, kwargs)
-                break
-        if kwargs:
-            for key in kwargs:
-                if key in kinds and type(kwargs[key]) not in kinds[key].known:
-                    _refuse(name, places, kinds, args, kwargs)
-                    break
-        try:
-            return function(*args, **kwargs)
-        except _ESCAPING as error:
-            explain(error, name, args, kwargs)
-
-    def call_short(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except _ESCAPING as error:
-            _refuse(name, places, kinds, args, kwargs)
-            explain(error, name, args, kwargs)
-
-    if short:
-        call = call_short
+    signature = _Signature(function, prefix + function.__name__.removeprefix(prefix), short)
+    signature.call = call = _first_frame(function, signature)
     call.__name__ = function.__name__
     call.__doc__, call.__annotations__ = function.__doc__, function.__annotations__
     call.__wrapped__ = function  # type: ignore[attr-defined]
@@ -246,16 +375,53 @@ def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Ca
     return call
 
 
+# Frames around a function: they have the same closure, so that one may take the place of another.
+
+
+def _first_frame(_function: Any, _signature: _Signature) -> FunctionType:
+    """Return the frame of a function that was never called: it costs nothing to make, and writes the one that stays."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        text, own = _signature.written(), {"frame": _any_frame}
+        if text is not None:  # names of parameters, and nothing else
+            exec(compile(text, f"<arguments of {_signature.name}>", "exec"), globals(), own)  # noqa: S102
+            described = _signature.described
+            _signature.call.__defaults__ = described.__defaults__
+            _signature.call.__kwdefaults__ = described.__kwdefaults__
+        _signature.call.__code__ = own["frame"](_function, _signature).__code__
+        return _signature.call(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def _any_frame(_function: Any, _signature: _Signature) -> FunctionType:
+    """Return the frame of a function that takes any number of arguments."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or (args and _signature.places and type(args[0]) not in plain):
+            _refuse(_signature.name, _signature.places, _signature.kinds, args, kwargs)
+        try:
+            return _function(*args, **kwargs)
+        except _ESCAPING as error:
+            _refuse(_signature.name, _signature.places, _signature.kinds, args, kwargs)
+            explain(error, _signature.name, args, kwargs)
+
+    return call  # type: ignore[return-value]
+
+
 def _kind_of(name: str, annotation: str, default: Any) -> _Kind | None:
     """Return what may be given for a parameter; None for anything."""
     if name in _UNCHECKED:
         return None
     kind = _NAMED.get(name) if annotation == "Any" else _KINDS.get(annotation)
-    return kind.or_none() if kind is not None and default is None else kind
+    return kind.or_none if kind is not None and default is None else kind
 
 
 def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: Any, kwargs: Any) -> None:
     """Raise TypeError for the first argument that is not what its annotation says."""
+    for key, value in (*zip(places, args, strict=False), *kwargs.items()):
+        if isinstance(value, complex) and key in _SCALARS and not any(map(_is_complex, _parts(args, kwargs))):
+            raise RuntimeError(f"value cannot be converted to type float without overflow: {name}({key}={value})")
     for at, (key, value) in enumerate(zip(places, args, strict=False), 1):
         if key in kinds and not kinds[key].takes(value):
             raise TypeError(f"{name}(): argument '{key}' (position {at}) {_said(kinds[key], value)}")
@@ -264,13 +430,22 @@ def _refuse(name: str, places: tuple[str, ...], kinds: dict[str, _Kind], args: A
             raise TypeError(f"{name}(): argument '{key}' {_said(kinds[key], value)}")
 
 
+# Parameters that are numbers of the tensor's dtype.
+_SCALARS = {"alpha", "beta", "threshold", "min_val", "max_val", "negative_slope", "lambd"}
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, TensorBase) and value.array.dtype.kind == "c"
+
+
 def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None = None) -> None:
     """Let the public functions of a namespace, the module `home`, or one of them, check their arguments."""
     chosen: list[tuple[str, Any]] = list(names.items()) if only is None else [(only, names[only])]
     for key, value in chosen:
-        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *DIRECT):
+        without = DIRECT if key not in LONG else ()
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *without):
             if value not in _checked:
-                _checked[value] = call = checked(value, prefix, _room_of(value) in SHORT)
+                _checked[value] = call = checked(value, prefix, _is_short(key, value))
                 call.__module__ = home  # where pickles find it
                 own: str = value.__name__
                 call.__qualname__ = own if names.get(own) is value else key
@@ -280,11 +455,16 @@ def enforce(names: dict[str, Any], home: str, prefix: str = "", only: str | None
 def enforce_methods(tensor: Any) -> None:
     """Let the methods of Tensor that take long check their arguments, as the public functions do."""
     for key, value in list(vars(tensor).items()):
-        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *METHODS):
+        without = METHODS if key not in LONG else ()
+        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *without):
             if value not in _checked:
-                _checked[value] = call = checked(value, short=_room_of(value) in SHORT)
+                _checked[value] = call = checked(value, short=_is_short(key, value))
                 call.__module__, call.__qualname__ = value.__module__, value.__qualname__
             setattr(tensor, key, _checked[value])
+
+
+def _is_short(name: str, function: Any) -> bool:
+    return name in STEP or (_room_of(function) in SHORT and name not in LONG)
 
 
 def _room_of(value: Any) -> str | None:

@@ -236,8 +236,8 @@ def _searchsorted_batch(x: Any, y: Any, right: Any, dtype: Any) -> Any:
 
 
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
-    sorter: Any = None, out: Any = None, self: Any = None,
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Any = None, out: Any = None, self: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return where each value would be inserted to keep a sequence (or one per row) sorted.
 
@@ -247,6 +247,9 @@ def searchsorted(
     tensor([1, 3])
     """
     require_tensor(sorted_sequence, "sorted_sequence", "searchsorted")
+    if isinstance(input, list | tuple | dict | str):
+        given = f"Tensor, {type(input).__name__}"
+        raise TypeError(f"searchsorted() received an invalid combination of arguments - got ({given})")
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -254,6 +257,11 @@ def searchsorted(
             "searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
     if sorter is not None:
+        if sorter.array.shape != sorted_sequence.array.shape:
+            raise RuntimeError(
+                "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(sorted_sequence.array.shape)} and got sorter tensor {list(sorter.array.shape)}"
+            )
         sorted_sequence = gather_p(sorted_sequence, sorter, sorter.array.ndim - 1)
     have = sorted_sequence.array.shape
     kind = sorted_sequence.array.dtype

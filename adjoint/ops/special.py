@@ -521,6 +521,8 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 
 @in_single
 def _entr(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise not_implemented("entr_cpu", x)
     positive = np.where(x > 0, x, x.dtype.type(1))
     return np.where(x > 0, -x * np.log(positive), np.where(x == 0, x.dtype.type(0), np.where(np.isnan(x), x, -np.inf)))
 
@@ -537,6 +539,8 @@ def entr(input: Tensor, *, out: Any = None) -> Tensor:
 
 
 def _times_log(log: Any, x: Any, y: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise not_implemented("xlogy_cpu", x)
     if type(x) is type(y) is ndarray and x.shape == y.shape and x.size > _MANY:
         found, none = log(y), x == 0
         np.multiply(x, found, out=found)  # which is NaN wherever y is
@@ -681,6 +685,8 @@ def ldexp_(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _powers_of_2(exponents: Tensor) -> Tensor:
+    if exponents.array.dtype.kind == "b":
+        raise not_implemented("ldexp_cpu_exp", exponents.array)
     return exponential_p(exponents if exponents.dtype.category > 1 else exponents.to(dtypes.default()), 2.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -23,11 +24,26 @@ def typename(value: Any) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+# Arguments of `Module.to`, a letter each: a device, a dtype, a tensor, None, a bool.
+_FORMS = re.compile(r"(dN?|N|(d|N)[tN]b{0,2}|[tx]b{0,2})?")
+
+
+def _letter(value: Any) -> str:
+    kinds = ((bool, "b"), (dtypes.dtype, "t"), (TensorBase, "x"), (type(None), "N"))
+    return next((letter for kind, letter in kinds if isinstance(value, kind)), "d")
+
+
 def parse_to(
     *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, copy: bool = False,
     memory_format: Any = None, tensor: Any = None, other: Any = None,
 ) -> tuple[Any, Any, bool, Any]:  # fmt: skip
     """Return device, dtype, non_blocking and memory_format from the arguments of `Module.to`."""
+    if not _FORMS.fullmatch("".join(map(_letter, args))):
+        given = ", ".join("Tensor" if isinstance(arg, TensorBase) else type(arg).__name__ for arg in args)
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got ({given}), but expected one of: (device, dtype, "
+            "non_blocking, copy), (dtype, non_blocking, copy), (tensor, non_blocking, copy)"
+        )
     for arg in (*args, tensor, other):
         if isinstance(arg, dtypes.dtype):
             dtype = arg

@@ -10,6 +10,7 @@ from typing import Any
 from ..._typing import Tensor
 from ...core import dtypes
 from ...core.modes import is_grad_enabled
+from ...core.tensor import TensorBase
 from ...ops.arrange import triu
 from ...ops.create import full
 from .. import functional as F
@@ -167,6 +168,8 @@ def _float_masks(x: Tensor, padding: Tensor | None, mask: Tensor | None) -> tupl
 
 
 def _float_mask(mask: Tensor | None, dtype: Any) -> Tensor | None:
+    if mask is not None and not isinstance(mask, TensorBase):
+        raise RuntimeError(f"a mask must be None or torch.Tensor, but got {type(mask).__name__}")
     if mask is None or mask.dtype != dtypes.bool_:
         return mask
     zeros = full(mask.shape, 0.0, dtype=dtype, device=mask.device)

@@ -12,7 +12,7 @@ from ...core.dtypes import of
 from ...core.layout import contiguous_format
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
-from ...ops.arguments import require_bool, require_tensor
+from ...ops.arguments import require_all_tensors, require_bool, require_tensor
 from ...ops.create import as_tensor, empty_like
 from ...ops.join import stack
 from ...ops.packed import put_rows_p, rows_of, take_rows_p
@@ -265,6 +265,10 @@ def pad_sequence(
     sequences = tuple(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
+    require_all_tensors(sequences)
+    require_bool(batch_first, "batch_first", "pad_sequence")
+    if not all(s.array.ndim for s in sequences):
+        raise RuntimeError("ArrayRef: invalid slice: a sequence is a tensor of at least one dimension, not a 0-d one")
     longest = max(s.shape[0] for s in sequences)
     left = padding_side == "left"
     return stack([_padded(s, longest, padding_value, left) for s in sequences], 0 if batch_first else 1)

@@ -1,0 +1,58 @@
+"""Dtypes that public functions refuse though their kernels would take them: PyTorch has no kernel for these."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..core.failures import title_of
+from ..core.payload import Payload
+from ..core.tensor import TensorBase
+
+
+class Refusal(NamedTuple):
+    """Parameters, the kinds of dtypes they must not have, and the error; a name alone is that of a kernel."""
+
+    parameters: str
+    kinds: str
+    words: str
+    error: type[Exception] = NotImplementedError
+
+
+REFUSALS = {
+    "binary_cross_entropy_with_logits": Refusal("input", "biu", "log_sigmoid_cpu"),
+    "kl_div": Refusal("input target", "biu", "kl_div: Integral inputs not supported.", RuntimeError),
+    "multi_margin_loss": Refusal("input", "biuc", "multi_margin_loss_cpu_kernel"),
+    "multilabel_margin_loss": Refusal("input", "biuc", "multilabel_margin_loss_forward_out_frame"),
+    "soft_margin_loss": Refusal(
+        "input", "biu", "result type Float can't be cast to the desired output type {}", RuntimeError
+    ),
+    "local_response_norm": Refusal("input", "c", "avg_pool3d_out_frame"),
+    "max_unpool3d": Refusal("input", "biuc", "max_unpool3d"),
+    "max_unpool2d": Refusal("input", "bc", "max_unpooling2d_forward_out"),
+    "poisson": Refusal("input", "b", "poisson_cpu"),
+    "searchsorted": Refusal("sorted_sequence input", "c", "searchsorted_out_cpu"),
+    "isin": Refusal("elements test_elements", "bc", "Unsupported input type encountered for isin(): {}", RuntimeError),
+    "vander": Refusal(
+        "x", "b", "linalg.vander supports floating point, complex, and integer tensors, but got {}", RuntimeError
+    ),
+    "logit": Refusal("input", "c", "logit_cpu"),
+    "bernoulli": Refusal("input", "c", "bernoulli_tensor_cpu_self_"),
+    "kthvalue": Refusal("input", "c", "kthvalue_cpu"),
+}
+_OF_NUMBERS = {bool: ("b", "Bool"), complex: ("c", "ComplexDouble")}
+
+
+def refuse_dtypes(name: str, given: dict[str, Any]) -> None:
+    """Raise for the first argument of a function, by parameter, that has a dtype which is refused."""
+    refusal = REFUSALS[name]
+    for parameter in refusal.parameters.split():
+        value = given.get(parameter)
+        if isinstance(value, TensorBase | Payload):
+            dtype = getattr(value, "array", value).dtype
+            kind, title = dtype.kind, title_of(dtype)
+        else:
+            kind, title = _OF_NUMBERS.get(type(value), (None, ""))
+        if kind is not None and kind in refusal.kinds:
+            words = refusal.words
+            words = words.format(title) if " " in words else f"\"{words}\" not implemented for '{title}'"
+            raise refusal.error(f"{words} Convert the argument '{parameter}' of {name}() with .to(dtype) first.")
