@@ -122,15 +122,19 @@ def unary(
         d = a.dtype
         if floating and d is not f32 and d is not f64:
             a = as_floating(a)
-        k = type(a)
         try:
-            c = kernel(a) if k is ndarray else variants[k].kernel(a)
+            c = kernel(a) if type(a) is ndarray else variants[type(a)].kernel(a)
         except RuntimeWarning:
             c = quietly(kernel, a)
         except Exception as error:
             raise explained(op, error, (input,)) from None
-        if type(c) is not ndarray and type(c) not in held:
-            c = asarray(c) if isinstance(c, generic) else settle(c)
+        if type(c) is not ndarray:
+            if isinstance(c, generic):
+                c = asarray(c)
+            else:
+                d = None  # on a device, for whose arrays there is a variant of the op
+                if type(c) not in held:
+                    c = settle(c)
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -141,7 +145,7 @@ def unary(
         if e is STALE:
             e = refresh(input)
         out.node = n = Node()
-        n.op = op if k is ndarray and (d is f32 or d is f64) else op.variant(c)
+        n.op = op if d is f32 or d is f64 else op.variant(c)
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:
@@ -226,15 +230,19 @@ def binary(
             mixed = True
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
-        k = type(a)
         try:
-            c = kernel(a, b) if k is ndarray else variants[k].kernel(a, b)
+            c = kernel(a, b) if type(a) is ndarray else variants[type(a)].kernel(a, b)
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
             c = recovered(op, error, (input, other), (a, b), ())
-        if type(c) is not ndarray and type(c) not in held:
-            c = asarray(c) if isinstance(c, generic) else settle(c)
+        if type(c) is not ndarray:
+            if isinstance(c, generic):
+                c = asarray(c)
+            else:
+                d = None  # on a device, for whose arrays there is a variant of the op
+                if type(c) not in held:
+                    c = settle(c)
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -250,7 +258,7 @@ def binary(
             out.node = None
             return out
         out.node = n = Node()
-        n.op = op if k is ndarray and not mixed and (d is f32 or d is f64) else op.variant(c)
+        n.op = op if not mixed and (d is f32 or d is f64) else op.variant(c)
         n.edges = (ex, ey)
         n.stamp = tick()
         if keeps:
@@ -345,9 +353,8 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
                     return _reflected(op, input, other, error)
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
-        k = type(a)
         try:
-            c = kernel(a, b) if k is ndarray else variants[k].kernel(a, b)
+            c = kernel(a, b) if type(a) is ndarray else variants[type(a)].kernel(a, b)
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
@@ -465,9 +472,8 @@ def parametric(
                     return _run_raw(op, (input,), params)
             return general(op, (input,), params)
         a = input.array
-        k = type(a)
         try:
-            c = kernel(a, *params) if k is ndarray else variants[k].kernel(a, *params)
+            c = kernel(a, *params) if type(a) is ndarray else variants[type(a)].kernel(a, *params)
         except RuntimeWarning:
             c = quietly(kernel, a, *params)
         except Exception as error:
@@ -490,7 +496,7 @@ def parametric(
         if e is STALE:
             e = refresh(input)
         out.node = n = Node()
-        n.op = op if k is ndarray and (d is f32 or d is f64 or not varies) else op.variant(c)
+        n.op = op if type(c) is ndarray and (d is f32 or d is f64 or not varies) else op.variant(c)
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:
