@@ -6,7 +6,7 @@ primitive computes with: arrays of a GPU go to the printed kernels where these c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cupy
@@ -381,7 +381,10 @@ def _plan(row: Row, kept: Any, wanted: tuple[bool, ...], twice: bool, fixed: tup
 
 
 def loss(op: Any) -> Any:
-    """Return the kernel of a loss that is stated element by element, ``loss_p(x, y, reduction, option)``: its elements, their mean or their sum (0, 1, 2 in the third place)."""
+    """Return the kernel of a loss that is stated element by element, ``loss_p(x, y, reduction, option)``.
+
+    By `reduction`, it returns the losses of all elements (0), their mean (1) or their sum (2).
+    """
     before, element = op.kernel, op.kernel.elements[0]
     known: dict[Any, tuple[Formula, Total]] = {}
 
