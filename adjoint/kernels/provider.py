@@ -90,6 +90,11 @@ class _Plainly:
 plainly = _Plainly()
 
 
+def fast_allowed() -> bool:
+    """Return whether the program lets other kernels than NumPy's be used, for a while without them or not."""
+    return plainly.before if plainly.inside else choice.allowed
+
+
 def limit(count: int) -> None:
     """Let all that computes side by side use so many threads."""
     threads.set_count(count)
