@@ -204,7 +204,7 @@ class Nest:
 
     def between(self, phase: int) -> list[str]:
         """Return the text of what is computed once per row before a pass: numbers of the row."""
-        lines = []
+        lines: list[str] = []
         for m in self.region.lines:
             v = m.outputs[0]
             if not self.phases.is_row[v] or self.phases.of[v] != phase:

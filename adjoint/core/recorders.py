@@ -21,7 +21,7 @@ from ..kernels.constants import (
     float64_integers,
     int64_integers,
 )
-from ..kernels.derived import formula
+from ..kernels.derived import formula as formula
 from . import modes, primitive
 from .device import held
 from .modes import local, off
@@ -299,7 +299,9 @@ def elementwise(
     beside = {*numbers.split(), *static.split()}
     inputs = [n for n in parameters if n not in beside]
     kernel = formula(value, name=name, numbers=numbers, static=static, check=check)
-    rules = {i: _formula_of(options.pop(i), f"{name}_backward", numbers, static) for i in inputs if i in options}
+    rules: dict[str, Any] = {
+        i: _formula_of(options.pop(i), f"{name}_backward", numbers, static) for i in inputs if i in options
+    }
     options = {"jvp": "elementwise", **options}
     if len(inputs) == 1:
         if not beside:

@@ -172,7 +172,7 @@ def _run(part: Any, operands: Sequence[Any], out: Any, total: int, size: int) ->
     count = min(threads.count, size // _PIECE, total)
     native = rows.thread_pool() if count > 1 else None
     if native is not None:
-        native.run(part.address, at, total, count)
+        native.run(part.address, at, total, min(4 * count, total))  # a thread that is late finds less to do
     elif count > 1:
         threads.share(lambda start, stop: part.ctypes(at, 0, start, stop), total, max(total // count, 1))
     else:
@@ -269,10 +269,10 @@ def formula(
     count = len(forms.names)
     simple = not numbers and not static
     make = _of_one if count == 1 else _of_two if count == 2 and simple else _of_several
-    made = make(forms, check or _anything)
+    made: Any = make(forms, check or _anything)
     functools.update_wrapper(made, function)
-    made.forms = forms  # type: ignore[attr-defined]
-    return made
+    made.forms = forms
+    return made  # type: ignore[no-any-return]
 
 
 Check = Callable[[Any, str], None]
@@ -376,7 +376,7 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
             return function(*given)
         fixed: tuple[Any, ...] = ()
         scalar = False
-        operands = []
+        operands: list[Any] = []
         for a, kind in zip(given, kinds):
             if kind == "a":
                 if type(a) is not ndarray or a.dtype is not dtype or (a.shape != shape and a.ndim):

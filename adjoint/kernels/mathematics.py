@@ -180,10 +180,30 @@ def _log1p_exp64(x: Any) -> Any:
 
 
 @inline
-def _add_logs32(x: Any, y: Any) -> Any:
+def _logaddexp32(x: Any, y: Any) -> Any:
     high = x if x > y else y
     out = high + _log1p_normal(exp_below(-abs(x - y)))
     return x + F(0.6931471805599453) if x == y else out  # also of two infinities
+
+
+@inline
+def _logaddexp64(x: Any, y: Any) -> Any:
+    high = x if x > y else y
+    out = high + np.log1p(math.exp(-abs(x - y)))
+    return x + 0.6931471805599453 if x == y else out
+
+
+@inline
+def _hypot32(x: Any, y: Any) -> Any:
+    # In double precision no square of a single is too large or too small.
+    wide, other = np.float64(x), np.float64(y)
+    out = F(np.sqrt(wide * wide + other * other))
+    return F(np.inf) if abs(x) == F(np.inf) or abs(y) == F(np.inf) else out
+
+
+@inline
+def _hypot64(x: Any, y: Any) -> Any:
+    return np.hypot(x, y)
 
 
 @inline
@@ -242,15 +262,6 @@ def _normal_cdf64(x: Any) -> Any:
 
 
 @inline
-def _remainder32(x: Any, divisor: Any) -> Any:
-    """Return the rest of a division that rounds down, where the quotient is below 2**29: it is exact in float64."""
-    wide, by = np.float64(x), np.float64(divisor)
-    rest = wide - np.floor(wide / by) * by
-    rest = rest + by if rest != 0.0 and (rest < 0.0) != (by < 0.0) else rest
-    return F(-abs(rest) if by < 0.0 else abs(rest))
-
-
-@inline
 def _sin_cos_part(x: Any, shift: Any) -> Any:
     """Sine of x + shift quarter turns, for moderate x."""
     n = np.floor(x * F(0.636619772) + F(0.5))
@@ -298,21 +309,15 @@ class Family:
         self.exp, self.log, self.tanh, self.erf, self.sin, self.cos = exp, log, tanh, erf, sin, cos
         self.log1p, self.expm1, self.log1p_exp, self.normal_cdf = log1p, expm1, log1p_exp, normal_cdf
         self.expm1_below, self.bounded_exp = expm1_below, bounded_exp
-        self.remainder: Any = None
-        self.add_logs: Any = None
+        self.logaddexp: Any = None
+        self.hypot: Any = None
         self.exp_below: Any = exp
-        half = kind(0.5)
-
-        @inline
-        def bent(away: Any, bend: Any) -> Any:
-            below = bend if away > bend else away
-            return below * (away - half * below)
 
         @inline
         def power(x: Any, y: Any) -> Any:
             return kind(x**y)
 
-        self.power, self.bent = power, bent
+        self.power = power
         self.sqrt, self.floor, self.ceil, self.trunc = np.sqrt, np.floor, np.ceil, np.trunc
         self.log2, self.tan = np.log2, np.tan
         self.atan, self.asin, self.acos, self.sinh, self.cosh = np.arctan, np.arcsin, np.arccos, np.sinh, np.cosh
@@ -326,7 +331,8 @@ double = Family(
     np.float64, math.exp, np.log, math.tanh, math.erf, math.sin, math.cos, np.log1p, np.expm1, _log1p_exp64,
     _normal_cdf64, np.expm1, math.exp,
 )  # fmt: skip
-single.remainder, single.exp_below, single.add_logs = _remainder32, exp_below, _add_logs32
+single.exp_below, single.logaddexp, double.logaddexp = exp_below, _logaddexp32, _logaddexp64
+single.hypot, double.hypot = _hypot32, _hypot64
 NAMES: dict[str, Any] = {
     **{f"{name}32": function for name, function in vars(single).items()},
     **{f"{name}64": function for name, function in vars(double).items()},

@@ -29,37 +29,6 @@ def _by_size(function: Any, x: Any, y: Any) -> Any:
         return elementwise(function, x, y) if x.size >= LARGE else function(x, y)
 
 
-def logaddexp(x: Any, y: Any) -> Any:
-    """Return ``log(exp(x) + exp(y))``."""
-    return _by_size(_logaddexp, x, y) if _many(x, y, _f32, _f64) else np.logaddexp(x, y)
-
-
-def _logaddexp(x: Any, y: Any) -> Any:
-    larger, away = np.maximum(x, y), np.subtract(x, y)
-    np.abs(away, out=away)
-    np.negative(away, out=away)
-    np.log1p(np.exp(away, out=away), out=away)
-    away += larger
-    if not np.isfinite(away).all():  # of equal infinities the difference is no number
-        return np.where(x == y, larger + np.log(larger.dtype.type(2)), away)
-    return away
-
-
-def hypot(x: Any, y: Any) -> Any:
-    """Return the length of the hypotenuse over legs `x` and `y`."""
-    if not _many(x, y, _f32):
-        return np.hypot(x, y)
-    return _by_size(_hypot, x, y)
-
-
-def _hypot(x: Any, y: Any) -> Any:
-    # In double precision no square of a single is too large or too small.
-    square = np.square(x, dtype=_f64)
-    square = square + np.square(y, dtype=_f64)
-    out = np.sqrt(square, out=square).astype(_f32)
-    return out if not np.isnan(out).any() else np.hypot(x, y)
-
-
 def remainder(x: Any, y: Any) -> Any:
     """Return the rest of the division that rounds down."""
     if not _many(x, y, _f32):

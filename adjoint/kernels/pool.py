@@ -34,6 +34,7 @@ class Pool:
         self.engine, self.address, self.worker = _compiled()  # of ``run(state, part, block, total, count)``
         self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_ssize_t] * 5)(self.address)
         self._count = ctypes.c_int64.from_address(self.state + 56)
+        self._started = 0
         self._lock = forks.lock()
 
     def run(self, part: int, block: int, total: int, count: int) -> None:
@@ -42,23 +43,28 @@ class Pool:
         self._run(self.state, part, block, total, count)
 
     def grow(self, count: int) -> None:
-        """Have threads enough for so many pieces at a time, the caller's among them."""
-        wanted = min(count, threads.count, _MOST) - 1
-        if self._count.value >= wanted:
-            return
+        """Have threads enough for so many pieces at a time, the caller's among them, and no more than there may be."""
+        allowed = threads.count - 1
+        wanted = min(count - 1, allowed, _MOST)
+        if self._started < wanted:
+            self._start(wanted)
+        self._count.value = min(self._started, allowed)
+
+    def _start(self, wanted: int) -> None:
         library = ctypes.CDLL(None)
         with self._lock:
-            while self._count.value < wanted:
+            while self._started < wanted:
                 thread = ctypes.c_size_t()
                 start = ctypes.c_void_p(self.worker)
                 if library.pthread_create(ctypes.byref(thread), None, start, ctypes.c_void_p(self.state)):
                     return  # the system has no more
                 library.pthread_detach(thread)
-                self._count.value += 1
+                self._started += 1
 
     def forget(self) -> None:
         """Be without threads, as a forked child is."""
         self.memory[:] = 0
+        self._started = 0
 
 
 @functools.cache

@@ -425,10 +425,14 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor
 
 silu_slope_p = elementwise(
     "silu_slope",
-    lambda x: sigmoid_p(x) * (1 + x * (1 - sigmoid_p(x))),
+    lambda x: _silu_slope(x, sigmoid_p(x)),
     x=lambda g, x: _silu_curvature(g, x, sigmoid_p(x)),
     check=_no_integers,
 )
+
+
+def _silu_slope(x: Any, s: Any) -> Any:
+    return s * (1 + x * (1 - s))
 
 
 def _silu_curvature(g: Any, x: Any, s: Any) -> Any:

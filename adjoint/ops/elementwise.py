@@ -590,7 +590,12 @@ atan2_p = binary(
 )
 
 
-hypot_p = binary(pairs.hypot, x=formula(lambda g, x, out: g * (x / out)), y=formula(lambda g, y, out: g * (y / out)))
+hypot_p = elementwise(
+    "hypot",
+    lambda x, y: np.hypot(x, y),
+    x=lambda g, x, out: g * (x / out),
+    y=lambda g, y, out: g * (y / out),
+)
 deg2rad_p = unary(np.deg2rad, x=lambda g: g * (math.pi / 180), floating=True, node_name="Deg2RadBackward0")
 rad2deg_p = unary(np.rad2deg, x=lambda g: g * (180 / math.pi), floating=True, node_name="Rad2DegBackward0")
 by_ufunc.update({np.radians: deg2rad_p, np.degrees: rad2deg_p})

@@ -94,11 +94,15 @@ def _unfilled(g: Any, mask: Any, x_shape: Any) -> Any:
     return rest if rest.shape == x_shape else sum_to_p(rest, x_shape)
 
 
+def _sum_of(g: Any) -> Any:
+    return g.sum()
+
+
 masked_fill_p = nary(
     _masked_fill,
     inputs=3,
     x=_unfilled,
-    value=lambda g, mask: where_p(mask, g, 0).sum(),
+    value=lambda g, mask: _sum_of(where_p(mask, g, 0)),
     jvp=lambda tangents, inputs, out, params: where_p(inputs[1], *_filled_tangents(tangents, out)),
     batch="elementwise",
 )

@@ -16,12 +16,11 @@ from ..core import dtypes
 from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
-from ..core.recorders import Primitive, binary, formula, nary, parametric, public, unary
-from ..kernels import pairs
+from ..core.recorders import Primitive, binary, elementwise, nary, parametric, public, unary
 from ..kernels import special as special_kernels
 from ..kernels.constants import constants_of
 from ..kernels.special import few_trigamma, in_single, special
-from .arguments import count_of, require_any, require_pair, require_tensor
+from .arguments import count_of, dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into
 from .elementwise import add_p, mul_p, sub_p
@@ -45,14 +44,19 @@ def _no_gradient(name: str) -> Any:
 # --- The error function and the normal distribution -----------------------------------------------------
 
 
-erf_p = unary(
-    special_kernels.erf,
-    x=formula(lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x)))),
+erf_p = elementwise(
+    "erf",
+    lambda x: special_kernels.erf(x),
+    x=lambda g, x: g * (2 / _SQRT_PI * np.exp(-(x * x))),
     floating=True,
     holomorphic=False,
 )
-erfc_p = unary(
-    special_kernels.erfc, x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))), floating=True, holomorphic=False
+erfc_p = elementwise(
+    "erfc",
+    lambda x: special_kernels.erfc(x),
+    x=lambda g, x: g * (-2 / _SQRT_PI * np.exp(-(x * x))),
+    floating=True,
+    holomorphic=False,
 )
 erfinv_p = unary(
     special("erfinv"),
@@ -573,12 +577,11 @@ def xlog1py(input: Tensor | Number, other: Tensor | Number, *, out: Any = None) 
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    _require_floats(x, "logaddexp")
-    if x.dtype.kind == "c":
+    if dtype_of(x).kind == "c":
         first = x.real >= y.real
         high, low = np.where(first, x, y), np.where(first, y, x)
         return high + np.log1p(np.exp(low - high))
-    return pairs.logaddexp(x, y)
+    return np.logaddexp(x, y)
 
 
 def _logaddexp2(x: Any, y: Any) -> Any:
@@ -591,10 +594,12 @@ def _require_floats(x: Any, name: str) -> None:
         raise not_implemented(name, x)
 
 
-logaddexp_p = binary(
+logaddexp_p = elementwise(
+    "logaddexp",
     _logaddexp,
-    x=formula(lambda g, x, y: g / (1 + np.exp(y - x))),
-    y=formula(lambda g, x, y: g / (1 + np.exp(x - y))),
+    x=lambda g, x, y: g / (1 + np.exp(y - x)),
+    y=lambda g, x, y: g / (1 + np.exp(x - y)),
+    check=_require_floats,
 )
 logaddexp2_p = binary(
     _logaddexp2, x=lambda g, x, y: g / (1 + np.exp2(y - x)), y=lambda g, x, y: g / (1 + np.exp2(x - y))

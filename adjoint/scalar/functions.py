@@ -14,6 +14,9 @@ from .symbol import Function, by_name, by_ufunc
 __all__ = ["CHOOSE", "Function", "by_name", "by_ufunc"]
 
 
+_ufunc: np.ufunc
+
+
 def _declare(ufunc: np.ufunc, loop: str, cuda: str = "", *, boolean: bool = False) -> None:
     Function(ufunc.__name__, ufunc, loop, cuda or loop, boolean)
 
@@ -86,7 +89,7 @@ for _name, _cuda in (
 ):  # fmt: skip
     _declare(getattr(np, _name), f"np.{_name}({{0}})", f"{_cuda}({{0}})")
 _declare(np.arctan2, "np.arctan2({0}, {1})", "atan2({0}, {1})")
-_declare(np.hypot, "np.hypot({0}, {1})", "hypot({0}, {1})")
+_declare(np.hypot, "hypot{w}({0}, {1})", "hypot({0}, {1})")
 _declare(np.power, "power{w}({0}, {1})", "pow({0}, {1})")
 _declare(np.fmod, "np.fmod({0}, {1})", "fmod({0}, {1})")
 _declare(np.remainder, "np.remainder({0}, {1})", "remainder_of({0}, {1})")
