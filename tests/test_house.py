@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -141,6 +142,24 @@ def test_no_file_runs_text_or_unpickles(path: Path) -> None:
             if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
                 spoken = (called.value.id, called.attr)
                 assert spoken not in FORBIDDEN_ATTRIBUTES, f"{name_of(path)}:{node.lineno} calls {'.'.join(spoken)}"
+
+
+# What changes the process behind a program's back: the C library's allocator, where threads run, NumPy's own loops.
+CHANGES_THE_PROCESS = re.compile(r"mallopt|sched_setaffinity|pthread_setaffinity|ReplaceLoop|_UFUNC_API|SetHandler")
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_nothing_outside_the_package_is_changed(path: Path) -> None:
+    found = CHANGES_THE_PROCESS.search(path.read_text())
+    assert found is None, f"{name_of(path)} names {found and found.group()}"
+    for node in ast.walk(tree(path)):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            written = isinstance(target, ast.Attribute) and target.attr == "cell_contents"
+            assert not written, f"{name_of(path)}:{node.lineno} writes into a closure's cell"  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
+            written = isinstance(node.args[1], ast.Constant) and node.args[1].value == "cell_contents"
+            assert not written, f"{name_of(path)}:{node.lineno} writes into a closure's cell"
 
 
 def public_functions(path: Path) -> Iterator[ast.FunctionDef]:

@@ -52,25 +52,25 @@ class Row(Call):
 class Team(Call):
     """A loop whose first range threads share: the last two words of a block say from where to where.
 
-    Threads are those of OpenMP, where oneDNN is there: its own, so that none waits for cores that others hold by
-    spinning. Elsewhere they are ours, and Python calls them. Arrays at the places `apart` have a part for each piece.
+    Threads are those of kernels/pool.py, where there is one; else Python's. Arrays at places `apart` have a part for
+    each piece.
     """
 
     __slots__ = ("blocks",)
 
     def __init__(
-        self, function: int, arrays: tuple[Any, ...], size: int, least: int, apart: tuple[int, ...], openmp: Any
+        self, function: int, arrays: tuple[Any, ...], size: int, least: int, apart: tuple[int, ...], pool: Any
     ) -> None:
         count = pieces(size, least)
         parts = [tuple(a[k, ...] if i in apart else a for i, a in enumerate(arrays)) for k in range(count)]
         bounds = [size * k // count for k in range(count + 1)]
         self.blocks = [_block([0 if a is NEW else id(a) for a in p], bounds[k : k + 2]) for k, p in enumerate(parts)]
         addresses = [ctypes.addressof(block) for block in self.blocks]
-        if openmp is None:
+        if pool is None:
             super().__init__(function, ())
             self.run = lambda _: threads.share(self._run_pieces, count)  # type: ignore[assignment]
         else:
-            runner, *words = openmp
+            runner, *words = pool
             super().__init__(runner, (), (*words, count, function, *addresses))
         self.arrays = (*arrays, *parts)
         self.slots = [[(block, i) for block in self.blocks] for i, a in enumerate(arrays) if a is NEW]
@@ -100,9 +100,9 @@ class Loop:
         """Return a call of the loop."""
         return Call(self.function, arrays)
 
-    def shared(self, openmp: Any, size: int, least: int, apart: tuple[int, ...], *arrays: Any) -> Team:
+    def shared(self, pool: Any, size: int, least: int, apart: tuple[int, ...], *arrays: Any) -> Team:
         """Return a call whose first range threads share."""
-        return Team(self.function, arrays, size, least, apart, openmp)
+        return Team(self.function, arrays, size, least, apart, pool)
 
 
 class Product:
@@ -171,57 +171,23 @@ done:
 # number of pieces, their function, and a block for each.
 TEAM = """
 define void @{symbol}(ptr %block) nounwind {{
-  %there.at = load ptr, ptr %block
-  %there = load i64, ptr %there.at
-  %count.at = getelementptr i8, ptr %block, i64 32
+  %state = load i64, ptr %block
+  %run.at = getelementptr i8, ptr %block, i64 8
+  %run = load ptr, ptr %run.at
+  %count.at = getelementptr i8, ptr %block, i64 16
   %count = load i64, ptr %count.at
-  %several = icmp sgt i64 %count, 1
-  %alive = icmp ne i64 %there, 0
-  %share = and i1 %several, %alive
-  br i1 %share, label %together, label %alone
-together:
-  %parallel.at = getelementptr i8, ptr %block, i64 8
-  %parallel = load ptr, ptr %parallel.at
-  %threads = trunc i64 %count to i32
-  call void %parallel(ptr @{symbol}_member, ptr %block, i32 %threads, i32 0)
-  ret void
-alone:
-  call void @{symbol}_pieces(ptr %block, i64 0, i64 1)
+  call void %run(i64 %state, ptr @{symbol}_piece, ptr %block, i64 %count, i64 %count)
   ret void
 }}
 
-define internal void @{symbol}_member(ptr %block) nounwind {{
-  %number.at = getelementptr i8, ptr %block, i64 16
-  %number = load ptr, ptr %number.at
-  %all.at = getelementptr i8, ptr %block, i64 24
-  %all = load ptr, ptr %all.at
-  %mine = call i32 %number()
-  %members = call i32 %all()
-  %first = zext i32 %mine to i64
-  %step = zext i32 %members to i64
-  call void @{symbol}_pieces(ptr %block, i64 %first, i64 %step)
-  ret void
-}}
-
-define internal void @{symbol}_pieces(ptr %block, i64 %first, i64 %step) nounwind {{
-entry:
-  %count.at = getelementptr i8, ptr %block, i64 32
-  %count = load i64, ptr %count.at
-  %function.at = getelementptr i8, ptr %block, i64 40
+define internal void @{symbol}_piece(ptr %block, i64 %piece, i64 %start, i64 %stop) nounwind {{
+  %function.at = getelementptr i8, ptr %block, i64 24
   %function = load ptr, ptr %function.at
-  %any = icmp slt i64 %first, %count
-  br i1 %any, label %turn, label %done
-turn:
-  %i = phi i64 [ %first, %entry ], [ %next, %turn ]
-  %at = mul i64 %i, 8
-  %after = add i64 %at, 48
+  %at = mul i64 %piece, 8
+  %after = add i64 %at, 32
   %given.at = getelementptr i8, ptr %block, i64 %after
   %given = load ptr, ptr %given.at
   call void %function(ptr %given)
-  %next = add i64 %i, %step
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %turn, label %done
-done:
   ret void
 }}
 """

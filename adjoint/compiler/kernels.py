@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..kernels import disk, forks, team
+from ..kernels import disk, forks, threads
+from ..kernels.pool import pool
+from ..kernels.provider import fast_allowed
 from ..kernels.sources import inlined
 from . import calls
 
@@ -39,12 +41,13 @@ class Code:
         function = self._find((source, tuple(kinds)), module)
         return self.bindable.setdefault(function, calls.Loop(function))
 
-    def openmp(self) -> tuple[int, ...] | None:
-        """Return the code behind a team and what it asks for, None where OpenMP's threads are not oneDNN's too."""
-        words = team.words()
-        if words is None:
+    def pool(self) -> tuple[int, ...] | None:
+        """Return the code behind a team, the state of the thread pool and its function; None where there is no pool."""
+        found = pool() if fast_allowed() else None
+        if found is None:
             return None
-        return self._find("team", lambda symbol: calls.TEAM.format(symbol=symbol)), *words
+        found.grow(threads.count)
+        return self._find("team", lambda symbol: calls.TEAM.format(symbol=symbol)), found.state, found.address
 
     def row(self, *given: calls.Call) -> calls.Row:
         """Return calls as one that runs them one after the other."""

@@ -577,7 +577,7 @@ class Program:
     def _has_team(self) -> bool:
         """Return whether OpenMP's threads share loops; what they are called with is looked up once."""
         if "team" not in self.env:
-            self.env["team"] = self.kernels.openmp()
+            self.env["team"] = self.kernels.pool()
         return self.env["team"] is not None
 
     def _append_native(self, call: _Native, hint: str, joins: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import NoGPUError
+from ..kernels.provider import gpus
 
 # The names torch knows; only the first two are places where memory can be had here.
 _TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
@@ -196,18 +197,18 @@ def module_of(array: Any) -> Any:
 held: set[type] = {np.ndarray}  # the classes of arrays that tensors hold as they are
 # An entry for each program that is being captured: arrays are known by who lives, so none of a GPU is used again then.
 captures: list[None] = []
-sharers: Any = None  # tells how many others look at the memory of a GPU's array
-spare: set[int] = set()  # identities of arrays to which one reference more leads than programs know of
 
 
 def adopt(value: Any) -> Any:
-    """Return an array as tensors hold it; replaced by the GPU's own once CuPy is there."""
-    return value
+    """Return an array as tensors hold it: CuPy's as one of our own class."""
+    gpu = gpus.get(type(value))
+    return value if gpu is None else gpu.arrays.adopt(value)
 
 
 def ones_like(array: Any) -> Any:
-    """Return ones in the shape and dtype of an array; replaced by the GPU's own, which asks what kind it is."""
-    return np.ones(array.shape, array.dtype)
+    """Return ones in the shape and dtype of an array, where that one is."""
+    gpu = gpus.get(type(array))
+    return np.ones(array.shape, array.dtype) if gpu is None else gpu.elementwise.ones_like(array)
 
 
 def _cupy() -> Any:
@@ -220,7 +221,7 @@ def _cupy() -> Any:
             "pip install adjoint[cuda]"
         ) from error
     if cupy.ndarray not in _module_of:
-        from ..kernels import gpu, provider
+        from ..kernels import gpu
         from ..kernels.gpu import (  # imports CuPy, so not before a GPU is asked for  # noqa: F401
             arrays,
             copies,
@@ -235,16 +236,10 @@ def _cupy() -> Any:
             scans,
             selection,
         )
-        from . import primitive
 
-        provider.gpus[arrays.Array] = provider.gpus[cupy.ndarray] = gpu
-        arrays.captures = captures
-        global adopt, ones_like, sharers, spare
-        adopt, sharers, spare = arrays.adopt, arrays.sharers, arrays.spare
-        ones_like = elementwise.ones_like
+        gpus[arrays.Array] = gpus[cupy.ndarray] = gpu
         _module_of[cupy.ndarray] = _module_of[arrays.Array] = cupy
         held.add(arrays.Array)
-        primitive.prefer(elementwise)
         products.install()
         memory.watch()
     return cupy

@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import place
 from ..kernels import forks
 from ..kernels.copying import copied
-from ..kernels.provider import note_large
+from ..kernels.provider import gpus
 from . import device, modes, nodes, primitive, recorders
 from .anomaly import has_nan, recording
 from .dtypes import of
@@ -701,8 +701,6 @@ def _own(g: Any, like: Any, references: int) -> Any:
             return g if alone and not modes.local.grad_layout else _copied_like(g, like)
         large = g.size > _MANY
         if alone and (g.base is None or _is_whole(g)):
-            if large:
-                note_large(g.size)  # a program of NumPy's own loops alone, of which nobody else takes note
             return g
         if large and g.dtype is like.dtype:
             return copied(g)
@@ -712,8 +710,9 @@ def _own(g: Any, like: Any, references: int) -> Any:
     if isinstance(g, Payload):
         return g
     if type(g) in device.held and g.dtype is like.dtype and g._c_contiguous:  # on a GPU
-        alone = getrefcount(g) <= references + (id(g) in device.spare)
-        if alone and (device.sharers(g) == 0 if g.base is None else _is_whole_on_gpu(g)):
+        arrays = gpus[type(g)].arrays
+        alone = getrefcount(g) <= references + (id(g) in arrays.spare)
+        if alone and (arrays.sharers(g) == 0 if g.base is None else _is_whole_on_gpu(g, arrays)):
             return g
     return g.astype(like.dtype) if g.dtype != like.dtype else g.copy()
 
@@ -744,9 +743,9 @@ def _is_whole(g: Any) -> bool:
     return type(base) is np.ndarray and getrefcount(base) == 3 and g.nbytes == base.nbytes and g.flags.c_contiguous
 
 
-def _is_whole_on_gpu(g: Any) -> bool:
+def _is_whole_on_gpu(g: Any, arrays: Any) -> bool:
     base = g.base
-    alone = getrefcount(base) == 3 + (id(base) in device.spare) and device.sharers(g) <= 1
+    alone = getrefcount(base) == 3 + (id(base) in arrays.spare) and arrays.sharers(g) <= 1
     return alone and g.nbytes == base.nbytes
 
 

@@ -384,10 +384,11 @@ def compute_into(op: Op, x: TensorBase, values: tuple[Any, ...], params: tuple[A
                 return
             op.kernel(*values, *params, out=a, casting="unsafe")
             return
-        if op.into is not None:
-            op.into(a, *values[1:], *params)
+        into = op.into if op.into is not None or type(a) is ndarray else op.variants[type(a)].into
+        if into is not None:
+            into(a, *values[1:], *params)
             return
-        c = op.kernel(*values, *params)
+        c = op.kernel_for(values)(*values, *params)
     except RuntimeWarning:  # NumPy warns after the last element, so what a ufunc had to write is written
         if isinstance(op.kernel, np.ufunc):
             if modes.local.anomaly_forward:

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..errors import describe, place
+from ..kernels.provider import gpus
 from ..scalar.symbol import Symbol
 from . import device, modes
 from .anomaly import Trail, has_nan
@@ -82,7 +83,6 @@ class Op:
         "flat",
         "floating",
         "frees",
-        "half_twin",
         "holomorphic",
         "inputs",
         "into",
@@ -107,8 +107,8 @@ class Op:
         "split",
         "sums",
         "title",
-        "twin",
         "unfold",
+        "variants",
         "view",
         "wants_undefined",
         "written",
@@ -172,10 +172,9 @@ class Op:
             self.run = _run_several(self.run)
         self.wants_undefined = False
         self.holomorphic = holomorphic
-        self.twin: Op | None = None
+        self.variants = _Variants(self)
         self.keeps_outputs = keeps_outputs  # of several outputs, those that `out` means in a rule; None: all
         self.sums: bool = False  # whether rules add up many products: on the host, half precision does that in single
-        self.half_twin: Op | None = None
         self.node: Any = type(
             self.title, (MultipleNode if outputs else Node,), {"__slots__": (), "__module__": "adjoint"}
         )
@@ -208,28 +207,30 @@ class Op:
         self.spans = tuple(len(spans[w]) if w in spans and w not in names else 0 for w in wanted[0]) if rules else ()
 
     def variant(self, result: Any) -> Op:
-        """Return the op to record for a result: on complex values its rules run differently.
+        """Return the op to record for a result: on complex values and on a GPU its rules run differently.
 
         A rule states the derivative. On complex values torch's gradient is the conjugate of what the
         chain rule gives, so there a holomorphic op's rules run between two conjugations.
         """
         if self.holomorphic and result.dtype.kind == "c":
-            if self.twin is None:
-                self.twin = copy.copy(self)
-                self.twin.run, self.twin.direct = _run_conjugated(self.run), None
-            return self.twin
-        if self.sums and type(result) is ndarray and result.dtype.itemsize == 2:
-            if self.half_twin is None:
-                self.half_twin = copy.copy(self)
-                self.half_twin.run, self.half_twin.direct = _run_in_single(self.run), None
-            return self.half_twin
-        return self
+            return self.variants[_COMPLEX]
+        if type(result) is not ndarray:
+            return self.variants[type(result)]
+        return self.variants[_HALF] if self.sums and result.dtype.itemsize == 2 else self
+
+    def kernel_for(self, values: Sequence[Any]) -> Callable[..., Any]:
+        """Return the kernel that computes these values: a device's own, where an array is one of it."""
+        if gpus and self.kernel is self.variants.op.kernel:
+            for v in values:
+                if type(v) in gpus:
+                    return self.variants[type(v)].kernel
+        return self.kernel
 
     def in_place(self) -> Op:
         """Return the op to record where it writes into its first input: the nodes of a few have another name then."""
         if isinstance(self.written, str):
             twin = copy.copy(self)
-            twin.title, twin.written = self.written, None
+            twin.title, twin.written, twin.variants = self.written, None, _Variants(twin)
             twin.node = type(twin.title, (Node,), {"__slots__": (), "__module__": "adjoint"})
             show_saved(twin)
             self.written = twin
@@ -257,34 +258,39 @@ class Op:
         return f"{self.name}_p({', '.join((*self.inputs, *self.params))})"
 
 
-def prefer(kernels: Any) -> None:
-    """Let primitives compute a GPU's arrays by kernels that have been written for them, and their gradients too.
+class _Variants(dict[Any, Op]):
+    """The forms of an op for other values than NumPy's arrays of real numbers, each made when it is first needed.
 
-    Called once, when the first tensor is put on a GPU: until then nobody asks what kind of array it is.
+    Keys are `_COMPLEX`, `_HALF`, and the classes of a device's arrays: that one computes the values and gradients of
+    its arrays by kernels of its own, where it has some for the op.
     """
-    for row in kernels.rows(list(registry.values())).values():
-        op = row.op
-        if op.into is None and not isinstance(op.kernel, np.ufunc):
-            op.into = kernels.into(row, op.kernel)
-        kept = tuple(tuple(_names_after_g(rule)) if rule else () for rule in op.rules)
-        op.run = kernels.run(row, kept, op.run, fit_all)
-        if op.direct is not None:
-            op.direct = kernels.direct(row, kept[0], op.direct)
-        _rebind(op, kernels.kernel(row, op.kernel))
-    for op in kernels.losses(list(registry.values())):
-        op.run, kernel = kernels.loss_run(op), kernels.loss(op)
-        _rebind(op, kernel)
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: Op) -> None:
+        super().__init__()
+        self.op = op
+
+    def __missing__(self, key: Any) -> Op:
+        op, changes = self.op, {}
+        if key is _COMPLEX:
+            changes = {"run": _run_conjugated(op.run), "direct": None}
+        elif key is _HALF:
+            changes = {"run": _run_in_single(op.run), "direct": None}
+        elif key in gpus:
+            saved = tuple(tuple(_names_after_g(rule)) if rule else () for rule in op.rules)
+            changes = gpus[key].elementwise.specialized(op, saved, fit_all)
+        else:
+            return op  # of a class that may become a device's yet
+        made = op
+        if changes:
+            made = copy.copy(op)
+            for name, value in changes.items():
+                setattr(made, name, value)
+        return self.setdefault(key, made)
 
 
-def _rebind(op: Op, kernel: Callable[..., Any]) -> None:
-    """Let an op compute with another kernel. Its recorder has the old one in its closure, where it is found fastest."""
-    call: Any = op.call
-    kernel.__name__ = op.name  # which errors show
-    for name, cell in zip(call.__code__.co_freevars, call.__closure__ or (), strict=True):
-        if name == "kernel":
-            cell.cell_contents = kernel
-    if not isinstance(op.kernel, np.ufunc):  # to ufuncs, arrays of a GPU answer themselves
-        op.kernel = kernel
+_COMPLEX, _HALF = "complex", "half"  # of results
 
 
 class Primitive(Protocol):
@@ -637,7 +643,7 @@ def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Pay
     if op.floating:
         values = tuple([as_floating(v) for v in values])
     try:
-        c = op.kernel(*values, *params) if top is None else type(top).apply(op, level, values, params)
+        c = op.kernel_for(values)(*values, *params) if top is None else type(top).apply(op, level, values, params)
     except RuntimeWarning:
         if top is not None:
             raise
@@ -670,7 +676,7 @@ def _on_payloads(op: Op, values: tuple[Any, ...], params: tuple[Any, ...], top: 
 def _run_raw(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
     """Call a primitive on plain values, as rules do: NumPy promotes, and its 0-d scalars keep their dtype."""
     try:
-        return op.kernel(*inputs, *params)
+        return op.kernel_for(inputs)(*inputs, *params)
     except RuntimeWarning:
         return unchecked(op.kernel, *inputs, *params)
     except Exception as error:
@@ -766,7 +772,8 @@ def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> 
 def build_node(op: Op, edges: tuple[Any, ...], owned: Any, values: Any, params: Any, out: Any) -> Any:
     """Return the node of a recorded call, with what its rules keep."""
     n: Any = MultipleNode() if op.outputs else Node()
-    n.op = op.variant(out[0] if op.outputs else out) if op.holomorphic else op
+    first = out[0] if op.outputs else out
+    n.op = op.variant(first) if op.holomorphic or type(first) is not ndarray else op
     n.edges, n.stamp, n.extra = edges, tick(), None
     if op.keeps_outputs is not None:
         out = tuple([o if i in op.keeps_outputs else None for i, o in enumerate(out)])
@@ -841,7 +848,7 @@ def recovered(op: Op, error: Exception, inputs: Any, values: tuple[Any, ...], pa
     )
     if not mixed:
         raise explained(op, error, inputs) from error.__cause__
-    return op.kernel(*(v[()] if type(v) is ndarray and v.ndim == 0 else v for v in values), *params)
+    return op.kernel_for(values)(*(v[()] if type(v) is ndarray and v.ndim == 0 else v for v in values), *params)
 
 
 def explained(op: Op, error: Exception, inputs: tuple[Any, ...]) -> Exception:

@@ -104,7 +104,7 @@ def unary(
         name or _name_of(kernel), kernel, ("x",), (), {"x": x} if x else {}, floating=floating,
         **{"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, **options},
     )  # fmt: skip
-    pick = op.pickers[0]
+    pick, variants = op.pickers[0], op.variants
     recorded = x is not None
     if op.derived:
         return _publish(op, lambda input, out=None: _into(out, general(op, (input,), ())))
@@ -123,13 +123,18 @@ def unary(
         if floating and d is not f32 and d is not f64:
             a = as_floating(a)
         try:
-            c = kernel(a)
+            c = kernel(a) if type(a) is ndarray else variants[type(a)].kernel(a)
         except RuntimeWarning:
             c = quietly(kernel, a)
         except Exception as error:
             return rescued(op, error, (input,), ())
-        if type(c) is not ndarray and type(c) not in held:
-            c = asarray(c) if isinstance(c, generic) else settle(c)
+        if type(c) is not ndarray:
+            if isinstance(c, generic):
+                c = asarray(c)
+            else:
+                d = None  # on a device, for whose arrays there is a variant of the op
+                if type(c) not in held:
+                    c = settle(c)
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -180,7 +185,7 @@ def binary(
         **{"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, **options},
     )  # fmt: skip
     pick_x, pick_y = op.pickers
-    keeps = any(op.keeps)
+    keeps, variants = any(op.keeps), op.variants
     if x is None and y is None and promote:
         return _publish(op, _unrecorded(op, kernel, floating))
     if x is None or y is None or op.derived or not promote:
@@ -226,13 +231,18 @@ def binary(
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
         try:
-            c = kernel(a, b)
+            c = kernel(a, b) if type(a) is ndarray else variants[type(a)].kernel(a, b)
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
             c = recovered(op, error, (input, other), (a, b), ())
-        if type(c) is not ndarray and type(c) not in held:
-            c = asarray(c) if isinstance(c, generic) else settle(c)
+        if type(c) is not ndarray:
+            if isinstance(c, generic):
+                c = asarray(c)
+            else:
+                d = None  # on a device, for whose arrays there is a variant of the op
+                if type(c) not in held:
+                    c = settle(c)
         out = make()
         out.array = c
         out._grad = out.lineage = out.memory = None
@@ -316,6 +326,7 @@ def _formula_of(rule: Rule, name: str, numbers: str, static: str) -> Rule:
 
 def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any]:
     """Return the function of a primitive of two inputs that has no gradient, such as a comparison."""
+    variants = op.variants
 
     def call(input: Any, other: Any, excess: Any = None, out: Any = None) -> Any:
         if type(input) is not usual or out is not None or excess is not None:
@@ -345,7 +356,7 @@ def _unrecorded(op: Op, kernel: Any, floating: bool) -> Callable[[Any, Any], Any
         if floating and a.dtype is not f32 and a.dtype is not f64:
             a, b = as_floating(a), as_floating(b)
         try:
-            c = kernel(a, b)
+            c = kernel(a, b) if type(a) is ndarray else variants[type(a)].kernel(a, b)
         except RuntimeWarning:
             c = quietly(kernel, a, b)
         except Exception as error:
@@ -450,7 +461,7 @@ def parametric(
         return _publish(op, _named(op))
     if op.outputs:
         return _publish(op, _several(op, kernel))
-    pick, derived = op.pickers[0], op.derived
+    pick, derived, variants = op.pickers[0], op.derived, op.variants
     only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
     varies = op.holomorphic
 
@@ -464,7 +475,7 @@ def parametric(
             return general(op, (input,), params)
         a = input.array
         try:
-            c = kernel(a, *params)
+            c = kernel(a, *params) if type(a) is ndarray else variants[type(a)].kernel(a, *params)
         except RuntimeWarning:
             c = quietly(kernel, a, *params)
         except Exception as error:
@@ -487,7 +498,7 @@ def parametric(
         if e is STALE:
             e = refresh(input)
         out.node = n = Node()
-        n.op = op.variant(c) if varies and not (type(c) is ndarray and (d is f32 or d is f64)) else op
+        n.op = op if type(c) is ndarray and (d is f32 or d is f64 or not varies) else op.variant(c)
         n.edges = (e,)
         n.stamp = tick()
         if pick is None:
@@ -569,7 +580,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         if promoted:
             values = _one_dtype(values, promoted)
         try:
-            c = kernel(*values, *params)
+            c = (kernel if type(values[0]) is ndarray else op.kernel_for(values))(*values, *params)
         except RuntimeWarning:
             c = quietly(kernel, *values, *params)
         except Exception as error:
@@ -583,7 +594,7 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         if not live or (off and not local.grad) or not (d is f32 or d is f64 or differentiable(d)):
             return out
         out.node = n = Node()
-        n.op = op.variant(c) if varies and not (type(c) is ndarray and (d is f32 or d is f64)) else op
+        n.op = op if type(c) is ndarray and (d is f32 or d is f64 or not varies) else op.variant(c)
         n.edges = tuple(edges)
         n.stamp = tick()
         n.targets = n.extra = None
@@ -691,7 +702,7 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
             if joined:
                 c = kernel((a, b), params[0]) if single else kernel((a, b), *params)  # a star costs 0.1 µs
             else:
-                c = kernel(a, b, *params)
+                c = (kernel if type(a) is ndarray else op.kernel_for((a, b)))(a, b, *params)
         except RuntimeWarning:
             c = quietly(op.kernel, a, b, *params)
         except Exception as error:
@@ -712,7 +723,7 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
         if ey is STALE:
             ey = refresh(y)
         out.node = n = Node()
-        n.op = op.variant(c) if varies and not (type(c) is ndarray and (d is f32 or d is f64)) else op
+        n.op = op if type(c) is ndarray and (d is f32 or d is f64 or not varies) else op.variant(c)
         n.edges = (ex, ey)
         n.stamp = tick()
         n.targets = n.extra = None
@@ -801,7 +812,8 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
         if mixed:
             a, b, c = _one_dtype([a, b, c], promoted)
         try:
-            r = kernel(a, b, c, *params) if params else kernel(a, b, c)
+            run = kernel if type(a) is ndarray else op.kernel_for((a, b, c))
+            r = run(a, b, c, *params) if params else run(a, b, c)
         except RuntimeWarning:
             r = quietly(kernel, a, b, c, *params)
         except Exception as error:
@@ -828,7 +840,7 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
         if ez is STALE:
             ez = refresh(z)
         out.node = n = Node()
-        n.op = op.variant(r) if varies and not (type(r) is ndarray and (d is f32 or d is f64)) else op
+        n.op = op if type(r) is ndarray and (d is f32 or d is f64 or not varies) else op.variant(r)
         n.edges = (ex, ey, ez)
         n.stamp = tick()
         n.targets = n.extra = None

@@ -32,47 +32,18 @@ def load(context: Any, address: Any) -> Any:
 
 
 @intrinsic
-def store(context: Any, address: Any, value: Any) -> Any:
-    """Write a word to an address, in order with what other threads see."""
+def add(context: Any, address: Any, value: Any) -> Any:
+    """Add to the word at an address, and return what it was, in order with what other threads see."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store_atomic(args[1], at(builder, args[0]), "seq_cst", 8)
-        return context.get_dummy_value()
+        return builder.atomic_rmw("add", at(builder, args[0]), args[1], "seq_cst")
 
-    return types.void(intp, intp), generate
-
-
-def _exchange(operation: str) -> Any:
-    @intrinsic
-    def exchange(context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.atomic_rmw(operation, at(builder, args[0]), args[1], "seq_cst")
-
-        return intp(intp, intp), generate
-
-    return exchange
-
-
-add, swap, union = _exchange("add"), _exchange("xchg"), _exchange("or")
-
-
-@intrinsic
-def parallel(context: Any, function: Any, part: Any, given: Any, threads: Any) -> Any:
-    """Call OpenMP's function by its address: it calls `part` in so many threads, and returns when all are done."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [word, word, ir.IntType(32), ir.IntType(32)])
-        threads = builder.trunc(args[3], ir.IntType(32))
-        callee = builder.inttoptr(args[0], kind.as_pointer())
-        builder.call(callee, [args[1], args[2], threads, ir.Constant(ir.IntType(32), 0)])
-        return context.get_dummy_value()
-
-    return types.void(intp, intp, intp, intp), generate
+    return intp(intp, intp), generate
 
 
 @intrinsic
 def call(context: Any, function: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Call a function of four words, such as an inner loop of NumPy's, by its address."""
+    """Call a function of four words by its address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [word] * 4)

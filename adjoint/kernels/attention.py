@@ -133,8 +133,8 @@ def _scaled(q: Any, seen: int, factor: Any) -> tuple[Any, Any]:
 class _Machine:
     """Machine code for heads (see heads.py), and the table of numbers and addresses that it reads."""
 
-    def __init__(self, heads: Any, words: tuple[int, ...], dnn: Any) -> None:
-        self.code, self.number, self.multiply = heads, words[2], dnn.address_of("sgemm")
+    def __init__(self, heads: Any, functions: tuple[int, ...], dnn: Any) -> None:
+        self.code, self.number, self.multiply = heads, functions[1], dnn.address_of("sgemm")
 
     @staticmethod
     def in_rows(x: Any) -> Any:
@@ -166,10 +166,10 @@ class _Machine:
 
 
 @functools.cache
-def _made(there: tuple[int, ...]) -> _Machine:
+def _made(functions: tuple[int, ...]) -> _Machine:
     from . import heads, onednn  # late: the first imports Numba
 
-    return _Machine(heads, there, onednn)
+    return _Machine(heads, functions, onednn)
 
 
 def _machine(q: Any, k: Any, v: Any) -> _Machine | None:
@@ -177,8 +177,8 @@ def _machine(q: Any, k: Any, v: Any) -> _Machine | None:
     loops = provider.loops("attention", q, q.size // q.shape[-1] * k.shape[-2])
     if loops is None or k.dtype is not q.dtype or v.dtype is not q.dtype or not provider.onednn_is_there():
         return None
-    words = team.words()
-    return None if words is None else _made(words)
+    functions = team.functions()
+    return None if functions is None else _made(functions)
 
 
 def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:

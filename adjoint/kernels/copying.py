@@ -27,7 +27,7 @@ def uniform(x: Any) -> bool:
 
 def _moves(x: Any, size: int, passes: int = 1) -> Any:
     """Return the compiled loops where they pay for an array of `size` elements that NumPy makes of `x` in passes."""
-    if size * passes < _LEAST or x.dtype is not f32 or not provider.ready(size):
+    if size * passes < _LEAST or x.dtype is not f32 or not provider.ready():
         return None
     if not (x.flags.c_contiguous or uniform(x)):
         return None
@@ -71,7 +71,7 @@ def _repeated(x: Any) -> Any:
 
 def copied(x: Any) -> Any:
     """Return a dense copy, by NumPy where it does as well."""
-    if x.size >= _LEAST and 0 in x.strides and x.dtype is f32 and provider.ready(x.size):
+    if x.size >= _LEAST and 0 in x.strides and x.dtype is f32 and provider.ready():
         out = _repeated(x)
         if out is not None:
             return out

@@ -170,9 +170,9 @@ def _run(part: Any, operands: Sequence[Any], out: Any, total: int, size: int) ->
     fields = array("q", [*[_field(a) for a in operands], place_of(out), size])
     at = fields.buffer_info()[0]
     count = min(threads.count, size // _PIECE, total)
-    native = rows._team() if count > 1 else None
+    native = rows.thread_pool() if count > 1 else None
     if native is not None:
-        native.start(part.address, at, total, min(4 * count, total))  # whoever is late finds less to do
+        native.run(part.address, at, total, min(4 * count, total))  # a thread that is late finds less to do
     elif count > 1:
         threads.share(lambda start, stop: part.ctypes(at, 0, start, stop), total, max(total // count, 1))
     else:

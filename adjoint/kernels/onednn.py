@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from . import forks, team, threads
+from . import forks
 from .memory import place_of
 
 Ints = tuple[int, ...]
@@ -266,7 +266,6 @@ class Plan:
                 if place != places[i]:
                     places[i] = place
                     point(self.memories[i], place)
-            team.settle(threads.count)
             if self.inner:
                 base = _arena.address(self.size)
                 for memory, offset in self.inner:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from . import blas, forks, threads
-from .memory import keep_freed
 
 ndarray, f32 = np.ndarray, np.dtype("float32")
 
@@ -41,29 +40,21 @@ NUMBA = {
 }
 
 
-HIRING = 1 << 27  # elements of large arrays after which the half second that a crew of threads costs once is worth it
-
-
 class _Choice:
     """Which providers may be used; modules are None until looked for, False where there are none."""
 
     def __init__(self) -> None:
         self.allowed = os.environ.get("ADJOINT_PROVIDER", "fast") != "numpy"
-        self.crew = os.environ.get("ADJOINT_CREW") == "1"  # in the whole process, so only on request
-        self.seen = 0
         self.onednn: Any = None
         self.loops: Any = None
 
 
 choice = _Choice()
-_hiring = forks.lock()
 
 
 def allow(fast: bool) -> bool:
     """Set whether other kernels than NumPy's may be used; return what was set before."""
     before, choice.allowed = choice.allowed, fast
-    if threads.crew is not None:
-        threads.crew.limit(threads.count - 1 if fast else 0)
     return before
 
 
@@ -99,19 +90,9 @@ class _Plainly:
 plainly = _Plainly()
 
 
-def note_large(size: int) -> bool:
-    """Note that an array is large: after many, NumPy's loops over them are shared by a crew; say if it is there now."""
-    if not choice.crew or choice.seen > HIRING or not choice.allowed:
-        return False
-    choice.seen += size
-    if choice.seen > HIRING and compiles():
-        with _hiring:
-            from . import crew
-
-            threads.crew = threads.crew or crew.hire()
-            if threads.crew is not None:
-                threads.crew.limit(threads.count - 1)
-    return choice.seen > HIRING
+def fast_allowed() -> bool:
+    """Return whether the program lets other kernels than NumPy's be used, for a while without them or not."""
+    return plainly.before if plainly.inside else choice.allowed
 
 
 def limit(count: int) -> None:
@@ -157,17 +138,9 @@ def _compiled_loops() -> Any:
     return choice.loops or None
 
 
-def ready(size: int) -> bool:
-    """Return whether compiled loops are there for work as cheap as a copy, which alone is not worth loading them.
-
-    They are once other work has asked for them, or a program has done much of this.
-    """
-    if not choice.allowed:
-        return False
-    if not choice.loops and choice.seen <= HIRING:
-        note_large(size)
-        return False
-    return _compiled_loops() is not None
+def ready() -> bool:
+    """Return whether compiled loops are loaded: work as cheap as a copy alone is not worth loading them."""
+    return choice.allowed and bool(choice.loops)
 
 
 def gpu(x: Any) -> Any:
@@ -184,7 +157,6 @@ def compiles() -> bool:
 
 
 def _without_threads() -> None:
-    choice.seen = 0
     plainly.forget()
     if choice.onednn or _openmp_is_loaded():
         choice.onednn = False
@@ -201,5 +173,3 @@ def _openmp_is_loaded() -> bool:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_without_threads)
-
-keep_freed()

@@ -12,7 +12,6 @@ import numpy as np
 
 from . import blas, provider
 from .copying import uniform
-from .provider import note_large
 from .rows import pieces, run_cuts, run_rows
 from .threads import share
 
@@ -21,7 +20,7 @@ _SHARE_COLUMNS = 1 << 17  # elements of columns that are worth a thread
 _WIDTH = 512  # numbers that are added in one dot product
 _SHARE = 1 << 19  # elements below which a thread is not worth waking for sums,
 _SHARE_COMPILED = 1 << 18  # one of OpenMP's for compiled ones,
-_NOTED = 1 << 15
+_COMPILED = 1 << 15
 _SIDE = 16  # numbers in a row of a triangle of ones
 _SHARE_TRIANGLES = 1 << 17  # for running sums by products,
 _SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
@@ -51,10 +50,9 @@ def total(x: Any) -> Any:
 def _in_blocks(name: str, kinds: str, *given: Any) -> Any:
     """Return the sum of what a compiled loop finds for each block of dense vectors; None where there is none."""
     x = given[0]
-    loops = provider.loops("sum", x) if x.size > _NOTED else None
+    loops = provider.loops("sum", x) if x.size > _COMPILED else None
     if loops is None:
         return None
-    note_large(x.size)
     parts = np.empty(-(-x.size // _WIDTH), x.dtype)
     run_cuts(getattr(loops, name), kinds, parts.size, x.size, *given, _WIDTH, parts, least=_SHARE_COMPILED)
     return np.add.reduce(parts)
@@ -74,8 +72,7 @@ def _row_sums(x: Any, y: Any = None) -> Any:
     """Return the sums of rows; times those of `y`, if given."""
     n, width = x.shape
     out = np.empty(n, x.dtype)
-    if x.size > _NOTED:
-        note_large(x.size)
+    if x.size > _COMPILED:
         # At once, not only where loops are loaded: the same sum is to have the same bits all along.
         loops = provider.loops("sum", x) if y is None and x.flags.c_contiguous else None
         if loops is not None:
@@ -169,7 +166,7 @@ def running_sums(x: Any, axis: int, reverse: bool) -> Any:
         rows = np.ascontiguousarray(x).reshape(lead, x.shape[axis])
         run_rows(loops.running_sum_rows, "rbr", rows, reverse, out.reshape(rows.shape))
         return out
-    elif trail == 1 and lead > 1 and x.size >= _NOTED and _by_triangles(x, lead, reverse, out):
+    elif trail == 1 and lead > 1 and x.size >= _COMPILED and _by_triangles(x, lead, reverse, out):
         return out
     elif lead > 1:
 

@@ -1,8 +1,7 @@
-"""Compiled loops over rows, shared by native threads: those of OpenMP, which oneDNN has anyway.
+"""Compiled loops over rows, split among the native threads of `pool.py`.
 
-A Python thread that is woken comes a tenth of a millisecond late, for it needs the interpreter's lock; a thread of
-OpenMP that has just worked is there in a few microseconds. And all that computes side by side is one set of threads:
-two sets would take each other's cores. Without oneDNN, and in a forked child, Python's threads share the rows.
+A Python thread that is woken comes a tenth of a millisecond late, for it needs the interpreter's lock. Where there is
+no pool, Python's threads share the rows all the same.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from . import provider, team, threads
+from . import pool, provider, team, threads
 from .memory import place_of
 from .sources import Loops
 
@@ -32,9 +31,10 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
     if count == 1:
         loop(*[a[0] if kind == "p" else a for kind, a in zip(kinds, arguments, strict=True)])
         return
-    native = _team()
+    native = thread_pool()
     if native is not None:
-        native.run(_part(loop, kinds), kinds, arguments, total, count)
+        block = _block(kinds, arguments)
+        native.run(_part(loop, kinds), block.buffer_info()[0], total, count)
         return
 
     def some(first: int, last: int) -> None:
@@ -47,13 +47,23 @@ def run_rows(loop: Any, kinds: str, *arguments: Any, count: int = 0) -> None:
 
 
 def run_part(part: Any, words: Any, total: int) -> None:
-    """Call machine code, ``part(address of words, piece, start, stop)``, for each of so many pieces, side by side."""
-    native = _team() if total > 1 else None
+    """Call machine code, ``part(address of words, piece, start, stop)``, for each of so many pieces, by OpenMP."""
+    functions = team.functions() if total > 1 and threads.may_share() else None
     at = words.buffer_info()[0]
-    if native is None:
+    if functions is None:
         part.ctypes(at, 0, 0, total)
     else:
-        native.start(part.address, at, total, total)
+        job = array("q", (0, total, total, part.address, at))
+        parallel, serve = _openmp(functions[0])
+        parallel(serve, job.buffer_info()[0], min(total, threads.count), 0)
+
+
+@functools.cache
+def _openmp(parallel: int) -> tuple[Any, int]:
+    """Return OpenMP's function, and the address of the code that each of its threads runs."""
+    word = ctypes.c_void_p
+    function = ctypes.CFUNCTYPE(None, word, word, ctypes.c_uint, ctypes.c_uint)(parallel)
+    return function, _cfuncs().load(_SERVE).address
 
 
 def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any, least: int = _SHARE) -> None:
@@ -67,11 +77,12 @@ def run_cuts(loop: Any, kinds: str, total: int, size: int, *arguments: Any, leas
     if count <= 1:
         loop(0, total, *arguments)
         return
-    native = _team()
+    native = thread_pool()
     if native is None:
         threads.share(lambda start, stop: loop(start, stop, *arguments), total, max(total // count, 1))
     else:
-        native.run(_cut(loop, kinds), kinds, arguments, total, count)
+        block = _block(kinds, arguments)
+        native.run(_cut(loop, kinds), block.buffer_info()[0], total, count)
 
 
 def pieces(rows: Any, least: int = _SHARE, most: int = 0) -> int:
@@ -80,45 +91,25 @@ def pieces(rows: Any, least: int = _SHARE, most: int = 0) -> int:
     return max(count, -(-rows.size // most) if most else 0, 1)
 
 
-# --- Threads of OpenMP ------------------------------------------------------------------------------
+def thread_pool() -> pool.Pool | None:
+    """Return the pool of native threads; None in a thread that shares already, and where there is none."""
+    return pool.pool() if threads.may_share() and provider.fast_allowed() else None
 
 
-class _Team:
-    """OpenMP's threads, and the code that each of them runs: it takes pieces until there are none."""
-
-    def __init__(self, parallel: int) -> None:
-        word = ctypes.c_void_p
-        self.parallel = ctypes.CFUNCTYPE(None, word, word, ctypes.c_uint, ctypes.c_uint)(parallel)
-        self.serve = _cfuncs().load(_SERVE).address
-
-    def run(self, part: int, kinds: str, arguments: Sequence[Any], total: int, count: int) -> None:
-        """Run the pieces, the calling thread among the threads."""
-        words: list[int] = []
-        for kind, a in zip(kinds, arguments, strict=True):
-            if kind == "f":
-                words += (ctypes.c_int32.from_buffer(ctypes.c_float(a)).value, 0)
-            elif kind in "bs":
-                words += (a, 0)
-            else:
-                words += (place_of(a), a.shape[-1])
-        block = array("q", words)  # a third of the time of an array of ctypes
-        self.start(part, block.buffer_info()[0], total, count)
-
-    def start(self, part: int, block: int, total: int, count: int) -> None:
-        """Run pieces of machine code, by its address and that of the words it reads."""
-        job = array("q", (0, count, total, part, block))
-        self.parallel(self.serve, job.buffer_info()[0], min(count, threads.count), 0)
+# --- Machine code -----------------------------------------------------------------------------------
 
 
-@functools.cache
-def _found(parallel: int) -> _Team:
-    return _Team(parallel)
-
-
-def _team() -> _Team | None:
-    """Return the team; None in a thread that shares already, without oneDNN, and where its threads died in a fork."""
-    words = team.words() if threads.may_share() and provider.onednn_is_there() else None
-    return None if words is None else _found(words[1])
+def _block(kinds: str, arguments: Sequence[Any]) -> array[int]:
+    """Return what a piece reads of its arguments, two words for each."""
+    words: list[int] = []
+    for kind, a in zip(kinds, arguments, strict=True):
+        if kind == "f":
+            words += (ctypes.c_int32.from_buffer(ctypes.c_float(a)).value, 0)
+        elif kind in "bs":
+            words += (a, 0)
+        else:
+            words += (place_of(a), a.shape[-1])
+    return array("q", words)  # a third of the time of an array of ctypes
 
 
 @functools.cache

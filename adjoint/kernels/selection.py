@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from .constants import constant, constants_of
-from .provider import note_large
 
 # Below this many elements the calls cost more than the wrong guesses.
 _FEW = 3000
-_MANY = 1 << 15
 _INTEGER_OF_SIZE = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
@@ -29,8 +27,6 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     bits = None if dtype is None else _INTEGER_OF_SIZE.get(dtype.itemsize)
     if bits is None or (len(arrays) == 2 and arrays[1].dtype != dtype):
         return np.where(condition, x, y)
-    if condition.size > _MANY:
-        note_large(condition.size)
     if _is_zero(y):
         return _masked(condition, x, bits, -1)
     if _is_zero(x):

@@ -3,16 +3,11 @@
 `share` cuts a range into pieces and runs a function on them, here and on workers that are started when first
 needed. Whoever is free takes the next piece, so that on a busy machine the caller does all by itself instead of
 waiting for a worker that has not woken up. A forked child starts workers of its own.
-
-The system likes to wake a thread on the processor of the one that wakes it. That one goes on computing, and another
-processor idles; so workers are kept off the processor of whoever shares with them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
-import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -44,17 +39,12 @@ _local = _Local()
 _lock = threading.Lock()
 _jobs: SimpleQueue[Any] = SimpleQueue()
 _started = 0
-_workers: list[int] = []  # their numbers in the system,
-_avoided = -1  # and the processor that they do not run on
-crew: Any = None  # native threads that share NumPy's loops, where there are some: see crew.py
 
 
 def set_count(number: int) -> None:
     """Set how many threads share the work, the calling one among them."""
     global count, asked
     count = asked = number
-    if crew is not None:
-        crew.limit(number - 1)
 
 
 class _Job:
@@ -98,55 +88,23 @@ def share(function: Callable[[int, int], object], total: int, least: int = 1) ->
         function(0, total)
         return
     _start(pieces - 1)
-    if _processor is not None and (processor := _processor()) != _avoided:
-        _avoid(processor)
     job = _Job(function, [total * i // pieces for i in range(pieces + 1)])
     for _ in range(pieces - 1):
         _jobs.put((contextvars.copy_context(), job))  # NumPy's error state is part of the context
-    if crew is not None:
-        crew.held.value = 1
     job.work()
     job.done.acquire()
-    if crew is not None:
-        crew.held.value = 0
     if job.error is not None:
         raise job.error
 
 
 def _start(workers: int) -> None:
-    global _started, _avoided
+    global _started
     if _started >= workers:
         return
     with _lock:
         while _started < workers:
             _started += 1
-            thread = threading.Thread(target=_worker, args=(_jobs,), name=f"adjoint-{_started}", daemon=True)
-            thread.start()
-            _workers.append(thread.native_id or 0)
-            _avoided = -1
-
-
-def _find_processor() -> Any:
-    """Return the function that says which processor this thread runs on; None where threads cannot be kept off one."""
-    if not hasattr(os, "sched_setaffinity"):
-        return None
-    try:
-        return ctypes.CDLL(None).sched_getcpu
-    except (OSError, AttributeError):
-        return None
-
-
-_processor = _find_processor()
-
-
-def _avoid(processor: int) -> None:
-    """Keep the workers off a processor."""
-    global _avoided
-    _avoided = processor
-    others = os.sched_getaffinity(0) - {processor}
-    with contextlib.suppress(OSError):  # a sandbox may refuse
-        for worker in _workers if others else ():
-            os.sched_setaffinity(worker, others)
+            threading.Thread(target=_worker, args=(_jobs,), name=f"adjoint-{_started}", daemon=True).start()
 
 
 def _worker(jobs: SimpleQueue[Any]) -> None:
@@ -158,10 +116,8 @@ def _worker(jobs: SimpleQueue[Any]) -> None:
 
 
 def _forget() -> None:
-    global _jobs, _lock, _started, _workers, _avoided
-    _jobs, _lock, _started, _workers, _avoided = SimpleQueue(), threading.Lock(), 0, [], -1
-    if crew is not None:
-        crew.forget()
+    global _jobs, _lock, _started
+    _jobs, _lock, _started = SimpleQueue(), threading.Lock(), 0
 
 
 if hasattr(os, "register_at_fork"):

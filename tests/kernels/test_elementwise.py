@@ -109,19 +109,3 @@ def test_a_forked_child_has_workers_of_its_own() -> None:
     _, status = os.waitpid(child, 0)
     threads.set_count(before)
     assert status == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be kept off a processor here")
-def test_workers_leave_the_processor_of_the_caller() -> None:
-    mine = os.sched_getaffinity(0)
-    if len(mine) < 2 or threads._processor is None:
-        pytest.skip("one processor")
-    before = threads.count
-    threads.set_count(2)
-    try:
-        elementwise(np.exp, MATRIX)
-        assert threads._workers
-        assert all(os.sched_getaffinity(worker) == mine - {threads._avoided} for worker in threads._workers)
-        assert os.sched_getaffinity(0) == mine
-    finally:
-        threads.set_count(before)

@@ -1,15 +1,13 @@
-"""Rows shared by OpenMP's threads give what one thread gives; a forked child does without them."""
+"""Rows split among native threads give what one thread gives; a forked child does without them."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import threading
 
 import numpy as np
 import pytest
 
-from adjoint.kernels import provider, rows, team, threads
+from adjoint.kernels import provider, rows, threads
 
 loops = pytest.importorskip("adjoint.kernels.loops", reason="Numba is not installed")
 
@@ -36,7 +34,7 @@ def test_python_threads_do_the_same_without_openmp(monkeypatch: pytest.MonkeyPat
     x = numbers()
     whole, cut = np.empty_like(x), np.empty_like(x)
     loops.softmax_rows(x, whole)
-    monkeypatch.setattr(rows, "_team", lambda: None)
+    monkeypatch.setattr(rows, "thread_pool", lambda: None)
     monkeypatch.setattr(threads, "count", 2)
     rows.run_rows(loops.softmax_rows, "rr", x, cut, count=5)
     assert np.array_equal(whole, cut)
@@ -52,25 +50,3 @@ def test_a_forked_child_shares_rows_by_itself() -> None:
         rows.run_rows(loops.softmax_rows, "rr", x, cut, count=2)
         os._exit(0 if np.allclose(whole, cut, rtol=1e-5) else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
-def test_threads_of_a_team_come_and_may_run_where_the_process_may() -> None:
-    words = team.words()
-    if words is None:
-        pytest.skip("no OpenMP")
-    allowed, lock = os.sched_getaffinity(0), threading.Lock()
-    told: list[tuple[bool, set[int]]] = []
-
-    def part(_given: int | None) -> None:
-        caller = threading.current_thread() is threading.main_thread()
-        with lock:
-            told.append((caller, os.sched_getaffinity(0)))
-
-    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(part)
-    parallel = ctypes.CFUNCTYPE(None, type(function), ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)(words[1])
-    for _ in range(5):
-        told.clear()
-        parallel(function, None, 2, 0)
-        assert sorted(caller for caller, _ in told) == [False, True]
-        assert all(where == allowed for _, where in told)

@@ -13,7 +13,9 @@ from typing import Any
 
 import cupy
 
-__all__ = ["Array", "adopt", "captures", "forget", "new", "operators", "several", "sharers", "spare", "writers"]
+from ...core.device import captures
+
+__all__ = ["Array", "adopt", "forget", "new", "operators", "several", "sharers", "spare", "writers"]
 
 
 def _several() -> bool:
@@ -68,7 +70,6 @@ _UNSHARED = 3  # references to an array that only its ring has: the ring's, the 
 _rings: dict[Any, Any] = {}
 _kept = 0
 _lone: list[int] = []  # references to the pointer of a new array, and to its memory, as `_references` counts them
-captures: list[None] = []  # not empty while a program is captured
 spare: set[int] = set()  # the identities of all arrays in rings, each of which is referred to once more than it seems
 
 _stream = cupy.cuda.get_current_stream

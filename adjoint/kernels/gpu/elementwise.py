@@ -6,7 +6,7 @@ primitive computes with: arrays of a GPU go to the printed kernels where these c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cupy
@@ -19,7 +19,7 @@ from .arrays import Array, adopt, new, operators, several, writers
 from .copies import turn_into
 from .formulas import FLOATS, PACKED_FROM, Formula, Total
 
-__all__ = ["direct", "into", "kernel", "loss", "loss_run", "losses", "ones_like", "rows", "run"]
+__all__ = ["ones_like", "row_of", "specialized"]
 
 
 class Row:
@@ -86,20 +86,40 @@ def parameters_of(rule: Any) -> tuple[str, ...]:
     return tuple(rule.__code__.co_varnames[: rule.__code__.co_argcount])
 
 
-def rows(ops: Iterable[Any]) -> dict[str, Row]:
-    """Return the rows of those primitives that are formulas of elements."""
-    found = {}
-    for op in ops:
-        if op.batch in ("elementwise", "same") and not (op.outputs or op.view or op.joint):
-            row = Row(op)
-            if row.static and op.jvp != "elementwise":
-                continue
-            try:
-                if row.static or isinstance(row.value(), Symbol):
-                    found[op.name] = row
-            except _UNTRACEABLE:
-                continue
-    return found
+def row_of(op: Any) -> Row | None:
+    """Return the row of a primitive that is a formula of elements; None of others."""
+    if op.batch not in ("elementwise", "same") or op.outputs or op.view or op.joint:
+        return None
+    row = Row(op)
+    if row.static:
+        return row if op.jvp == "elementwise" else None
+    try:
+        return row if isinstance(row.value(), Symbol) else None
+    except _UNTRACEABLE:
+        return None
+
+
+def specialized(op: Any, saved: tuple[tuple[str, ...], ...], fit_all: Any) -> dict[str, Any]:
+    """Return what a primitive computes a GPU's arrays with, by the names of its attributes; empty if as ever.
+
+    `saved` names what the rule of each input saves, and `fit_all` brings gradients to their inputs' shapes and dtypes.
+    """
+    if hasattr(op.kernel, "elements"):
+        return {"kernel": _named(loss(op), op), "run": loss_run(op)}
+    row = row_of(op)
+    if row is None:
+        return {}
+    changes = {"kernel": _named(kernel(row, op.kernel), op), "run": run(row, saved, op.run, fit_all)}
+    if op.direct is not None:
+        changes["direct"] = direct(row, saved[0], op.direct)
+    if op.into is None and not isinstance(op.kernel, np.ufunc):
+        changes["into"] = into(row, op.kernel)
+    return changes
+
+
+def _named(kernel: Any, op: Any) -> Any:
+    kernel.__name__ = op.name  # which errors show
+    return kernel
 
 
 # --- Values -----------------------------------------------------------------------------------------
@@ -360,13 +380,11 @@ def _plan(row: Row, kept: Any, wanted: tuple[bool, ...], twice: bool, fixed: tup
 # --- Losses -----------------------------------------------------------------------------------------
 
 
-def losses(ops: Iterable[Any]) -> list[Any]:
-    """Return the losses that are stated element by element: ``loss_p(x, y, reduction, option)``."""
-    return [op for op in ops if hasattr(op.kernel, "elements")]
-
-
 def loss(op: Any) -> Any:
-    """Return the kernel of a loss: its elements, their mean or their sum (0, 1, 2 in the third place)."""
+    """Return the kernel of a loss that is stated element by element, ``loss_p(x, y, reduction, option)``.
+
+    By `reduction`, it returns the losses of all elements (0), their mean (1) or their sum (2).
+    """
     before, element = op.kernel, op.kernel.elements[0]
     known: dict[Any, tuple[Formula, Total]] = {}
 
