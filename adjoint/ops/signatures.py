@@ -30,7 +30,7 @@ from .refusals import REFUSALS, refuse_dtypes
 HOT = frozenset((
     "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
     "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "select", "softmax", "squeeze", "stack",
+    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack",
     "sum", "tensor", "transpose", "unsqueeze", "where", "zeros", "zeros_like",
 ))  # fmt: skip
 # Functions of every training step that take a few microseconds: they compare after a failure.
@@ -456,7 +456,7 @@ def enforce_methods(tensor: Any) -> None:
     """Let the methods of Tensor that take long check their arguments, as the public functions do."""
     for key, value in list(vars(tensor).items()):
         without = METHODS if key not in LONG else ()
-        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *without):
+        if key not in HOT and key != "select" and not key.startswith("__") and _room_of(value) not in (None, *without):
             if value not in _checked:
                 _checked[value] = call = checked(value, short=_is_short(key, value))
                 call.__module__, call.__qualname__ = value.__module__, value.__qualname__
