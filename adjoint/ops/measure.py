@@ -347,7 +347,7 @@ def cdist(x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str = "use_mm_for_
     if of(a.dtype).category != 2 or of(b.dtype).category != 2:
         bad = a if of(a.dtype).category != 2 else b
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {title_of(bad.dtype)}")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if a.dtype != b.dtype:
         from ..core.dtypes import promote_types
@@ -381,7 +381,7 @@ def pdist(input: Tensor, p: Any = 2) -> Tensor:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {a.ndim}D")
     if of(a.dtype).category != 2:
         raise RuntimeError("pdist only supports floating-point dtypes")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = np.triu_indices(a.shape[0], 1)
     xp = module_of(a)

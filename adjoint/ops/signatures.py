@@ -161,6 +161,8 @@ _NAMED = {
     "rtol": _KINDS["Tensor | Number | None"],
     "atol": _KINDS["Tensor | Number | None"],
     "alpha": _KINDS["Number"],
+    "dx": _KINDS["Number"],
+    "padding": _KINDS["Sizes"].or_name,
     "beta": _KINDS["Number"],
     "ord": _KINDS["Number"].or_name,
     "p": _KINDS["Number"].or_name,
