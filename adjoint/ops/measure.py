@@ -13,6 +13,7 @@ from ..core.dtypes import as_dtype, of
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
+from ..core.tensor import TensorBase
 from .arguments import count_of, dim_in, dims_in, dtype_of, either, missing, require_tensor
 from .compare import zeros_p
 from .create import finish, into
@@ -248,6 +249,8 @@ def norm(
     >>> adjoint.norm(adjoint.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
     tensor([ 5., 10.])
     """
+    if isinstance(p, TensorBase) and p.array.ndim:
+        raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not Tensor")
     if isinstance(p, str):
         if p == "fro":
             return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
