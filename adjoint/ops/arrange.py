@@ -128,6 +128,9 @@ def repeat_interleave(
         )
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
+    total = int(counts.sum()) * (length if counts.size == 1 else 1)
+    if output_size is not None and output_size != total:
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {total} but got {output_size}")
     if counts.size == 1:
         n = int(counts.reshape(-1)[0])
         shape = input.array.shape

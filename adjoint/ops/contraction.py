@@ -831,7 +831,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
         require_tensors("linear", input=input, weight=weight)
         raise
     if not a.shape or w.ndim != 2:
-        _check_ranks(a.ndim, w.ndim)
+        _check_linear(a.ndim, w.ndim)
     if a.dtype is not w.dtype:
         check_dtypes(a, w, "mat1 and mat2 must have the same dtype, but got {} and {}")
     if bias is None:
@@ -846,7 +846,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
     return linear_p(input, weight, bias)
 
 
-def _check_ranks(input: int, weight: int) -> None:
+def _check_linear(input: int, weight: int) -> None:
     if not input or not weight:
         raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {input}D and {weight}D")
     if weight > 2:

@@ -14,6 +14,7 @@ from ..core.nodes import fold
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
+from ..core.tensor import TensorBase
 from .arguments import count_of, dim_in, dims_in, dtype_of, either, missing, require_tensor
 from .compare import zeros_p
 from .create import finish, into
@@ -249,6 +250,8 @@ def norm(
     >>> adjoint.norm(adjoint.tensor([[3.0, 4.0], [6.0, 8.0]]), dim=1)
     tensor([ 5., 10.])
     """
+    if isinstance(p, TensorBase) and p.array.ndim:
+        raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not Tensor")
     if isinstance(p, str):
         if p == "fro":
             return vector_norm(input, 2, dim, keepdim, dtype=dtype, out=out)
@@ -349,7 +352,7 @@ def cdist(x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str = "use_mm_for_
     if of(a.dtype).category != 2 or of(b.dtype).category != 2:
         bad = a if of(a.dtype).category != 2 else b
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {title_of(bad.dtype)}")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if a.dtype != b.dtype:
         from ..core.dtypes import promote_types
@@ -383,7 +386,7 @@ def pdist(input: Tensor, p: Any = 2) -> Tensor:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {a.ndim}D")
     if of(a.dtype).category != 2:
         raise RuntimeError("pdist only supports floating-point dtypes")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = np.triu_indices(a.shape[0], 1)
     xp = module_of(a)

@@ -30,7 +30,7 @@ from .refusals import REFUSALS, refuse_dtypes
 HOT = frozenset((
     "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
     "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "select", "softmax", "squeeze", "stack",
+    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack",
     "sum", "tensor", "transpose", "unsqueeze", "where", "zeros", "zeros_like",
 ))  # fmt: skip
 # Functions of every training step that take a few microseconds: they compare after a failure.
@@ -155,15 +155,15 @@ _NAMED = {
     "unbiased": _KINDS["bool | None"],
     "pad": _KINDS["Size"],
     "stride": _KINDS["Sizes | None"],
-    "s": _KINDS["Size | None"],
     "sorter": _KINDS["Tensor | None"],
     "shifts": _KINDS["Sizes"],
     "rtol": _KINDS["Tensor | Number | None"],
     "atol": _KINDS["Tensor | Number | None"],
     "alpha": _KINDS["Number"],
+    "dx": _KINDS["Number"],
+    "padding": _KINDS["Sizes"].or_name,
     "beta": _KINDS["Number"],
     "ord": _KINDS["Number"].or_name,
-    "p": _KINDS["Number"].or_name,
     "output_size": _Kind("tuple of ints", _is_output, int, tuple, list, Size),
     "memory_format": _Kind("torch.memory_format", _is_format, memory_format, type(None)),
     "dim": _KINDS["Dims"],
@@ -456,7 +456,7 @@ def enforce_methods(tensor: Any) -> None:
     """Let the methods of Tensor that take long check their arguments, as the public functions do."""
     for key, value in list(vars(tensor).items()):
         without = METHODS if key not in LONG else ()
-        if key not in HOT and not key.startswith("__") and _room_of(value) not in (None, *without):
+        if key not in HOT and key != "select" and not key.startswith("__") and _room_of(value) not in (None, *without):
             if value not in _checked:
                 _checked[value] = call = checked(value, short=_is_short(key, value))
                 call.__module__, call.__qualname__ = value.__module__, value.__qualname__
