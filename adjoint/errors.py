@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import types
 from typing import Any
+
+_package = os.path.dirname(__file__)
+# The source files of adjoint itself, and the names of text that it has printed: a frame of any other is the program's.
+own_files = {
+    os.path.join(folder, name) for folder, _, names in os.walk(_package) for name in names if name.endswith(".py")
+}
 
 
 class InPlaceError(RuntimeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
 from itertools import count
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import own_files as ours
 from ..kernels import forks
 from . import modes
 
@@ -166,11 +166,6 @@ def storage_of(x: TensorBase) -> Storage:
 
 
 getframe = sys._getframe
-_package = os.path.dirname(os.path.dirname(__file__))
-# The source files of adjoint itself: a frame of any other file is the program's.
-ours = frozenset(
-    os.path.join(folder, name) for folder, _, names in os.walk(_package) for name in names if name.endswith(".py")
-)
 
 
 def caller(depth: int = 1) -> tuple[Any, int]:

@@ -23,6 +23,7 @@ from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.size import Size
 from ..core.tensor import TensorBase
+from ..errors import own_files
 from .arguments import is_int
 from .refusals import REFUSALS, refuse_dtypes
 
@@ -384,7 +385,9 @@ def _first_frame(_function: Any, _signature: _Signature) -> FunctionType:
     def call(*args: Any, **kwargs: Any) -> Any:
         text, own = _signature.written(), {"frame": _any_frame}
         if text is not None:  # names of parameters, and nothing else
-            exec(compile(text, f"<arguments of {_signature.name}>", "exec"), globals(), own)  # noqa: S102
+            file = f"<arguments of {_signature.name}>"
+            own_files.add(file)
+            exec(compile(text, file, "exec"), globals(), own)  # noqa: S102
             described = _signature.described
             _signature.call.__defaults__ = described.__defaults__
             _signature.call.__kwdefaults__ = described.__kwdefaults__

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from ..errors import own_files
 from .functions import CHOOSE
 from .symbol import Operand, Symbol, ordered
 
@@ -115,8 +116,13 @@ class Text:
         """Return the function for arrays of a dtype; its last argument is the array to write to, or None."""
         text = f"def {title}({', '.join(self.names)}, target=None):\n" + "".join(f"    {line}\n" for line in self.lines)
         file = f"<adjoint formula {title} {dtype.name}>"
+        own_files.add(file)
         linecache.cache[file] = len(text), None, text.splitlines(True), file  # for tracebacks and pdb
-        scope: dict[str, object] = {**self.functions, **{k: _constant(v, dtype) for k, v in self.constants.items()}}
+        scope: dict[str, object] = {
+            "__name__": __name__,
+            **self.functions,
+            **{k: _constant(v, dtype) for k, v in self.constants.items()},
+        }
         exec(compile(text, file, "exec"), scope)  # noqa: S102 - printed from a formula of ours
         return scope[title]  # type: ignore[return-value]
 
