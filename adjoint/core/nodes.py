@@ -941,6 +941,8 @@ def _inside(edges: Sequence[Any], ahead: Sequence[Any]) -> list[Any]:
 
 def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[Any, ...]:
     """Run the nodes that are shown as one."""
+    if type(saved) is Freed:
+        raise freed_error(node, saved)
     shadow, inside = node.extra.shadow, _between(node)
     ends = {e for e in edges if e is not None}
     leading = set(ends)
@@ -964,10 +966,10 @@ def _run_folded(node: Any, g: Any, edges: tuple[Any, ...], saved: Any) -> tuple[
 
 
 def _free(node: Any, inside: list[Any]) -> None:
-    """Free the inner nodes of a folded one; the first knows of it, should it keep nothing of its own."""
-    for inner in inside:
-        if inner.saved is not None:
-            inner.saved = Freed(node.code, node.lasti)
+    """Free a folded node. Those inside are left to whoever else leads to them: derivatives may."""
+    shadow = node.extra.shadow
+    if any(inner.saved is not None and inner.op.frees for inner in inside) or node.saved is not None:
+        node.saved, shadow.edges = Freed(node.code, node.lasti), ()
 
 
 @functools.cache

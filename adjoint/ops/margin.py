@@ -122,7 +122,7 @@ def multi_margin_loss(
     if weight is not None:
         short = short * reshape_p(gather_p(weight, reshape_p(target, (count,)), 0), (count, 1))
     own = labels == constant_beside(np.arange(classes), labels)
-    losses = sum_p(where_p(own, 0, short), (1,), False) / classes
+    losses: Tensor = sum_p(where_p(own, 0, short), (1,), False) / classes
     if code == NONE:
         losses = reshape_p(losses, tuple(t.shape)) if single else losses
     else:
@@ -161,7 +161,7 @@ def multilabel_margin_loss(
     others = ~apart.any(1)
     short = relu_p(1 - reshape_p(gather_p(rows, places, 1), (count, -1, 1)) + reshape_p(rows, (count, 1, -1)))
     pairs = reshape_p(there, (count, -1, 1)) & reshape_p(others, (count, 1, -1))
-    losses = sum_p(where_p(pairs, short, 0), (1, 2), False) / classes
+    losses: Tensor = sum_p(where_p(pairs, short, 0), (1, 2), False) / classes
     if code == NONE:
         losses = reshape_p(losses, ()) if single else losses
     else:

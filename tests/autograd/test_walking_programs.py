@@ -113,6 +113,7 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
         (3,),
         (3,),
     ),
+    "renorm": of_inputs(lambda T, x: T.renorm(x, 2, 0, 1.0), (2, 3)),
     "cholesky_inverse": of_inputs(lambda T, x: T.cholesky_inverse(x + T.eye(3)), (3, 3)),
     "linear": linear,
     "linear without bias": lambda T: linear(T, bias=False),
@@ -301,6 +302,18 @@ def test_what_cannot_be_seen_as_one_node_keeps_its_gradient() -> None:
     assert out.grad_fn.name() == "AddBackward0"
     gx, gy = adjoint.autograd.grad(out.sum(), [x, y])
     assert adjoint.equal(gx, y + 1) and adjoint.equal(gy, x)
+
+
+def test_derivatives_lead_into_what_is_seen_as_one_node() -> None:
+    x = numbers(adjoint, 2, 3)
+    gradients = []
+    for looked in (False, True):
+        out = adjoint.renorm(x * 2, 2, 0, 1.0)
+        if looked:
+            assert out.grad_fn.name() == "RenormBackward0"
+        (first,) = adjoint.autograd.grad((out * out).sum(), x, create_graph=True)
+        gradients.append(adjoint.autograd.grad((first * x).sum(), x)[0])
+    assert adjoint.allclose(*gradients)
 
 
 def test_what_is_seen_as_one_node_frees_and_refuses_as_one() -> None:

@@ -330,7 +330,8 @@ def test_node_names() -> None:
     x, y, v = (adjoint.ones(*s, requires_grad=True) for s in ((2, 2), (3, 2, 2), (2,)))
     f = adjoint.nn.functional.linear
     for name, result in {
-        "MmBackward0": x @ x, "BmmBackward0": y @ y, "MvBackward0": x @ v, "DotBackward0": v @ v,
+        "MmBackward0": x @ x, "UnsafeViewBackward0": y @ y, "BmmBackward0": adjoint.bmm(y, y),
+        "MvBackward0": x @ v, "DotBackward0": v @ v,
         "AddmmBackward0": f(x, x, v), "LinalgInvExBackward0": adjoint.linalg.inv(x + adjoint.eye(2)),
     }.items():  # fmt: skip
         assert result.grad_fn.name() == name
