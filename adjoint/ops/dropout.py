@@ -155,6 +155,12 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Replace whole channels of images (N, C, H, W) by zero with probability `p`."""
     _check(p)
     _warn_of_rank("dropout2d", input.array.ndim, (3, 4))
+    if input.array.ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
+            "- input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to say so.",
+            stacklevel=depth_outside(),
+        )
     return drop(input, p, training, inplace, True)
 
 
