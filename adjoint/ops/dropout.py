@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -124,8 +125,6 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 
 def _warn_of_rank(name: str, rank: int, right: tuple[int, int]) -> None:
-    import warnings
-
     if rank not in right:
         warnings.warn(
             f"{name}: Received a {rank}-D input to {name}, which is deprecated and will result in an error in a future "
