@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -138,8 +139,6 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 
 def _warn_of_rank(name: str, rank: int, right: tuple[int, int]) -> None:
-    import warnings
-
     if rank not in right:
         warnings.warn(
             f"{name}: Received a {rank}-D input to {name}, which is deprecated and will result in an error in a future "
@@ -169,6 +168,12 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Replace whole channels of images (N, C, H, W) by zero with probability `p`."""
     _check(p)
     _warn_of_rank("dropout2d", input.array.ndim, (3, 4))
+    if input.array.ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
+            "- input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to say so.",
+            stacklevel=depth_outside(),
+        )
     return drop(input, p, training, inplace, True)
 
 

@@ -233,6 +233,24 @@ def no_negative_strides(T):
 
 
 @program
+def results_that_lie_row_by_row(T):
+    x = numbers(T, 2, 3).t()
+    outs = [T.cat([x, x]), T.cat([x, x], 1), T.stack([x, x], 1), x.softmax(0), x.log_softmax(1), x.cumsum(0)]
+    return [o.stride() for o in outs], [o.view(-1) for o in outs]
+
+
+@program
+def equal_elements_of_a_batch_can_be_written(T):
+    for make in (lambda x: x.new_zeros(2), T.zeros_like, lambda x: T.full_like(x, 3.0)):
+        yield T.vmap(make)(numbers(T, 3, 2)).add_(numbers(T, 3, 2))
+
+
+@program
+def memory_formats_of_a_batch(T):
+    return attempt(lambda: T.vmap(lambda x: x.clone(memory_format=T.channels_last))(T.ones(2, 1, 2, 3, 3)))
+
+
+@program
 def put_of_a_batched_index(T):
     i, s = T.tensor([[0, 3], [-1, 2]]), numbers(T, 2, 2)
     for accumulate in (False, True):
