@@ -112,7 +112,7 @@ def mark(function: Callable[P, R], wait: Callable[[FrameType], bool] = lambda _:
 
     Who calls it asks `known` before, and `deliver`s what `came` afterwards: `whole` does both.
     """
-    _marks[function.__code__] = wait  # type: ignore[attr-defined]
+    _marks[function.__code__] = wait
     return function
 
 

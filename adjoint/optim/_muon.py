@@ -97,7 +97,7 @@ class Muon(ByGroup):
         for p in params:
             state = self.state[p]
             if "momentum_buffer" not in state:
-                state["momentum_buffer"] = zeros_like(p)
+                state["momentum_buffer"] = zeros_like(p._grad)
             if captured:
                 with no_grad():
                     _update(p, p._grad, state["momentum_buffer"], {**group, "lr": number(group, "lr")})

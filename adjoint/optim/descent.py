@@ -28,6 +28,11 @@ def _with_momentum(p: Any, g: Any, buffer: Any, lr: Any, momentum: float, fresh_
     return p, buffer
 
 
+def _as_gradient(p: Any) -> Any:
+    """Return zeros laid out as the gradient of a parameter."""
+    return zeros_like(p if p._grad is None or p._grad.is_sparse else p._grad)
+
+
 class SGD(Elementwise):
     """Gradient descent with momentum, Nesterov's as well.
 
@@ -81,7 +86,7 @@ class SGD(Elementwise):
             return None
         fresh = state.get("momentum_buffer") is None
         if fresh:
-            state["momentum_buffer"] = zeros_like(p)
+            state["momentum_buffer"] = _as_gradient(p)
         return fresh
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
@@ -373,7 +378,7 @@ class Rprop(Elementwise):
     def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
         super()._begin(state, p, group)
         lr = item_of(group["lr"])
-        state["step_size"] = zeros_like(p if p._grad is None else p._grad)
+        state["step_size"] = _as_gradient(p)
         state["step_size"].array[...] = complex(lr, lr) if p.is_complex() else lr
 
     def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:

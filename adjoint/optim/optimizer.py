@@ -16,8 +16,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
-from ..core import dtypes, interrupts, modes
+from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.interrupts import adopt, came, deliver, known, mark
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload
@@ -406,16 +407,16 @@ class ByGroup(Optimizer):
     def step(self, closure: Closure = None) -> Any:
         """Update every parameter that has a gradient; `closure` computes the loss anew and returns it."""
         loss = None if closure is None else self._loss_of(closure)
-        if not interrupts.known():
-            interrupts.adopt()
+        if not known():
+            adopt()
         try:
             self._update_groups()
         finally:
-            if interrupts.came:
-                interrupts.deliver()
+            if came:
+                deliver()
         return loss
 
-    @interrupts.mark
+    @mark
     def _update_groups(self) -> None:
         at = -1
         try:

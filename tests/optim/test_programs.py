@@ -425,6 +425,16 @@ def rprop_of_a_gradient_that_is_not_a_number(T):
 
 
 @program
+def momentum_lies_as_the_gradient_does(T):
+    p = T.ones(3, 2).t().requires_grad_()
+    o = T.optim.SGD([p], lr=0.1, momentum=0.9)
+    for _ in range(2):
+        p.grad = T.arange(6.0).reshape(2, 3)
+        o.step()
+    return p, p.stride(), o.state[p]["momentum_buffer"], o.state[p]["momentum_buffer"].stride()
+
+
+@program
 def what_cannot_be_captured_or_fused(T):
     def step(kind, p, **options):
         o = getattr(T.optim, kind)([p], **options)
