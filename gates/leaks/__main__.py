@@ -19,6 +19,7 @@ from . import FEATURES
 from .features import CYCLIC
 
 ITERATIONS = 2000
+FEWEST = 8  # loops, however short a run
 ALLOWED = 0.02  # objects or blocks for each iteration: a leak of one in fifty iterations is found
 BYTES = 1024  # of resident memory for each iteration
 
@@ -95,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
     end, cases, wrong, crashed = time.perf_counter() + 60 * options.minutes, 0, 0, 0
     for i, name in enumerate(names):
         now = time.perf_counter()
-        if cases and now > end and not options.iterations:
+        if cases >= FEWEST and now > end and not options.iterations:
             break
         slot = now + (1e9 if options.iterations else max(end - now, 0) / (len(names) - i))
         try:

@@ -21,6 +21,7 @@ from .judging import Difference, judged, without_torch
 from .running import Case, Hung, function
 
 SECONDS = 30  # for one case
+FEWEST = 100  # cases, however short a run: the first wait for what torch imports
 SAMPLES_FROM = 2000  # torch's table takes a while to load: a short run does without it
 
 
@@ -94,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     kinds: Counter[str] = Counter()
     table: Counter[tuple[str, str]] = Counter()
     end, number = time.monotonic() + 60 * given.minutes, given.case or 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or cases.total() < FEWEST:
         case = random_case([given.seed, number], T)
         found = tried(case, T)
         cases[case.call.family] += 1
