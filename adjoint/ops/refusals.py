@@ -46,9 +46,10 @@ def refuse_dtypes(name: str, given: dict[str, Any]) -> None:
     """Raise for the first argument of a function, by parameter, that has a dtype which is refused."""
     refusal = REFUSALS[name]
     for parameter in refusal.parameters.split():
-        value = given.get(parameter)
+        value: Any = given.get(parameter)
         if isinstance(value, TensorBase | Payload):
-            dtype = getattr(value, "array", value).dtype
+            stored: Any = getattr(value, "array", value)
+            dtype = stored.dtype
             kind, title = dtype.kind, title_of(dtype)
         else:
             kind, title = _OF_NUMBERS.get(type(value), (None, ""))

@@ -36,7 +36,7 @@ HOT = frozenset((
 ))  # fmt: skip
 # Functions of every training step that take a few microseconds: they compare after a failure.
 STEP = frozenset((
-    "any", "all", "binary_cross_entropy_with_logits", "cross_entropy", "cumprod", "cumsum", "embedding",
+    "binary_cross_entropy_with_logits", "cross_entropy", "cumprod", "cumsum", "embedding",
     "index_select", "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss",
 ))  # fmt: skip
 # Rooms whose functions do little more than call a primitive; rooms of which that is true of a method, whose first
