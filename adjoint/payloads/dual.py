@@ -312,7 +312,7 @@ def _promoted(value: Any, out: Any) -> Any:
     if isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0):
         dtype = _array(out).dtype
         if isinstance(out, TensorBase) and differentiable(dtype) and dtype.kind != "c" and value.dtype.kind not in "bc":
-            return wrap(np.asarray(value, dtype))
+            return wrap(literal(np.asarray(value, dtype)))
     return value
 
 

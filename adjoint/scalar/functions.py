@@ -64,8 +64,8 @@ by_ufunc[np.invert] = by_name["logical_not"]
 # --- Selection: NaNs go through maximum and minimum, and past fmax and fmin --------------------------
 
 CHOOSE = Function("choose", np.where, "{1} if {0} else {2}", "{0} ? {1} : {2}")
-_declare(np.maximum, "{0} if ({0} > {1} or {0} != {0}) else {1}", "largest({0}, {1})")
-_declare(np.minimum, "{0} if ({0} < {1} or {0} != {0}) else {1}", "smallest({0}, {1})")
+_declare(np.maximum, "{0} if ({0} > {1} or {0} != {0}) else {1}", "larger_of({0}, {1})")
+_declare(np.minimum, "{0} if ({0} < {1} or {0} != {0}) else {1}", "smaller_of({0}, {1})")
 _declare(np.fmax, "{0} if ({0} >= {1} or {1} != {1}) else {1}", "fmax({0}, {1})")
 _declare(np.fmin, "{0} if ({0} <= {1} or {1} != {1}) else {1}", "fmin({0}, {1})")
 _declare(np.absolute, "abs({0})", "fabs({0})")

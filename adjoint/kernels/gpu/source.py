@@ -89,9 +89,9 @@ template <typename T> __device__ T block_##op(T x) { \
 BLOCK(sum) BLOCK(prod) BLOCK(amax) BLOCK(amin)
 // What adjoint/scalar/functions.py calls.
 template <typename W> __device__ __forceinline__ W log1p_exp(W x) { return (x > 0 ? x : W(0)) + log1p(exp(-fabs(x))); }
-template <typename W> __device__ __forceinline__ W largest(W x, W y) {
+template <typename W> __device__ __forceinline__ W larger_of(W x, W y) {
     return x != x ? x : y != y ? y : x > y ? x : y; }
-template <typename W> __device__ __forceinline__ W smallest(W x, W y) {
+template <typename W> __device__ __forceinline__ W smaller_of(W x, W y) {
     return x != x ? x : y != y ? y : x < y ? x : y; }
 template <typename W> __device__ __forceinline__ W remainder_of(W x, W y) {
     W m = fmod(x, y);
