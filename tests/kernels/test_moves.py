@@ -23,7 +23,7 @@ def chosen(request: Any, monkeypatch: Any) -> Iterator[str]:
         pytest.skip("Numba is not installed")
     monkeypatch.setattr(copying, "_LEAST", 1)
     monkeypatch.setattr(copying, "_SHARE", 1 << 14)
-    monkeypatch.setattr(provider, "ready", lambda size: request.param == "fast")
+    monkeypatch.setattr(provider, "ready", lambda: request.param == "fast")
     before = provider.allow(request.param == "fast")
     yield request.param
     provider.allow(before)
