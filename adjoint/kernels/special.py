@@ -199,4 +199,4 @@ erfc = Function("erfc", special("erfc"), "math.erfc({0})", "erfc({0})")
 ndtr = Function(
     "ndtr", _ndtr, "0.5 * math.erfc({0} * -0.7071067811865476)", "W(0.5) * erfc({0} * W(-0.7071067811865476))"
 )
-largest_finite = Function("largest_finite", _largest_finite, "{largest}", "LARGEST")
+largest_finite = Function("largest_finite", _largest_finite, "{largest}", "LARGEST", constant=True)

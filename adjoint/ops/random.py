@@ -432,7 +432,7 @@ def randn_like(
 
 
 def randint_like(
-    input: Tensor, *bounds: Any, low: int | None = None, high: int | None = None, generator: Any = None,
+    input: Tensor, *bounds: Any, low: Any = None, high: Any = None, generator: Any = None,
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip

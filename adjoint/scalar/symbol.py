@@ -23,13 +23,22 @@ _counter = itertools.count()
 class Function:
     """A named scalar function: how NumPy, a compiled CPU loop and CUDA C say it."""
 
-    __slots__ = ("__name__", "__wrapped__", "arrays", "boolean", "cuda", "loop", "name", "writes")
+    __slots__ = ("__name__", "__wrapped__", "arrays", "boolean", "constant", "cuda", "loop", "name", "writes")
 
-    def __init__(self, name: str, arrays: Callable[..., Any], loop: str, cuda: str, boolean: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        arrays: Callable[..., Any],
+        loop: str,
+        cuda: str,
+        boolean: bool = False,
+        constant: bool = False,
+    ) -> None:
         self.name = self.__name__ = name
         self.arrays = self.__wrapped__ = arrays  # on NumPy arrays
         self.loop, self.cuda, self.boolean = loop, cuda, boolean
         self.writes = isinstance(arrays, np.ufunc)  # to an array that it is given
+        self.constant = constant  # the same number for all elements of a dtype
         by_name[name] = by_ufunc[arrays] = self
 
     def __call__(self, *operands: Any) -> Any:
