@@ -74,10 +74,12 @@ def _is_whole(frame: FrameType | None) -> bool:
     return False
 
 
-# Written out: a loop over the numbers takes three times as long, and every step asks.
-_seen: dict[str, Any] = {"get": _get, **{f"h{n}": ... for n in _NUMBERS}}
-exec(f"def known(): return {' and '.join(f'get({n}) is h{n}' for n in _NUMBERS)}", _seen)  # noqa: S102 - our own text
-known: Callable[[], bool] = _seen["known"]
+_handlers: list[Any] = []  # those that were there when an update last looked
+
+
+def known() -> bool:
+    """Return whether every handler is the one that an update has seen."""
+    return [*map(_get, _NUMBERS)] == _handlers
 
 
 def adopt() -> None:
@@ -89,7 +91,7 @@ def adopt() -> None:
             handler = _get(number)
             if callable(handler) and type(handler) is not Waiting:
                 _set(number, Waiting(handler))
-            _seen[f"h{number}"] = _get(number)
+        _handlers[:] = map(_get, _NUMBERS)
     except ValueError:  # the main thread of a subinterpreter runs no handlers
         return
 

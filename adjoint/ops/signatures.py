@@ -222,7 +222,7 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
         given = getattr(error, "obj", None)
         if type(given).__module__ in ("builtins", "numpy") or any(given is value for value in _parts(args, kwargs)):
             raise _combination(name, args, kwargs) from error
-    elif isinstance(error, StopIteration | RecursionError) or _AMBIGUOUS.search(text):
+    elif isinstance(error, StopIteration | RecursionError) or (name != "is_nonzero" and _AMBIGUOUS.search(text)):
         raise _combination(name, args, kwargs) from error
     elif type(error) in (TypeError, ValueError, IndexError, KeyError):
         if _SHAPES.search(text):
