@@ -112,9 +112,17 @@ def _candidates() -> list[str]:
     return [*(str(p / "libdnnl.so.3") for p in dict.fromkeys(places) if (p / "libdnnl.so.3").exists()), "libdnnl.so.3"]
 
 
-@functools.cache
+_opening = forks.lock()
+
+
 def library() -> Library | None:
     """Return the library, or None where there is none."""
+    with _opening:  # threads that come at once must find one: memory of one engine is refused by another's stream
+        return _opened()
+
+
+@functools.cache
+def _opened() -> Library | None:
     for path in _candidates():
         try:
             return Library(path)
