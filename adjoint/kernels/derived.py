@@ -295,6 +295,21 @@ def _other(forms: Forms, kernel: Callable[..., Any], check: Check, given: Sequen
     return out.astype(dtype) if out.dtype == f32 else out
 
 
+def _unprinted(function: Callable[..., Any], *given: Any) -> Any:
+    """Return the formula itself, of 0-d arrays and of arrays that broadcast, in their dtype.
+
+    A choice between two Python scalars is of double precision in NumPy.
+    """
+    out = function(*given)
+    if not isinstance(out, ndarray | np.generic | int | float):
+        return out
+    dtypes = {a.dtype for a in given if type(a) is ndarray}
+    found = getattr(out, "dtype", None)
+    if len(dtypes) == 1 and (found is None or found.kind in "iuf") and found not in dtypes:
+        return np.asarray(out, dtypes.pop())
+    return out
+
+
 def _of_one(forms: Forms, check: Check) -> Callable[[Any], Any]:
     function = forms.function
     single: Any = None
@@ -318,7 +333,7 @@ def _of_one(forms: Forms, check: Check) -> Callable[[Any], Any]:
         else:
             return _other(forms, kernel, check, (x,))
         if not any(x.strides):
-            return function(x)
+            return _unprinted(function, x)
         found = forms.run_large(dtype, (x,))
         return forms.passes(dtype)(x) if found is NotImplemented else found
 
@@ -348,7 +363,7 @@ def _of_two(forms: Forms, check: Check) -> Callable[[Any, Any], Any]:
         else:
             return _other(forms, kernel, check, (x, y))
         if x.shape != y.shape or not any(x.strides + y.strides):
-            return function(x, y)
+            return _unprinted(function, x, y)
         found = forms.run_large(dtype, (x, y))
         return forms.passes(dtype)(x, y) if found is NotImplemented else found
 
@@ -373,14 +388,14 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
         if dtype is not f32 and dtype is not f64:
             return _other(forms, kernel, check, given)
         if not shape:
-            return function(*given)
+            return _unprinted(function, *given)
         fixed: tuple[Any, ...] = ()
         scalar = False
         operands: list[Any] = []
         for a, kind in zip(given, kinds):
             if kind == "a":
                 if type(a) is not ndarray or a.dtype is not dtype or (a.shape != shape and a.ndim):
-                    return function(*given)
+                    return _unprinted(function, *given)
                 scalar = scalar or not a.ndim
                 operands.append(a)
             elif kind == "s":
@@ -388,9 +403,9 @@ def _of_several(forms: Forms, check: Check) -> Callable[..., Any]:
             elif type(a) is float or type(a) is int:
                 operands.append(a)
             else:
-                return function(*given)
+                return _unprinted(function, *given)
         if not forms.knows(fixed):
-            return function(*given)
+            return _unprinted(function, *given)
         if any(a.size >= LARGE and any(a.strides) for a in operands if type(a) is ndarray):
             found = forms.run_large(dtype, operands, fixed)
             if found is not NotImplemented:

@@ -174,3 +174,17 @@ def test_tangent_beside_an_integer_is_of_double_precision(name: str, other: Any)
 @pytest.mark.parametrize("name", AT_EDGES)
 def test_at_an_edge(name: str) -> None:
     same(AT_EDGES[name])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_formulas_of_single_numbers_keep_their_dtype(dtype: str) -> None:
+    kind, functional = getattr(adjoint, dtype), adjoint.nn.functional
+    x, y = adjoint.tensor(-2.5, dtype=kind, requires_grad=True), adjoint.tensor(1.0, dtype=kind)
+    for out in (
+        adjoint.nan_to_num(x, posinf=1.0, neginf=-3.0),
+        functional.binary_cross_entropy_with_logits(x, y),
+        functional.hardswish(x),
+        adjoint.maximum(x, y),
+    ):
+        (gradient,) = adjoint.autograd.grad(out, x)
+        assert out.dtype == gradient.dtype == kind
