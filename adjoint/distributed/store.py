@@ -389,6 +389,7 @@ class Server:
         self._secret = secret
         self._lock = threading.Lock()
         self._lines: set[socket.socket] = set()
+        self._closed = False
         self._strangers = threading.BoundedSemaphore(_STRANGERS)
         self._socket = _listening(host, port, secret())
         self.port = int(self._socket.getsockname()[1])
@@ -409,6 +410,9 @@ class Server:
                 line.close()
                 continue
             self._lines.add(line)
+            if self._closed:  # meanwhile: who called must not wait for answers of a world that has ended
+                line.close()
+                return
             try:
                 threading.Thread(target=self._serve, args=(line,), name="adjoint-store", daemon=True).start()
             except RuntimeError:  # no more threads
@@ -445,6 +449,7 @@ class Server:
 
     def close(self) -> None:
         """Take no more, and hang up: whoever still asks must hear that nobody answers."""
+        self._closed = True  # before the connections are looked at: each is seen here, or by `_accept`
         for line in (self._socket, *self._lines.copy()):
             with contextlib.suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
