@@ -138,8 +138,3 @@ def _constant(value: float, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
     array = np.array(value, dtype)
     array.flags.writeable = False
     return array
-
-
-def passes(result: Symbol) -> int:
-    """Return how many passes over memory an expression takes."""
-    return sum(node.function is not None for node in ordered([result]))
