@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from ..._typing import Tensor
@@ -15,90 +14,60 @@ from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "SELU",
-    "AlphaDropout",
-    "Dropout",
-    "Dropout1d",
-    "Dropout2d",
-    "Dropout3d",
-    "FeatureAlphaDropout",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "LeakyReLU",
-    "LogSigmoid",
-    "LogSoftmax",
-    "Mish",
-    "MultiheadAttention",
-    "PReLU",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
+    "CELU", "ELU", "GELU", "GLU", "SELU", "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d",
+    "FeatureAlphaDropout", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "MultiheadAttention", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU", "Sigmoid", "Softmax",
+    "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
-def _inplace(module: Any, before: str = "") -> str:
-    """Return the part of a module's text that says it works in place."""
-    return f"{before}inplace=True" if module.inplace else ""
+class _Function(Module):
+    """A layer without parameters: `_function` names its function, `_options` the attributes that this takes."""
+
+    _function: str
+    _options: list[str] = []
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of `input`."""
+        return getattr(F, self._function)(input, *[getattr(self, name) for name in self._options])
+
+    def extra_repr(self) -> str:
+        """Return the options; working in place is shown only where it is on."""
+        parts = [f"{name}={getattr(self, name)}" for name in self._options if name != "inplace"]
+        return ", ".join([*parts, *(["inplace=True"] if getattr(self, "inplace", False) else [])])
 
 
-# --- Without parameters -----------------------------------------------------------------------------
+# --- Without options --------------------------------------------------------------------------------
 
 
-class Tanh(Module):
+class Tanh(_Function):
     """Hyperbolic tangent of each element."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.tanh(input)
+    _function = "tanh"
 
 
-class Sigmoid(Module):
+class Sigmoid(_Function):
     """Logistic function of each element."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.sigmoid(input)
+    _function = "sigmoid"
 
 
-class LogSigmoid(Module):
+class LogSigmoid(_Function):
     """Logarithm of the logistic function, without overflow."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.logsigmoid(input)
+    _function = "logsigmoid"
 
 
-class Softsign(Module):
+class Softsign(_Function):
     """``x / (1 + |x|)`` of each element."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.softsign(input)
+    _function = "softsign"
 
 
-class Tanhshrink(Module):
+class Tanhshrink(_Function):
     """``x - tanh(x)`` of each element."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.tanhshrink(input)
+    _function = "tanhshrink"
 
 
 class Softmax2d(Module):
@@ -114,11 +83,10 @@ class Softmax2d(Module):
 # --- In place or not --------------------------------------------------------------------------------
 
 
-class _InPlace(Module):
-    """What activations without other options share: they may work in place."""
+class _InPlace(_Function):
+    """An activation whose only option is to work in place."""
 
-    _function: Callable[..., Tensor]
-    __constants__ = ["inplace"]
+    __constants__ = _options = ["inplace"]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -126,11 +94,7 @@ class _InPlace(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the function of `input`."""
-        return self._function(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return whether it works in place."""
-        return _inplace(self)
+        return getattr(F, self._function)(input, self.inplace)  # in nearly every network: no loop over options
 
 
 class ReLU(_InPlace):
@@ -142,31 +106,31 @@ class ReLU(_InPlace):
     [0.0, 2.0]
     """
 
-    _function = staticmethod(F.relu)
+    _function = "relu"
 
 
 class SiLU(_InPlace):
     """``x * sigmoid(x)`` of each element, also known as swish."""
 
-    _function = staticmethod(F.silu)
+    _function = "silu"
 
 
 class Mish(_InPlace):
     """``x * tanh(softplus(x))`` of each element."""
 
-    _function = staticmethod(F.mish)
+    _function = "mish"
 
 
 class SELU(_InPlace):
     """Scaled exponential linear unit of each element."""
 
-    _function = staticmethod(F.selu)
+    _function = "selu"
 
 
 class Hardswish(_InPlace):
     """``x * relu6(x + 3) / 6`` of each element."""
 
-    _function = staticmethod(F.hardswish)
+    _function = "hardswish"
 
     def extra_repr(self) -> str:
         """Return nothing, as PyTorch's does."""
@@ -176,38 +140,31 @@ class Hardswish(_InPlace):
 class Hardsigmoid(_InPlace):
     """``relu6(x + 3) / 6`` of each element."""
 
-    _function = staticmethod(F.hardsigmoid)
+    _function = "hardsigmoid"
 
     def extra_repr(self) -> str:
         """Return nothing, as PyTorch's does."""
         return ""
 
 
-# --- With numbers -----------------------------------------------------------------------------------
+# --- With options -----------------------------------------------------------------------------------
 
 
-class Threshold(Module):
+class Threshold(_Function):
     """Elements above `threshold`, `value` in the place of others."""
 
-    __constants__ = ["threshold", "value", "inplace"]
+    _function = "threshold"
+    __constants__ = _options = ["threshold", "value", "inplace"]
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.threshold(input, self.threshold, self.value, self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"threshold={self.threshold}, value={self.value}" + _inplace(self, ", ")
-
-
-class RReLU(Module):
+class RReLU(_Function):
     """Leaky rectifier whose slope is drawn anew for each element in training."""
 
-    __constants__ = ["lower", "upper", "inplace"]
+    __constants__ = _options = ["lower", "upper", "inplace"]
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -217,15 +174,12 @@ class RReLU(Module):
         """Return the function of `input`."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"lower={self.lower}, upper={self.upper}" + _inplace(self, ", ")
 
-
-class Hardtanh(Module):
+class Hardtanh(_Function):
     """Each element, cut off at `min_val` and `max_val`."""
 
-    __constants__ = ["min_val", "max_val", "inplace"]
+    _function = "hardtanh"
+    __constants__ = _options = ["min_val", "max_val", "inplace"]
 
     def __init__(
         self,
@@ -249,14 +203,6 @@ class Hardtanh(Module):
         if not self.max_val > self.min_val:
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"min_val={self.min_val}, max_val={self.max_val}" + _inplace(self, ", ")
-
 
 class ReLU6(Hardtanh):
     """Each element, cut off at 0 and 6."""
@@ -266,79 +212,51 @@ class ReLU6(Hardtanh):
 
     def extra_repr(self) -> str:
         """Return whether it works in place."""
-        return _inplace(self)
+        return "inplace=True" if self.inplace else ""
 
 
-class ELU(Module):
+class _ExponentialUnit(_Function):
+    """An exponential below zero that ends at minus `alpha`, the identity above."""
+
+    __constants__ = _options = ["alpha", "inplace"]
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+
+class ELU(_ExponentialUnit):
     """Exponential linear unit: ``alpha * (exp(x) - 1)`` below zero."""
 
-    __constants__ = ["alpha", "inplace"]
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.elu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"alpha={self.alpha}" + _inplace(self, ", ")
+    _function = "elu"
 
 
-class CELU(Module):
+class CELU(_ExponentialUnit):
     """Exponential linear unit that is smooth at zero: ``alpha * (exp(x / alpha) - 1)`` below."""
 
-    __constants__ = ["alpha", "inplace"]
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha, self.inplace = alpha, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.celu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"alpha={self.alpha}" + _inplace(self, ", ")
+    _function = "celu"
 
 
-class LeakyReLU(Module):
+class LeakyReLU(_Function):
     """Rectifier with a slope below zero."""
 
-    __constants__ = ["negative_slope", "inplace"]
+    _function = "leaky_relu"
+    __constants__ = _options = ["negative_slope", "inplace"]
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope, self.inplace = negative_slope, inplace
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"negative_slope={self.negative_slope}" + _inplace(self, ", ")
-
-
-class GLU(Module):
+class GLU(_Function):
     """First half of a dimension times the logistic function of the other half."""
 
-    __constants__ = ["dim"]
+    _function = "glu"
+    __constants__ = _options = ["dim"]
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"dim={self.dim}"
 
 
 class GELU(Module):
@@ -359,65 +277,47 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class Hardshrink(Module):
-    """Each element, or zero where it is within `lambd` of zero."""
+class _Shrink(_Function):
+    """A function that is zero within `lambd` of zero."""
 
-    __constants__ = ["lambd"]
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"{self.lambd}"
-
-
-class Softshrink(Module):
-    """Each element moved by `lambd` towards zero, and no further."""
-
-    __constants__ = ["lambd"]
+    __constants__ = _options = ["lambd"]
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.softshrink(input, self.lambd)
-
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return the bound."""
         return str(self.lambd)
 
 
-class Softplus(Module):
+class Hardshrink(_Shrink):
+    """Each element, or zero where it is within `lambd` of zero."""
+
+    _function = "hardshrink"
+
+
+class Softshrink(_Shrink):
+    """Each element moved by `lambd` towards zero, and no further."""
+
+    _function = "softshrink"
+
+
+class Softplus(_Function):
     """Smooth rectifier: ``log(1 + exp(beta * x)) / beta``, the identity above `threshold`."""
 
-    __constants__ = ["beta", "threshold"]
+    _function = "softplus"
+    __constants__ = _options = ["beta", "threshold"]
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return F.softplus(input, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"beta={self.beta}, threshold={self.threshold}"
-
-
-class _Along(Module):
+class _Along(_Function):
     """What softmax and its kin share: a dimension."""
 
-    _function: Callable[..., Tensor]
-    __constants__ = ["dim"]
+    __constants__ = _options = ["dim"]
     dim: int | None
 
     def __init__(self, dim: int | None = None) -> None:
@@ -426,29 +326,25 @@ class _Along(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the function of `input`."""
-        return self._function(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        """Return the dimension."""
-        return f"dim={self.dim}"
+        return getattr(F, self._function)(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_Along):
     """Softmax of the negated input along a dimension."""
 
-    _function = staticmethod(F.softmin)
+    _function = "softmin"
 
 
 class Softmax(_Along):
     """Exponentials along a dimension, scaled to add up to one."""
 
-    _function = staticmethod(F.softmax)
+    _function = "softmax"
 
 
 class LogSoftmax(_Along):
     """Logarithm of the softmax along a dimension."""
 
-    _function = staticmethod(F.log_softmax)
+    _function = "log_softmax"
 
 
 # --- With parameters --------------------------------------------------------------------------------
@@ -504,9 +400,7 @@ class _DropoutNd(Module):
 class Dropout(_DropoutNd):
     """Set each element to zero with probability `p` in training, and scale the others up."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return `input`, in training with a part dropped."""
-        return F.dropout(input, self.p, self.training, self.inplace)
+    _function = "dropout"
 
 
 class Dropout1d(_DropoutNd):

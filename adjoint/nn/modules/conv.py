@@ -56,10 +56,8 @@ class _ConvNd(Module):
         self._reversed_padding_repeated_twice = _two_sided(padding, kernel_size, dilation)
         outer, inner = (in_channels, out_channels) if transposed else (out_channels, in_channels)
         self.weight = Parameter(empty((outer, inner // groups, *kernel_size), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        offset = Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", offset)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -97,20 +97,27 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
-# --- Numbers ----------------------------------------------------------------------------------------
+class _OfTarget(_Loss):
+    """A loss of an input for a target: `_function` names its function, `_options` the attributes that this takes."""
 
-
-class L1Loss(_Loss):
-    """The absolute difference."""
-
-    __constants__ = ["reduction"]
+    _function: str
+    __constants__ = _options = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss of `input` for `target`."""
-        return F.l1_loss(input, target, reduction=self.reduction)
+        return getattr(F, self._function)(input, target, **{name: getattr(self, name) for name in self._options})
 
 
-class MSELoss(_Loss):
+# --- Numbers ----------------------------------------------------------------------------------------
+
+
+class L1Loss(_OfTarget):
+    """The absolute difference."""
+
+    _function = "l1_loss"
+
+
+class MSELoss(_OfTarget):
     """The squared difference.
 
     Examples
@@ -119,17 +126,14 @@ class MSELoss(_Loss):
     tensor(2.)
     """
 
-    __constants__ = ["reduction"]
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of `input` for `target`."""
-        return F.mse_loss(input, target, reduction=self.reduction)
+    _function = "mse_loss"
 
 
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_OfTarget):
     """Squared where the difference is below `beta`, absolute above."""
 
-    __constants__ = ["reduction"]
+    _function = "smooth_l1_loss"
+    _options = ["reduction", "beta"]
 
     def __init__(
         self,
@@ -141,25 +145,18 @@ class SmoothL1Loss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of `input` for `target`."""
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
-
-class HuberLoss(_Loss):
+class HuberLoss(_OfTarget):
     """Squared where the difference is below `delta`, linear above."""
 
-    __constants__ = ["reduction", "delta"]
+    _function = "huber_loss"
+    __constants__ = _options = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         if not isinstance(delta, float | int):
             raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of `input` for `target`."""
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
 class PoissonNLLLoss(_Loss):
@@ -203,9 +200,11 @@ class GaussianNLLLoss(_Loss):
 # --- Probabilities and classes ----------------------------------------------------------------------
 
 
-class NLLLoss(_WeightedLoss):
+class NLLLoss(_OfTarget, _WeightedLoss):
     """The negative log likelihood of classes, from log probabilities."""
 
+    _function = "nll_loss"
+    _options = ["weight", "ignore_index", "reduction"]
     __constants__ = ["ignore_index", "reduction"]
 
     def __init__(
@@ -218,10 +217,6 @@ class NLLLoss(_WeightedLoss):
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of log probabilities `input` for classes `target`."""
-        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class NLLLoss2d(NLLLoss):
@@ -243,7 +238,7 @@ class NLLLoss2d(NLLLoss):
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
-class CrossEntropyLoss(_WeightedLoss):
+class CrossEntropyLoss(_OfTarget, _WeightedLoss):
     """The cross entropy of logits and classes, or class probabilities.
 
     Examples
@@ -252,6 +247,8 @@ class CrossEntropyLoss(_WeightedLoss):
     tensor(0.6931)
     """
 
+    _function = "cross_entropy"
+    _options = ["weight", "ignore_index", "reduction", "label_smoothing"]
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
@@ -265,17 +262,6 @@ class CrossEntropyLoss(_WeightedLoss):
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of logits `input` for `target`."""
-        return F.cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
@@ -335,10 +321,11 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )
 
 
-class KLDivLoss(_Loss):
+class KLDivLoss(_OfTarget):
     """The Kullback-Leibler divergence, from log probabilities."""
 
-    __constants__ = ["reduction"]
+    _function = "kl_div"
+    _options = ["reduction", "log_target"]
 
     def __init__(
         self,
@@ -350,19 +337,12 @@ class KLDivLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the divergence of `input` from `target`."""
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
-
-class BCELoss(_WeightedLoss):
+class BCELoss(_OfTarget, _WeightedLoss):
     """The cross entropy of probabilities of one class or the other."""
 
-    __constants__ = ["reduction"]
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of probabilities `input` for `target`."""
-        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+    _function = "binary_cross_entropy"
+    _options = ["weight", "reduction"]
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -409,10 +389,11 @@ class CTCLoss(_Loss):
 # --- Margins ----------------------------------------------------------------------------------------
 
 
-class HingeEmbeddingLoss(_Loss):
-    """Distances of similar pairs, and by how much those of dissimilar ones fall short of `margin`."""
+class HingeEmbeddingLoss(_OfTarget):
+    """Distances of similar pairs (target 1), and by how much those of dissimilar ones (-1) fall short of `margin`."""
 
-    __constants__ = ["margin", "reduction"]
+    _function = "hinge_embedding_loss"
+    __constants__ = _options = ["margin", "reduction"]
 
     def __init__(
         self,
@@ -424,84 +405,64 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of distances `input` for `target`, which is 1 or -1."""
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+class MultiLabelMarginLoss(_OfTarget):
+    """By how much the scores of other classes come closer than 1 to those of the right ones, which may be several."""
+
+    _function = "multilabel_margin_loss"
 
 
-class MultiLabelMarginLoss(_Loss):
-    """By how much other classes come closer than 1 to the right ones, of which there may be several."""
-
-    __constants__ = ["reduction"]
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of scores `input` for classes `target`."""
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
-
-
-class SoftMarginLoss(_Loss):
+class SoftMarginLoss(_OfTarget):
     """The logistic loss of scores for labels 1 and -1."""
 
-    __constants__ = ["reduction"]
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of scores `input` for `target`."""
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
+    _function = "soft_margin_loss"
 
 
-class MultiLabelSoftMarginLoss(_WeightedLoss):
+class MultiLabelSoftMarginLoss(_OfTarget, _WeightedLoss):
     """The cross entropy of several yes-or-no labels."""
 
-    __constants__ = ["reduction"]
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of scores `input` for `target`."""
-        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
+    _function = "multilabel_soft_margin_loss"
+    _options = ["weight", "reduction"]
 
 
-class CosineEmbeddingLoss(_Loss):
+class _OfPairs(_Loss):
+    """A loss of pairs, with a margin."""
+
+    _function: str
+    __constants__ = ["margin", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of pairs for `target`, which is 1 or -1."""
+        return getattr(F, self._function)(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_OfPairs):
     """One minus the cosine of similar pairs, and by how much that of dissimilar ones exceeds `margin`."""
 
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of pairs for `target`, which is 1 or -1."""
-        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    _function = "cosine_embedding_loss"
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_OfPairs):
     """By how much the one of two that should rank higher falls short of doing so by `margin`."""
 
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of pairs for `target`, which is 1 or -1."""
-        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+    _function = "margin_ranking_loss"
 
 
-class MultiMarginLoss(_WeightedLoss):
-    """By how much other classes come closer than `margin` to the right one."""
+class MultiMarginLoss(_OfTarget, _WeightedLoss):
+    """By how much the scores of other classes come closer than `margin` to that of the right one."""
 
+    _function = "multi_margin_loss"
+    _options = ["p", "margin", "weight", "reduction"]
     __constants__ = ["p", "margin", "reduction"]
 
     def __init__(
@@ -519,12 +480,6 @@ class MultiMarginLoss(_WeightedLoss):
         if weight is not None and weight.dim() != 1:
             raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead")
         self.p, self.margin = p, margin
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of scores `input` for classes `target`."""
-        return F.multi_margin_loss(
-            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
-        )
 
 
 def _check_margin(loss: Module, margin: float) -> None:

@@ -21,7 +21,25 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _NormBase(Module):
+class _Affine(Module):
+    """What norms share: a scale and a shift for each normalised value."""
+
+    weight: Any
+    bias: Any
+
+    def _register_affine(self, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
+        for name, wanted in (("weight", weight), ("bias", weight and bias)):
+            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None)
+
+    def reset_parameters(self) -> None:
+        """Scale by one, shift by zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class _NormBase(_Affine):
     """What batch and instance norms share: scale and shift, and running statistics."""
 
     _version = 2
@@ -30,8 +48,6 @@ class _NormBase(Module):
     running_mean: Any
     running_var: Any
     num_batches_tracked: Any
-    weight: Any
-    bias: Any
 
     def __init__(
         self,
@@ -48,16 +64,11 @@ class _NormBase(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-
-        def parameter(wanted: bool) -> Parameter | None:
-            return Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
-
-        self.register_parameter("weight", parameter(affine))
-        self.register_parameter("bias", parameter(affine and bias))
-        kept = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if kept else None)
-        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if kept else None)
-        count = tensor(0, dtype=dtypes.int64, device=device) if kept else None
+        self._register_affine(num_features, affine, bias, device, dtype)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
+        count = tensor(0, dtype=dtypes.int64, device=device) if tracked else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 
@@ -71,10 +82,7 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Scale by one, shift by zero, forget the running statistics."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self._ranks:
@@ -387,22 +395,26 @@ class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     _ranks = InstanceNorm3d._ranks
 
 
-class LocalResponseNorm(Module):
-    """Divide each channel by a power of the mean of squares of its neighbours (Krizhevsky et al., 2012)."""
-
-    __constants__ = ["size", "alpha", "beta", "k"]
+class _ByNeighbours(Module):
+    """What the norms by neighbouring channels share: their numbers."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return `input`, normalised."""
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
     def extra_repr(self) -> str:
         """Return the numbers."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class LocalResponseNorm(_ByNeighbours):
+    """Divide each channel by a power of the mean of squares of its neighbours (Krizhevsky et al., 2012)."""
+
+    __constants__ = ["size", "alpha", "beta", "k"]
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input`, normalised."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
 
 def _lua_windows(channels: int, size: int) -> list[list[float]]:
@@ -420,12 +432,11 @@ def _lua_windows(channels: int, size: int) -> list[list[float]]:
     return rows
 
 
-class CrossMapLRN2d(Module):
+class CrossMapLRN2d(_ByNeighbours):
     """`LocalResponseNorm` of images, with the windows that Lua Torch had."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+        super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return `input`, normalised."""
@@ -436,16 +447,12 @@ class CrossMapLRN2d(Module):
         sums = (windows @ (input * input).flatten(2)).reshape(input.shape)
         return input * (self.k + self.alpha / self.size * sums) ** -self.beta
 
-    def extra_repr(self) -> str:
-        """Return the numbers."""
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
-
 
 def _as_shape(normalized_shape: Any) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     """Bring the last dimensions to mean 0 and variance 1, then scale and shift them (Ba et al., 2016).
 
     Examples
@@ -468,20 +475,8 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-
-        def parameter(wanted: bool) -> Parameter | None:
-            return Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None
-
-        self.register_parameter("weight", parameter(elementwise_affine))
-        self.register_parameter("bias", parameter(elementwise_affine and bias))
+        self._register_affine(self.normalized_shape, elementwise_affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale by one, shift by zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return `input`, normalised."""
@@ -511,10 +506,8 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
+        weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", weight)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -531,7 +524,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Bring groups of channels to mean 0 and variance 1, then scale and shift each channel (Wu and He, 2018)."""
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
@@ -551,20 +544,8 @@ class GroupNorm(Module):
         if num_channels % num_groups != 0:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-
-        def parameter(wanted: bool) -> Parameter | None:
-            return Parameter(empty(num_channels, device=device, dtype=dtype)) if wanted else None
-
-        self.register_parameter("weight", parameter(affine))
-        self.register_parameter("bias", parameter(affine and bias))
+        self._register_affine(num_channels, affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Scale by one, shift by zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return `input`, normalised."""
