@@ -23,37 +23,39 @@ __all__ = [
 Tensors = list[Any]
 
 
-def _step(
-    kind: type[Elementwise],
-    params: Tensors,
-    grads: Tensors,
-    remembered: dict[str, Any],
-    options: dict[str, Any],
-    scale: Any = None,
-    found_inf: Any = None,
-) -> None:
-    """Make one step of an optimizer whose state is in lists, a name for each.
+# Arguments that are no options of an update: what is updated, and how torch would compute it.
+_NOT_OPTIONS = {"foreach", "capturable", "fused", "has_complex", "has_sparse_grad", "grad_scale", "found_inf"}
 
-    `scale` and `found_inf` are a gradient scaler's: gradients are divided by the one, and not used if the other is set.
+
+def _step(
+    kind: type[Elementwise], params: Tensors, grads: Tensors, arguments: dict[str, Any], **state: Tensors
+) -> None:
+    """Make one step of an optimizer.
+
+    `arguments` are those of the caller, named as the options of the optimizer. `state` has its state in lists by name.
     """
+    scale, found_inf = arguments.get("grad_scale"), arguments.get("found_inf")
     if not params or (found_inf is not None and found_inf.item()):
         return
     if scale is not None:
         grads = [g / scale for g in grads]
-    if not all(isinstance(step, TensorBase) for step in remembered.get("step", ())):
+    if not all(isinstance(step, TensorBase) for step in state.get("step", ())):
         raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+    options = {k: v for k, v in arguments.items() if k not in _NOT_OPTIONS and not isinstance(v, list)}
+    if "beta1" in options:
+        options["betas"] = options.pop("beta1"), options.pop("beta2")
     optimizer = kind.__new__(kind)
-    given = [{name: values[at] for name, values in remembered.items() if values} for at in range(len(params))]
-    made: Any = {p: dict(state) for p, state in zip(params, given)}
+    given = [{name: values[at] for name, values in state.items() if values} for at in range(len(params))]
+    made: Any = {p: dict(saved) for p, saved in zip(params, given)}
     optimizer.state = made
     whole(kind._apply)(optimizer, params, grads, {"differentiable": False, **options})
-    for at, (p, state) in enumerate(zip(params, given)):
+    for at, (p, saved) in enumerate(zip(params, given)):
         for name, value in made[p].items():
-            if state.get(name) is None:
-                remembered[name][at] = value  # a buffer that did not exist yet
-            elif value is not state[name]:  # a new tensor, of a step that is differentiated
+            if saved.get(name) is None:
+                state[name][at] = value  # a buffer that did not exist yet
+            elif value is not saved[name]:  # a new tensor, of a step that is differentiated
                 with set_grad_enabled(True):
-                    state[name].copy_(value)
+                    saved[name].copy_(value)
 
 
 def adam(
@@ -81,23 +83,10 @@ def adam(
     maximize: bool,
 ) -> None:
     """Make one step of `Adam`."""
-    remembered = {
-        "step": state_steps,
-        "exp_avg": exp_avgs,
-        "exp_avg_sq": exp_avg_sqs,
-        "max_exp_avg_sq": max_exp_avg_sqs,
-    }
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "amsgrad": amsgrad,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "betas": (beta1, beta2),
-    }
-    _step(averaging.Adam, params, grads, remembered, options, grad_scale, found_inf)
+    _step(
+        averaging.Adam, params, grads, locals(), step=state_steps, exp_avg=exp_avgs, exp_avg_sq=exp_avg_sqs,
+        max_exp_avg_sq=max_exp_avg_sqs,
+    )  # fmt: skip
 
 
 def adamw(
@@ -124,25 +113,7 @@ def adamw(
     maximize: bool,
 ) -> None:
     """Make one step of `AdamW`."""
-    adam(
-        params,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs,
-        state_steps,
-        differentiable=differentiable,
-        grad_scale=grad_scale,
-        found_inf=found_inf,
-        decoupled_weight_decay=True,
-        amsgrad=amsgrad,
-        beta1=beta1,
-        beta2=beta2,
-        lr=lr,
-        weight_decay=weight_decay,
-        eps=eps,
-        maximize=maximize,
-    )
+    adam(**locals(), decoupled_weight_decay=True)
 
 
 def adamax(
@@ -164,16 +135,7 @@ def adamax(
     weight_decay: float,
 ) -> None:
     """Make one step of `Adamax`."""
-    remembered = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "betas": (beta1, beta2),
-    }
-    _step(averaging.Adamax, params, grads, remembered, options)
+    _step(averaging.Adamax, params, grads, locals(), step=state_steps, exp_avg=exp_avgs, exp_inf=exp_infs)
 
 
 def nadam(
@@ -198,18 +160,10 @@ def nadam(
     eps: float,
 ) -> None:
     """Make one step of `NAdam`."""
-    remembered = {"step": state_steps, "mu_product": mu_products, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "momentum_decay": momentum_decay,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "betas": (beta1, beta2),
-    }
-    _step(averaging.NAdam, params, grads, remembered, options)
+    _step(
+        averaging.NAdam, params, grads, locals(), step=state_steps, mu_product=mu_products, exp_avg=exp_avgs,
+        exp_avg_sq=exp_avg_sqs,
+    )  # fmt: skip
 
 
 def radam(
@@ -232,17 +186,7 @@ def radam(
     eps: float,
 ) -> None:
     """Make one step of `RAdam`."""
-    remembered = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "decoupled_weight_decay": decoupled_weight_decay,
-        "maximize": maximize,
-        "differentiable": differentiable,
-        "betas": (beta1, beta2),
-    }
-    _step(averaging.RAdam, params, grads, remembered, options)
+    _step(averaging.RAdam, params, grads, locals(), step=state_steps, exp_avg=exp_avgs, exp_avg_sq=exp_avg_sqs)
 
 
 def sgd(
@@ -263,16 +207,7 @@ def sgd(
     maximize: bool,
 ) -> None:
     """Make one step of `SGD`."""
-    remembered = {"momentum_buffer": momentum_buffer_list}
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "dampening": dampening,
-        "nesterov": nesterov,
-        "maximize": maximize,
-    }
-    _step(descent.SGD, params, d_p_list, remembered, options, grad_scale, found_inf)
+    _step(descent.SGD, params, d_p_list, locals(), momentum_buffer=momentum_buffer_list)
 
 
 def asgd(
@@ -295,17 +230,7 @@ def asgd(
     weight_decay: float,
 ) -> None:
     """Make one step of `ASGD`."""
-    remembered = {"step": state_steps, "ax": axs, "mu": mus, "eta": etas}
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "lambd": lambd,
-        "t0": t0,
-        "alpha": alpha,
-        "maximize": maximize,
-        "differentiable": differentiable,
-    }
-    _step(descent.ASGD, params, grads, remembered, options)
+    _step(descent.ASGD, params, grads, locals(), step=state_steps, ax=axs, mu=mus, eta=etas)
 
 
 def adagrad(
@@ -328,16 +253,7 @@ def adagrad(
     maximize: bool,
 ) -> None:
     """Make one step of `Adagrad`."""
-    remembered = {"step": state_steps, "sum": state_sums}
-    options = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "lr_decay": lr_decay,
-        "eps": eps,
-        "maximize": maximize,
-        "differentiable": differentiable,
-    }
-    _step(descent.Adagrad, params, grads, remembered, options, grad_scale, found_inf)
+    _step(descent.Adagrad, params, grads, locals(), step=state_steps, sum=state_sums)
 
 
 def adadelta(
@@ -358,16 +274,7 @@ def adadelta(
     maximize: bool,
 ) -> None:
     """Make one step of `Adadelta`."""
-    remembered = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
-    options = {
-        "lr": lr,
-        "rho": rho,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "maximize": maximize,
-        "differentiable": differentiable,
-    }
-    _step(descent.Adadelta, params, grads, remembered, options)
+    _step(descent.Adadelta, params, grads, locals(), step=state_steps, square_avg=square_avgs, acc_delta=acc_deltas)
 
 
 def rmsprop(
@@ -391,23 +298,10 @@ def rmsprop(
     centered: bool,
 ) -> None:
     """Make one step of `RMSprop`."""
-    remembered = {
-        "step": state_steps,
-        "square_avg": square_avgs,
-        "grad_avg": grad_avgs,
-        "momentum_buffer": momentum_buffer_list,
-    }
-    options = {
-        "lr": lr,
-        "alpha": alpha,
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "centered": centered,
-        "maximize": maximize,
-        "differentiable": differentiable,
-    }
-    _step(descent.RMSprop, params, grads, remembered, options)
+    _step(
+        descent.RMSprop, params, grads, locals(), step=state_steps, square_avg=square_avgs, grad_avg=grad_avgs,
+        momentum_buffer=momentum_buffer_list,
+    )  # fmt: skip
 
 
 def rprop(
@@ -428,15 +322,11 @@ def rprop(
     etaplus: float,
 ) -> None:
     """Make one step of `Rprop`."""
-    remembered = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
     options = {
-        "maximize": maximize,
+        "lr": 0.0, "etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
         "differentiable": differentiable,
-        "lr": 0.0,
-        "etas": (etaminus, etaplus),
-        "step_sizes": (step_size_min, step_size_max),
-    }
-    _step(descent.Rprop, params, grads, remembered, options)
+    }  # fmt: skip
+    _step(descent.Rprop, params, grads, options, step=state_steps, prev=prevs, step_size=step_sizes)
 
 
 def sparse_adam(

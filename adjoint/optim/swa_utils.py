@@ -12,8 +12,9 @@ from ..core.dtypes import int64
 from ..core.interrupts import whole
 from ..nn.modules.module import Module
 from ..ops.create import zeros
-from .lr_scheduler import LRScheduler, _per_group, anneal
+from .cycles import anneal
 from .optimizer import Optimizer
+from .scheduler import LRScheduler, _per_group
 
 __all__ = [
     "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
