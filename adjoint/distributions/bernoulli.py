@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Number
 from typing import Any
 
 from .._typing import Tensor
@@ -32,6 +31,13 @@ class Chances(Distribution):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         return "logits" if probs is None else "probs"
 
+    def _set_only(self, probs: Any, logits: Any) -> Tensor:
+        """Set the one of the two that was given, as a tensor, and return it."""
+        name = self._only(probs, logits)
+        (parameter,) = broadcast_all(logits if probs is None else probs)
+        setattr(self, name, parameter)
+        return parameter
+
     @property
     def _param(self) -> Tensor:
         return self.__dict__[self._given]
@@ -58,6 +64,11 @@ class Chances(Distribution):
         """The shape of the parameter."""
         return Size(self._param.size())
 
+    def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
+        """Return values along a first dimension before those of the batch."""
+        values = values.view((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
 
 class Bernoulli(Chances, ExponentialFamily):
     """One with the probability `probs` (or log-odds `logits`), zero otherwise."""
@@ -68,11 +79,7 @@ class Bernoulli(Chances, ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = self._only(probs, logits)
-        given = logits if probs is None else probs
-        (parameter,) = broadcast_all(given)
-        setattr(self, name, parameter)
-        super().__init__(Size(()) if isinstance(given, Number) else parameter.size(), validate_args=validate_args)
+        super().__init__(self._set_only(probs, logits).size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -98,8 +105,7 @@ class Bernoulli(Chances, ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         logits, value = broadcast_all(self.logits, value)
         return -binary_cross_entropy_with_logits(logits, value, reduction="none")
 
@@ -110,8 +116,7 @@ class Bernoulli(Chances, ExponentialFamily):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return zero and one."""
         values = ops.arange(2, dtype=self._param.dtype, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        return self._enumerated(values, expand)
 
     @property
     def _natural_params(self) -> tuple[Tensor]:
@@ -139,16 +144,13 @@ class ContinuousBernoulli(Chances, ExponentialFamily):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        name = self._only(probs, logits)
-        given = logits if probs is None else probs
-        (parameter,) = broadcast_all(given)
+        parameter = self._set_only(probs, logits)
         if probs is not None:
             if validate_args is not None and not self.arg_constraints["probs"].check(parameter).all():
                 raise ValueError("The parameter probs has invalid values")
-            parameter = clamp_probs(parameter)
-        setattr(self, name, parameter)
+            self.probs = parameter = clamp_probs(parameter)
         self._lims = lims
-        super().__init__(Size(()) if isinstance(given, Number) else parameter.size(), validate_args=validate_args)
+        super().__init__(parameter.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded."""
@@ -218,15 +220,13 @@ class ContinuousBernoulli(Chances, ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         logits, value = broadcast_all(self.logits, value)
         return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         cut = self._cut_probs()
         exact = (ops.pow(cut, value) * ops.pow(1.0 - cut, 1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
         return ops.where(self._outside_unstable_region(), exact, value).clamp(min=0.0, max=1.0)
@@ -264,11 +264,7 @@ class LogitRelaxedBernoulli(Chances):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        name = self._only(probs, logits)
-        given = logits if probs is None else probs
-        (parameter,) = broadcast_all(given)
-        setattr(self, name, parameter)
-        super().__init__(Size(()) if isinstance(given, Number) else parameter.size(), validate_args=validate_args)
+        super().__init__(self._set_only(probs, logits).size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded."""
@@ -285,30 +281,16 @@ class LogitRelaxedBernoulli(Chances):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         logits, value = broadcast_all(self.logits, value)
         away = logits - value.mul(self.temperature)
         return self.temperature.log() + away - 2 * away.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
-    """Numbers between 0 and 1 that tend to a Bernoulli distribution as `temperature` tends to zero."""
+class Relaxed(TransformedDistribution):
+    """What relaxed distributions share: the parameters of their base."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.unit_interval  # type: ignore[assignment]
     has_rsample = True  # type: ignore[assignment]
-
-    def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        super().__init__(
-            LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args
-        )
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedBernoulli, _instance))
 
     @property
     def temperature(self) -> Tensor:
@@ -317,13 +299,27 @@ class RelaxedBernoulli(TransformedDistribution):
 
     @property
     def logits(self) -> Tensor:
-        """The log-odds."""
+        """The log-odds, or log-probabilities."""
         return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
         """The probabilities."""
         return self.base_dist.probs
+
+
+class RelaxedBernoulli(Relaxed):
+    """Numbers between 0 and 1 that tend to a Bernoulli distribution as `temperature` tends to zero."""
+
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.unit_interval  # type: ignore[assignment]
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        super().__init__(
+            LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args
+        )
 
 
 class Geometric(Chances):
@@ -333,11 +329,7 @@ class Geometric(Chances):
     support = constraints.nonnegative_integer
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        name = self._only(probs, logits)
-        given = logits if probs is None else probs
-        (parameter,) = broadcast_all(given)
-        setattr(self, name, parameter)
-        super().__init__(Size(()) if isinstance(given, Number) else parameter.size(), validate_args=validate_args)
+        super().__init__(self._set_only(probs, logits).size(), validate_args=validate_args)
         if self._validate_args and probs is not None:
             value, valid = self.probs, self.probs > 0
             if not valid.all():
@@ -370,8 +362,7 @@ class Geometric(Chances):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         value, probs = broadcast_all(value, self.probs)
         probs = probs.clone()
         probs[(probs == 1) & (value == 0)] = 0  # nothing times the logarithm of nothing

@@ -11,8 +11,7 @@ from ..core.dtypes import finfo, int64
 from ..core.size import Size
 from ..ops.embedding import one_hot
 from . import constraints
-from .bernoulli import Chances
-from .composed import TransformedDistribution
+from .bernoulli import Chances, Relaxed
 from .constraints import MixtureSameFamilyConstraint
 from .counts import Binomial
 from .distribution import Distribution
@@ -88,8 +87,7 @@ class Categorical(Chances):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         index = value.long().unsqueeze(-1)
         index, logits = ops.broadcast_tensors(index, self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)
@@ -102,26 +100,14 @@ class Categorical(Chances):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return all indices."""
         values = ops.arange(self._num_events, dtype=int64, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        return self._enumerated(values, expand)
 
 
-class OneHotCategorical(Distribution):
-    """A one-hot vector, with probabilities in proportion to `probs`, or given by `logits`."""
+class _OfCategorical(Distribution):
+    """What distributions of vectors share whose parameters are those of a `Categorical`."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
-
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        self._categorical = Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(OneHotCategorical, _instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        return self._finish(new, batch_shape, self._event_shape)
+    _categorical: Categorical
 
     def _new(self, *args: Any, **kwargs: Any) -> Tensor:
         return self._categorical._new(*args, **kwargs)
@@ -141,6 +127,28 @@ class OneHotCategorical(Distribution):
         return self._categorical.logits
 
     @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter."""
+        return self._categorical.param_shape
+
+
+class OneHotCategorical(_OfCategorical):
+    """A one-hot vector, with probabilities in proportion to `probs`, or given by `logits`."""
+
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """Return the distribution with its parameters expanded."""
+        new = self._get_checked_instance(OneHotCategorical, _instance)
+        new._categorical = self._categorical.expand(batch_shape)
+        return self._finish(new, batch_shape, self._event_shape)
+
+    @property
     def mean(self) -> Tensor:
         """The probabilities."""
         return self._categorical.probs
@@ -155,11 +163,6 @@ class OneHotCategorical(Distribution):
         """The variance of each entry."""
         return self._categorical.probs * (1 - self._categorical.probs)
 
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
-
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw one-hot vectors."""
         indices = self._categorical.sample(Size(tuple(sample_shape)))
@@ -167,8 +170,7 @@ class OneHotCategorical(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self) -> Tensor:
@@ -194,10 +196,9 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (probs - probs.detach())
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(_OfCategorical):
     """The logarithm of a relaxed one-hot vector."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector
     has_rsample = True
 
@@ -215,24 +216,6 @@ class ExpRelaxedCategorical(Distribution):
         new._categorical = self._categorical.expand(batch_shape)
         return self._finish(new, batch_shape, self._event_shape)
 
-    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._categorical._new(*args, **kwargs)
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Tensor:
-        """The log-probabilities."""
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw such that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
@@ -242,8 +225,7 @@ class ExpRelaxedCategorical(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         count = self._categorical._num_events
         logits, value = broadcast_all(self.logits, value)
         scale = ops.full_like(self.temperature, float(count)).lgamma() + (count - 1) * self.temperature.log()
@@ -251,12 +233,11 @@ class ExpRelaxedCategorical(Distribution):
         return (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Points of the simplex that tend to one-hot vectors as `temperature` tends to zero."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex  # type: ignore[assignment]
-    has_rsample = True  # type: ignore[assignment]
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -264,30 +245,9 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedOneHotCategorical, _instance))
 
-    @property
-    def temperature(self) -> Tensor:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """The log-probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self.base_dist.probs
-
-
-class Multinomial(Distribution):
+class Multinomial(_OfCategorical):
     """How often each outcome comes up in `total_count` draws of a categorical distribution."""
-
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -307,9 +267,6 @@ class Multinomial(Distribution):
         new._binomial = self._binomial.expand(Size(tuple(batch_shape)) + self._event_shape)
         return self._finish(new, batch_shape, self._event_shape)
 
-    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self._categorical._new(*args, **kwargs)
-
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:  # type: ignore[override]
         """Counts that add up to the number of draws."""
@@ -324,21 +281,6 @@ class Multinomial(Distribution):
     def variance(self) -> Tensor:
         """The variance of each count."""
         return self.total_count * self.probs * (1 - self.probs)
-
-    @property
-    def logits(self) -> Tensor:
-        """The log-probabilities."""
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._categorical.probs
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of the parameter."""
-        return self._categorical.param_shape
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw counts."""
@@ -359,8 +301,7 @@ class Multinomial(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         logits, value = broadcast_all(self.logits, value)
         logits = logits.masked_fill((value == 0) & (logits == -float("inf")), 0.0)
         return ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)
@@ -445,8 +386,7 @@ class MixtureSameFamily(Distribution):
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Return the log-density at `x`."""
-        if self._validate_args:
-            self._validate_sample(x)
+        self._check(x)
         parts = self.component_distribution.log_prob(self._pad(x))
         return ops.logsumexp(parts + ops.log_softmax(self.mixture_distribution.logits, dim=-1), dim=-1)
 

@@ -50,9 +50,10 @@ class TransformedDistribution(Distribution):
         super().__init__(after[:cut], after[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its base expanded."""
-        new = self._get_checked_instance(TransformedDistribution, _instance)
+        """Return the distribution with its base and its own parameters expanded."""
+        new = self._get_checked_instance(self._built_in(), _instance)
         new.transforms = self.transforms
+        self._expand_parameters(new, Size(batch_shape))
         shape = Size(batch_shape) + self.event_shape
         for transform in reversed(self.transforms):
             shape = transform.inverse_shape(shape)
@@ -89,8 +90,7 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the base's log-density at the inverse image, less the logarithm of the Jacobian."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         total: Any = 0.0
         dims, y = len(self.event_shape), value
         for transform in reversed(self.transforms):

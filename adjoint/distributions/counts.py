@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Number
 from typing import Any
 
 from .._typing import Tensor
 from ..autograd import no_grad
-from ..core.size import Size
 from ..ops.activation import logsigmoid
 from ..ops.variates import binomial
 from . import constraints
@@ -27,7 +25,7 @@ class Poisson(ExponentialFamily):
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
-        super().__init__(Size(()) if isinstance(rate, Number) else self.rate.size(), validate_args=validate_args)
+        super().__init__(self.rate.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -51,8 +49,7 @@ class Poisson(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         rate, value = broadcast_all(self.rate, value)
         return value.xlogy(rate) - rate - (value + 1).lgamma()
 
@@ -64,7 +61,21 @@ class Poisson(ExponentialFamily):
         return ops.exp(x)
 
 
-class Binomial(Chances):
+class _Counted(Chances):
+    """What distributions of a number of trials share."""
+
+    total_count: Tensor
+
+    def _set_counted(self, total_count: Any, probs: Any, logits: Any) -> Tensor:
+        """Set the count, and the one of the other two that was given; return this."""
+        name = self._only(probs, logits)
+        count, parameter = broadcast_all(total_count, logits if probs is None else probs)
+        self.total_count = count.type_as(parameter)
+        setattr(self, name, parameter)
+        return parameter
+
+
+class Binomial(_Counted):
     """How many of `total_count` trials succeed, each with the probability `probs` (or log-odds `logits`)."""
 
     arg_constraints = {
@@ -77,11 +88,7 @@ class Binomial(Chances):
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        name = self._only(probs, logits)
-        self.total_count, parameter = broadcast_all(total_count, logits if probs is None else probs)
-        self.total_count = self.total_count.type_as(parameter)
-        setattr(self, name, parameter)
-        super().__init__(parameter.size(), validate_args=validate_args)
+        super().__init__(self._set_counted(total_count, probs, logits).size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
@@ -111,8 +118,7 @@ class Binomial(Chances):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         n, logits = self.total_count, self.logits
         choices = ops.lgamma(n + 1) - ops.lgamma(value + 1) - ops.lgamma(n - value + 1)
         # log(1 + exp(logits)) without overflow; the positive part written so that its slope at zero is one half
@@ -135,11 +141,10 @@ class Binomial(Chances):
         """Return the integers from zero to the number of trials."""
         count = self._one_count("Inhomogeneous total count not supported by `enumerate_support`.")
         values = ops.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        return self._enumerated(values, expand)
 
 
-class NegativeBinomial(Chances):
+class NegativeBinomial(_Counted):
     """How many trials succeed before `total_count` have failed; `probs` is that of a success."""
 
     arg_constraints = {
@@ -152,11 +157,7 @@ class NegativeBinomial(Chances):
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        name = self._only(probs, logits)
-        self.total_count, parameter = broadcast_all(total_count, logits if probs is None else probs)
-        self.total_count = self.total_count.type_as(parameter)
-        setattr(self, name, parameter)
-        super().__init__(parameter.size(), validate_args=validate_args)
+        super().__init__(self._set_counted(total_count, probs, logits).size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -185,8 +186,7 @@ class NegativeBinomial(Chances):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-probability of `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         weights = self.total_count * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
         norm = -ops.lgamma(self.total_count + value) + ops.lgamma(1.0 + value) + ops.lgamma(self.total_count)
         return weights - norm.masked_fill(self.total_count + value == 0.0, 0.0)

@@ -85,12 +85,15 @@ class Distribution:
         """Return the distribution with its parameters expanded to `batch_shape`, without copying them."""
         new = type(self).__new__(type(self)) if _instance is None else _instance
         batch_shape = Size(batch_shape)
+        self._expand_parameters(new, batch_shape)
+        return self._finish(new, batch_shape, self._event_shape)
+
+    def _expand_parameters(self, new: Any, batch_shape: Size) -> None:
         for name, constraint in self.arg_constraints.items():
             if name in self.__dict__:
                 value = self.__dict__[name]
                 own = value.shape[value.dim() - constraint.event_dim :]
                 new.__dict__[name] = value.expand(batch_shape + own)
-        return self._finish(new, batch_shape, self._event_shape)
 
     def _finish(self, new: Any, batch_shape: Any, event_shape: Any) -> Any:
         """Give the expanded distribution its shapes; its parameters were checked before."""
@@ -106,6 +109,10 @@ class Distribution:
                 "define a custom .expand() method."
             )
         return self.__new__(type(self)) if _instance is None else _instance
+
+    def _built_in(self) -> type:
+        """Return the nearest of adjoint's own classes, whose `__init__` an `expand` of ours knows."""
+        return next(kind for kind in type(self).__mro__ if kind.__module__.startswith("adjoint.distributions."))
 
     @property
     def batch_shape(self) -> Size:
@@ -179,6 +186,11 @@ class Distribution:
 
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return Size(tuple(sample_shape)) + self._batch_shape + self._event_shape
+
+    def _check(self, value: Any) -> None:
+        """Raise unless `value` is one that the distribution can take, if values are validated."""
+        if self._validate_args:
+            self._validate_sample(value)
 
     def _validate_sample(self, value: Any) -> None:
         """Raise unless `value` is a tensor that fits the shapes and lies in the support."""

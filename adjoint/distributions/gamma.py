@@ -30,8 +30,7 @@ class Gamma(ExponentialFamily):
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
-        numbers = isinstance(concentration, Number) and isinstance(rate, Number)
-        super().__init__(Size(()) if numbers else self.concentration.size(), validate_args=validate_args)
+        super().__init__(self.concentration.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -58,8 +57,7 @@ class Gamma(ExponentialFamily):
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
         value = ops.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return (
             ops.xlogy(self.concentration, self.rate)
             + ops.xlogy(self.concentration - 1, value)
@@ -81,8 +79,7 @@ class Gamma(ExponentialFamily):
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return ops.igamma(self.concentration, self.rate * value)
 
 
@@ -116,7 +113,7 @@ class Exponential(ExponentialFamily):
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
-        super().__init__(Size(()) if isinstance(rate, Number) else self.rate.size(), validate_args=validate_args)
+        super().__init__(self.rate.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -144,14 +141,12 @@ class Exponential(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return 1 - ops.exp(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -181,10 +176,6 @@ class InverseGamma(TransformedDistribution):
         base = Gamma(concentration, rate, validate_args=validate_args)
         power = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, power, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(InverseGamma, _instance))
 
     @property
     def concentration(self) -> Tensor:
@@ -238,8 +229,7 @@ class Dirichlet(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         a = self.concentration
         return ops.xlogy(a - 1.0, value).sum(-1) + ops.lgamma(a.sum(-1)) - ops.lgamma(a).sum(-1)
 
@@ -325,8 +315,7 @@ class Beta(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return self._dirichlet.log_prob(ops.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Tensor:
@@ -365,8 +354,7 @@ class FisherSnedecor(Distribution):
         self.df1, self.df2 = broadcast_all(df1, df2)
         self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
         self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
-        numbers = isinstance(df1, Number) and isinstance(df2, Number)
-        super().__init__(Size(()) if numbers else self.df1.size(), validate_args=validate_args)
+        super().__init__(self.df1.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded."""
@@ -410,8 +398,7 @@ class FisherSnedecor(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         norm = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
         body = half1 * ratio.log() + (half1 - 1) * ops.log(value)
@@ -467,8 +454,7 @@ class StudentT(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         y = (value - self.loc) / self.scale
         norm = (
             self.scale.log()

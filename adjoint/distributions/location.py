@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Number
 from typing import Any
 
 from .._typing import Tensor
@@ -29,8 +28,7 @@ class _Centred(Distribution):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        numbers = isinstance(loc, Number) and isinstance(scale, Number)
-        super().__init__(Size(()) if numbers else self.loc.size(), validate_args=validate_args)
+        super().__init__(self.loc.size(), validate_args=validate_args)
 
     @property
     def mode(self) -> Tensor:
@@ -77,15 +75,13 @@ class Normal(_Centred, ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         spread = -((value - self.loc) ** 2) / (2 * self.scale**2)
         return spread - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return 0.5 * (1 + ops.erf((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)))
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -130,14 +126,12 @@ class Laplace(_Centred):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return -ops.log(2 * self.scale) - ops.abs(value - self.loc) / self.scale
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         away = value - self.loc
         return 0.5 - 0.5 * away.sign() * ops.expm1(-away.abs() / self.scale)
 
@@ -170,14 +164,12 @@ class Cauchy(_Centred):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return ops.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -198,10 +190,6 @@ class LogNormal(TransformedDistribution):
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(LogNormal, _instance))
 
     @property
     def loc(self) -> Tensor:
@@ -253,15 +241,13 @@ class _Half(TransformedDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         log_prob = self.base_dist.log_prob(value) + math.log(2)
         return ops.where(value >= 0, log_prob, -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob: Tensor) -> Tensor:
@@ -279,10 +265,6 @@ class HalfNormal(_Half):
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         base = Normal(0, scale, validate_args=False)
         super().__init__(base, AbsTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(HalfNormal, _instance))
 
     @property
     def mean(self) -> Tensor:
@@ -302,10 +284,6 @@ class HalfCauchy(_Half):
         base = Cauchy(0, scale, validate_args=False)
         super().__init__(base, AbsTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(HalfCauchy, _instance))
-
     @property
     def mean(self) -> Tensor:
         """Infinite."""
@@ -318,8 +296,7 @@ class HalfCauchy(_Half):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         value = ops.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         log_prob = self.base_dist.log_prob(value) + math.log(2)
         return ops.where(value >= 0, log_prob, -math.inf)
@@ -337,10 +314,6 @@ class LogisticNormal(TransformedDistribution):
         if not base.batch_shape:
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        return super().expand(batch_shape, _instance=self._get_checked_instance(LogisticNormal, _instance))
 
     @property
     def loc(self) -> Tensor:
@@ -366,8 +339,7 @@ class VonMises(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         k = self.concentration
         # log I0(k) = log(exp(-k) I0(k)) + k, and the k goes into the cosine: nothing overflows
         return k * (ops.cos(value - self.loc) - 1) - math.log(2 * math.pi) - i0e(k).log()

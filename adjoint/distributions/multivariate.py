@@ -144,8 +144,7 @@ class MultivariateNormal(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         distance = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
@@ -278,8 +277,7 @@ class LowRankMultivariateNormal(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         distance = _batch_lowrank_mahalanobis(
             self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, value - self.loc, self._capacitance_tril
         )
@@ -438,8 +436,7 @@ class Wishart(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         nu, p = self.df, self._event_shape[-1]
         log_det = 2 * cholesky(value).diagonal(dim1=-2, dim2=-1).log().sum(-1)
         trace = ops.cholesky_solve(value, self._unbroadcasted_scale_tril).diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -505,8 +502,7 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
         order = ops.arange(2, self.dim + 1, device=self.concentration.device)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order

@@ -8,7 +8,6 @@ from typing import Any
 
 from .._typing import Tensor
 from ..core.dtypes import default, finfo
-from ..core.size import Size
 from . import constraints
 from .composed import TransformedDistribution
 from .distribution import Distribution
@@ -31,8 +30,7 @@ class Uniform(Distribution):
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
-        numbers = isinstance(low, Number) and isinstance(high, Number)
-        super().__init__(Size(()) if numbers else self.low.size(), validate_args=validate_args)
+        super().__init__(self.low.size(), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
@@ -66,15 +64,13 @@ class Uniform(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         inside = self.low.le(value).type_as(self.low) * self.high.gt(value).type_as(self.low)
         return ops.log(inside) - ops.log(self.high - self.low)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of at most `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -104,13 +100,6 @@ class Kumaraswamy(TransformedDistribution):
             PowerTransform(exponent=self.concentration1.reciprocal()),
         ]
         super().__init__(base, parts, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(Kumaraswamy, _instance)
-        new.concentration1 = self.concentration1.expand(batch_shape)
-        new.concentration0 = self.concentration0.expand(batch_shape)
-        return super().expand(batch_shape, _instance=new)
 
     def _moment(self, n: int) -> Tensor:
         a, b = 1 + n / self.concentration1, self.concentration0
@@ -164,16 +153,9 @@ class Gumbel(TransformedDistribution):
         ]
         super().__init__(base, parts, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(Gumbel, _instance)
-        new.loc, new.scale = self.loc.expand(batch_shape), self.scale.expand(batch_shape)
-        return super().expand(batch_shape, _instance=new)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
 
@@ -212,12 +194,6 @@ class Pareto(TransformedDistribution):
         base = Exponential(self.alpha, validate_args=validate_args)
         parts = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, parts, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(Pareto, _instance)
-        new.scale, new.alpha = self.scale.expand(batch_shape), self.alpha.expand(batch_shape)
-        return super().expand(batch_shape, _instance=new)
 
     @property
     def mean(self) -> Tensor:
@@ -308,8 +284,7 @@ class GeneralizedPareto(Distribution):
 
     def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
-        numbers = all(isinstance(v, Number) for v in (loc, scale, concentration))
-        super().__init__(Size(()) if numbers else self.loc.size(), validate_args=validate_args)
+        super().__init__(self.loc.size(), validate_args=validate_args)
 
     @property
     def _exponential(self) -> Tensor:
@@ -330,16 +305,14 @@ class GeneralizedPareto(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log-density at `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         z, k = self._z(value), self._safe()
         tail = (1 + 1 / k) * ops.log1p(k * z)
         return -ops.log(self.scale) - ops.where(self._exponential, z, tail)
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """Return the logarithm of the probability of more than `value`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         z, k = self._z(value), self._safe()
         return ops.where(self._exponential, -z, -ops.log1p(k * z) / k)
 
