@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..kernels import provider, threads
+from ..scalar import cuda
+from ..scalar import functions as functions  # the names that updates are made of
+from ..scalar.symbol import variable
 
 LEAST = 1 << 15  # elements: below, NumPy's few passes through the cache are as fast
 _SHARE = 1 << 17  # elements worth waking a thread for
@@ -103,75 +106,18 @@ def _kernel(update: Callable[..., Any], columns: int, fixed: tuple[Any, ...]) ->
     """Return the update as a kernel over rows of arrays, with what is no number fixed; None if it has no text in C."""
     from ..kernels.gpu.many import Many
 
-    lines: list[str] = []
-    values = [_Symbol(f"v{i}", lines) for i in range(columns)]
-    numbers = [_Symbol(f"n{i}", lines) if f is None else f[0] for i, f in enumerate(fixed)]
+    values = [variable(f"v{i}") for i in range(columns)]
+    numbers = [variable(f"n{i}") if f is None else f[0] for i, f in enumerate(fixed)]
     try:
-        update(*values, *numbers)
+        changed = update(*values, *numbers)
     except (TypeError, AttributeError):
         return None
-    parameters = ", ".join(f"W n{i}" for i, f in enumerate(fixed) if f is None)
     written = (0, *range(2, columns))
-    return Many(columns, written, parameters, " ".join(lines))
-
-
-_FUNCTIONS = {
-    np.sqrt: "sqrt({})", np.absolute: "fabs({})", np.negative: "-{}", np.maximum: "join_amax({}, {})",
-    np.minimum: "join_amin({}, {})", np.add: "{} + {}", np.subtract: "{} - {}", np.multiply: "{} * {}",
-    np.divide: "{} / {}",
-}  # fmt: skip
-
-
-class _Symbol:
-    """An element, or a number, that an update computes with while its text in C is written down."""
-
-    __slots__ = ("lines", "name")
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, name: str, lines: list[str]) -> None:
-        self.name, self.lines = name, lines
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__" or kwargs or ufunc not in _FUNCTIONS:
-            return NotImplemented
-        name = f"t{len(self.lines)}"
-        self.lines.append(f"W {name} = {_FUNCTIONS[ufunc].format(*[_c(x) for x in inputs])};")
-        return _Symbol(name, self.lines)
-
-    def __setitem__(self, place: Any, value: Any) -> None:
-        self.lines.append(f"{self.name} = {_c(value)};")
-
-    def __bool__(self) -> bool:
-        raise TypeError("an update that is compiled cannot ask for the value of an element")
-
-
-def _c(value: Any) -> str:
-    """Return a value as it is called in C."""
-    if isinstance(value, _Symbol):
-        return value.name
-    if not _is_number(value):
-        raise TypeError(f"an update that is compiled cannot compute with {value!r}")
-    return f"(W){float(value)!r}"
-
-
-def _operator(ufunc: Any, reflected: bool = False) -> Any:
-    def method(self: _Symbol, *other: Any) -> Any:
-        inputs = (*other, self) if reflected else (self, *other)
-        return self.__array_ufunc__(ufunc, "__call__", *inputs)
-
-    return method
-
-
-def _assigned(ufunc: Any) -> Any:
-    def method(self: _Symbol, other: Any) -> _Symbol:
-        self[...] = self.__array_ufunc__(ufunc, "__call__", self, other)
-        return self
-
-    return method
-
-
-for _name, _ufunc in {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide}.items():
-    setattr(_Symbol, f"__{_name}__", _operator(_ufunc))
-    setattr(_Symbol, f"__r{_name}__", _operator(_ufunc, True))
-    setattr(_Symbol, f"__i{_name}__", _assigned(_ufunc))
-setattr(_Symbol, "__neg__", _operator(np.negative))  # noqa: B010 - a type checker would take it for the class's own
+    lines: list[str] = []
+    stores: list[str] = []
+    for column, result in zip(written, changed if isinstance(changed, tuple) else (changed,), strict=True):
+        steps, value = cuda.lines(result, "W", prefix=f"c{column}_")
+        lines += [*steps, f"const W c{column} = {value}"]
+        stores.append(f"v{column} = c{column}")  # when all are computed: each is of the elements as they were
+    parameters = ", ".join(f"W n{i}" for i, f in enumerate(fixed) if f is None)
+    return Many(columns, written, parameters, " ".join(f"{line};" for line in [*lines, *stores]))

@@ -26,6 +26,7 @@ from ..core.payload import Payload
 from ..core.tensor import TensorBase
 from ..kernels import threads
 from ..ops.kinds import view_as_complex, view_as_real
+from ..scalar.symbol import Symbol
 from . import compiled
 from .optimizer import ByGroup, _device_dtype_check_for_fused, note_written, scalar, zeros_like
 
@@ -351,7 +352,7 @@ class Pass:
 
 def stored(buffer: Any, value: Any) -> Any:
     """Return `value` where an update goes on with it: written into the buffer, if that is an array."""
-    if isinstance(buffer, TensorBase):
+    if isinstance(buffer, TensorBase | Symbol):
         return value
     buffer[...] = value
     return buffer
