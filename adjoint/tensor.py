@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 import math
-import warnings
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from . import subclasses
 from .core import device as devices
 from .core import dtypes, modes, nodes, overrides, recorders
 from .core import layout as layouts
-from .core.engine import AccumulateGrad
 from .core.inplace import is_bare, is_leaf_node
-from .core.nodes import extra_of, output_index, shown, wrap
-from .core.payload import (
-    Payload,
-    has_seen_history,
-    history_below,
-    is_argument,
-    is_batch,
-    is_captured,
-    refuse_format,
-    transforming,
-)
+from .core.nodes import output_index, shown, wrap
+from .core.payload import Payload, has_seen_history, history_below
 from .core.size import Size
-from .core.tensor import (
-    STALE,
-    InferenceStorage,
-    TensorBase,
-    caller,
-    clock,
-    note_geometry,
-    retaining,
-    storage_of,
-    tick,
-)
-from .core.views import edge_of, expect_shape, has_history, note_detached, refresh, show_views
-from .hooks import RemovableHandle, warn_if_has_hooks
+from .core.tensor import STALE, InferenceStorage, TensorBase, retaining, storage_of
+from .core.views import edge_of, has_history
+from .hooks import warn_if_has_hooks
+from .methods import geometry, graph, protocols
 from .ops import (
     activation,
     compare,
@@ -76,52 +53,9 @@ from .ops import memory as memories
 from .ops import power as powers
 from .ops import reduce as reductions
 from .ops import shape as shapes
-from .ops.arguments import dim_in
-from .ops.copies import RESTING
-from .ops.literals import depth_outside
 
 if TYPE_CHECKING:
     from ._typing import method, operator
-
-_ONLY_LEAVES = (
-    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
-    "that doesn't require differentiation use var_no_grad = var.detach()."
-)
-_backward: Any = None  # autograd.backward, once somebody has called it
-
-
-def _is_made_dual(x: TensorBase) -> bool:
-    """Return whether a tensor is what `make_dual` gives: a view of its primal."""
-    array = x.array
-    if not isinstance(array, Payload) or not array.level or not array.spreads:
-        return False
-    below = array.below()
-    return isinstance(below, TensorBase) and below.lineage is not None
-
-
-def _looks_like_leaf(node: Any) -> bool:
-    """Return whether inside a transform a recorded tensor is an argument of it, or a constant there."""
-    return is_argument(node) or not has_seen_history(node)
-
-
-def _refuse_inside(what: str, name: str) -> None:
-    if transforming():
-        raise RuntimeError(
-            f"You are attempting to call Tensor.{what} inside of a function being transformed by a functorch "
-            "transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, "
-            f"jacfwd, hessian) or call {name} outside of a function being transformed instead."
-        )
-
-
-def _dispatched() -> Any:
-    from .payloads import dispatched  # only programs whose classes answer for ops themselves need it
-
-    return dispatched
-
-
-def _of_kind(x: Any, kind: Any) -> Any:
-    """Return a fresh tensor as an instance of a subclass, which may answer for ops itself."""
-    return _dispatched().held_data(kind, x) if kind in overrides.dispatching else copies.as_kind(x, kind)
 
 
 class Tensor(TensorBase):
@@ -148,7 +82,7 @@ class Tensor(TensorBase):
             out = wrap(args[0].array, None, storage_of(args[0]))
         else:
             out = create.constructed(dtypes.default(), device, args)
-        return out if cls is Tensor else _of_kind(out, cls)
+        return out if cls is Tensor else protocols.of_kind(out, cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has made the tensor."""
@@ -163,19 +97,6 @@ class Tensor(TensorBase):
     def shape(self) -> Size:
         """The size of each dimension."""
         return tuple.__new__(Size, self.array.shape)
-
-    def size(self, dim: int | None = None, axis: int | None = None) -> Any:
-        """Return the shape, or the size of one dimension."""
-        dim = dim if axis is None else axis
-        if dim is None:
-            return self.shape
-        shape = self.array.shape
-        if not -len(shape) <= dim < len(shape):
-            bound = max(len(shape), 1)
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {dim})"
-            )
-        return shape[dim]
 
     @property
     def ndim(self) -> int:
@@ -238,63 +159,19 @@ class Tensor(TensorBase):
         """Bytes of all elements."""
         return self.numel() * self.itemsize
 
-    def stride(self, dim: int | None = None, axis: int | None = None) -> Any:
-        """Return how many elements apart neighbours along each (or one) dimension lie."""
-        dim = dim if axis is None else axis
-        if modes.unusual and isinstance(self.array, Payload):
-            refresh(self)  # after a write a view stands for memory that lies otherwise
-        strides = layouts.strides_of(self.array)
-        return strides if dim is None else strides[dim_in(dim, self.array.ndim)]
-
-    def storage_offset(self) -> int:
-        """Return where the first element lies in the storage, in elements."""
-        if modes.unusual and isinstance(self.array, Payload):
-            refresh(self)
-        return memories.offset_of(self)
-
-    def data_ptr(self) -> int:
-        """Return the address of the first element."""
-        if modes.unusual and is_batch(self):
-            return self.array.data  # which refuses
-        return memories.address_of(self.array) if self.array.size else 0
-
-    const_data_ptr = data_ptr
-
-    def is_contiguous(self, memory_format: Any = layouts.contiguous_format) -> bool:
-        """Return whether the elements lie without gaps, in row-major order or that of a memory format."""
-        if modes.unusual and memory_format is not layouts.contiguous_format:
-            refuse_format(self)
-        return layouts.is_contiguous(self.array, memory_format)
-
+    size, stride, storage_offset = geometry.size, geometry.stride, geometry.storage_offset
+    data_ptr = const_data_ptr = geometry.data_ptr
+    is_contiguous, get_device, module_load = geometry.is_contiguous, geometry.get_device, geometry.module_load
     untyped_storage, storage = memories.untyped_storage, memories.storage
     _typed_storage = memories.typed_storage
     dim_order, is_set_to = memories.dim_order, memories.is_set_to
     pin_memory, share_memory_ = memories.pin_memory, memories.share_memory_
     is_same_size = questions.is_same_size
 
-    def is_floating_point(self) -> bool:
-        """Return whether the dtype is a real floating type."""
-        return self.dtype.is_floating_point
-
-    def is_complex(self) -> bool:
-        """Return whether the dtype is complex."""
-        return self.array.dtype.kind == "c"  # type: ignore[no-any-return]
-
-    def is_signed(self) -> bool:
-        """Return whether the dtype holds negative values."""
-        return self.dtype.is_signed
-
-    def is_conj(self) -> bool:
-        """Return False: conjugation is never lazy here."""
-        return False
-
-    is_neg = is_pinned = is_distributed = is_conj
+    is_floating_point, is_complex, is_signed = geometry.is_floating_point, geometry.is_complex, geometry.is_signed
+    is_conj = is_neg = is_pinned = is_distributed = geometry.is_conj
     is_shared = memories.is_shared
     is_nonzero = questions.truth_of
-
-    def module_load(self, other: Tensor, assign: bool = False) -> Tensor:
-        """Return what ``load_state_dict`` puts in this tensor's place: `other`, or this one with its values."""
-        return other.detach() if assign else convert.copy_(self, other).detach()
 
     def record_stream(self, stream: Any) -> None:
         """Do nothing: CuPy's memory pool knows which streams use a tensor."""
@@ -310,12 +187,12 @@ class Tensor(TensorBase):
     q_per_channel_axis, q_per_channel_scales = forms.q_per_channel_axis, forms.q_per_channel_scales
     q_per_channel_zero_points = forms.q_per_channel_zero_points
 
-    def get_device(self) -> int:
-        """Return the GPU's index, -1 for the host."""
-        index = self.device.index
-        return -1 if index is None else index
-
     # --- Graph -------------------------------------------------------------------------------------
+
+    _require_grad, requires_grad_, _rest = graph.require_grad, graph.requires_grad_, graph.rest
+    retain_grad, backward, detach, detach_ = graph.retain_grad, graph.backward, graph.detach, graph.detach_
+    register_hook = graph.register_hook
+    register_post_accumulate_grad_hook = graph.register_post_accumulate_grad_hook
 
     @property
     def requires_grad(self) -> bool:
@@ -329,57 +206,7 @@ class Tensor(TensorBase):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise RuntimeError("requires_grad must be a bool")
-        if value and not nodes.differentiable(self.array.dtype):
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-        if not self.is_leaf:
-            raise RuntimeError(_ONLY_LEAVES)
-        self._require_grad(value)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Start (or stop) recording what is computed from this leaf."""
-        if not isinstance(requires_grad, bool):
-            raise TypeError(
-                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
-                f"{requires_grad.__class__.__name__}"
-            )
-        if modes.transforms:
-            _refuse_inside("requires_grad_() (or perhaps using adjoint.autograd.functional.* APIs)", "requires_grad_()")
-        return self._require_grad(requires_grad)
-
-    def _require_grad(self, requires_grad: bool) -> Tensor:
-        node = self.node
-        if requires_grad == (node is not None) and (type(node) is not nodes.Hidden or not requires_grad):
-            return self
-        if not requires_grad:
-            if type(node) is nodes.Hidden:  # as its base does
-                return self
-            if not is_bare(self):
-                raise RuntimeError(_ONLY_LEAVES)
-            if node is STALE:  # as its base does
-                return self
-            self._rest()
-            return self
-        if type(self.memory) is InferenceStorage and not modes.local.inference:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        resting = _resting(self)
-        self.__dict__.pop(RESTING, None)
-        if resting is None:
-            create.require_grad(self, "only Tensors of floating point dtype can require gradients")
-        else:
-            self.node = resting
-            resting.follow(self)
-        if self.memory is not None:
-            show_views(self, True)
-        return self
-
-    def _rest(self) -> None:
-        """Stop being differentiated, though graphs that were recorded still end here: they may be used again."""
-        node = self.node
-        self.__dict__[RESTING] = node if node.watched else weakref.ref(node)
-        self.node = None
-        show_views(self, False)
+        graph.set_requires_grad(self, value)
 
     @property
     def is_leaf(self) -> bool:
@@ -388,7 +215,7 @@ class Tensor(TensorBase):
         if node is None:
             return not modes.unusual or history_below(self) is None
         node = edge_of(self) if node is STALE else node
-        return is_leaf_node(node) or (modes.transforms > 0 and _looks_like_leaf(node))
+        return is_leaf_node(node) or (modes.transforms > 0 and graph.looks_like_leaf(node))
 
     @property
     def grad_fn(self) -> Any:
@@ -400,7 +227,7 @@ class Tensor(TensorBase):
         if node is None or is_leaf_node(node):
             return None
         node = edge_of(self)
-        if modes.transforms and _looks_like_leaf(node):
+        if modes.transforms and graph.looks_like_leaf(node):
             return None
         nodes.note_form(node, self)
         return shown(node)
@@ -418,13 +245,13 @@ class Tensor(TensorBase):
             if below is not None:
                 return below.grad
         if self._grad is None and not is_bare(self) and not self.retains_grad:
-            _warn_grad_of_non_leaf()
+            graph.warn_grad_of_non_leaf()
         return self._grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
         if value is not None:
-            _check_grad(self, value)
+            graph.check_grad(self, value)
         self._grad = value
 
     @grad.deleter
@@ -434,39 +261,11 @@ class Tensor(TensorBase):
     @property
     def grad_dtype(self) -> Any:
         """The dtype that gradients of this leaf are given: its own unless set; None leaves each as it is."""
-        if not self.is_leaf:
-            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
-        return _grad_dtype(self)
+        return graph.get_grad_dtype(self)
 
     @grad_dtype.setter
     def grad_dtype(self, value: Any) -> None:
-        if not self.is_leaf:
-            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
-        if value is not None and not isinstance(value, dtypes.dtype):
-            raise RuntimeError(f"grad_dtype must be a adjoint.dtype or None, but got {type(value).__name__}")
-        if value is not None and self._grad is not None and self._grad.dtype is not value:
-            raise RuntimeError(
-                f"Cannot set grad_dtype to '{value.name}' because there is already a gradient with dtype "
-                f"'{self._grad.dtype.name}'. Please clear the gradient (.grad = None) before changing grad_dtype, or "
-                "ensure the new grad_dtype matches the existing gradient's dtype."
-            )
-        leaf = self.node if type(self.node) is AccumulateGrad else _resting(self)
-        if leaf is None:
-            leaf = self.__dict__[RESTING] = AccumulateGrad(self)
-        extra_of(leaf).grad_dtype = (value and value.np,)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this non-leaf in ``.grad`` during the next backward passes."""
-        if modes.transforms and self.requires_grad:
-            _refuse_inside("retain_grad()", "retain_grad()")
-        if self.node is None:
-            below = history_below(self) if modes.unusual else None
-            if below is not None:
-                below.retain_grad()
-                return
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if not is_bare(self) and not self.retains_grad:
-            extra_of(edge_of(self)).retain = weakref.ref(self)
+        graph.set_grad_dtype(self, value)
 
     @property
     def retains_grad(self) -> bool:
@@ -477,42 +276,6 @@ class Tensor(TensorBase):
         if node is STALE or node is None or node.extra is None or node.extra.retain is None:
             return False
         return node.extra.retain() is self
-
-    def register_hook(self, hook: Any) -> RemovableHandle:
-        """Call ``hook(grad)`` whenever the gradient of this tensor is complete; it may return another."""
-        if self.node is None:
-            below = history_below(self) if modes.unusual else None
-            if below is not None:
-                return below.register_hook(hook)  # type: ignore[no-any-return]
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if type(self.node) is nodes.Hidden:  # no gradient ever arrives there
-            return RemovableHandle({}, hook)
-        return RemovableHandle(nodes.tensor_hooks_of(edge_of(self)), hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
-        """Call ``hook(self)`` after a gradient was added to this leaf's ``.grad``."""
-        if self.node is None:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if not is_leaf_node(self.node):
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        if type(self.node) is nodes.Hidden:
-            return RemovableHandle({}, hook)
-        leaf: AccumulateGrad = self.node
-        if leaf.post_hooks is None:
-            leaf.post_hooks = {}
-        return RemovableHandle(leaf.post_hooks, hook)
-
-    def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-    ) -> None:
-        """Compute gradients of this tensor and add them to the ``.grad`` of the leaves it depends on."""
-        global _backward
-        if _backward is None:
-            # The engine's front door stands below the class that it takes.
-            from .autograd import backward
-
-            _backward = backward
-        _backward(self, gradient, retain_graph, create_graph, None, inputs)
 
     @property
     def _version(self) -> int:
@@ -535,166 +298,30 @@ class Tensor(TensorBase):
         """Return whether this tensor was made in inference mode."""
         return type(self.memory) is InferenceStorage
 
-    def detach(self) -> Tensor:
-        """Return a tensor that shares this one's memory but not its history."""
-        array = self.array
-        if modes.unusual and isinstance(array, Payload):
-            edge_of(self)  # a view of what was written since becomes up to date
-            out = wrap(self.array.detached(), None, storage_of(self))
-            out.array.note_holder(out)
-            if array.by_value:
-                note_detached(out, self)
-        else:
-            out = wrap(array, None, storage_of(self))
-        if modes.unusual and modes.local.observer is not None:
-            modes.local.observer.cut(self, out, "detach()")
-        return out
-
-    def detach_(self) -> Tensor:
-        """Forget this tensor's history."""
-        if self.lineage is not None or (modes.unusual and _is_made_dual(self)):
-            raise RuntimeError(
-                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
-                "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
-                "detach_() cannot be called on these gradients."
-            )
-        if modes.local.inference:
-            return self
-        node = self.node
-        if type(node) is AccumulateGrad:
-            self._rest()
-        elif node is not None:
-            extra_of(node).detached = True
-            clock.latest = tick()  # so that nodes look at what they have saved
-        self.node = None
-        if modes.unusual and isinstance(self.array, Payload):
-            self.array = self.array.detached()
-        if self.memory is not None:
-            show_views(self, False)
-        return self
-
     @property
     def data(self) -> Tensor:
         """The value without history; writes to it are not counted as writes to this tensor."""
-        if modes.unusual and is_batch(self):
-            raise RuntimeError("accessing `data` under vmap transform is not allowed. Use detach().")
-        if modes.unusual and isinstance(self.array, Payload) and self.array.level:
-            return self.detach()
-        out = wrap(self.array, None, memories.same_memory(self))
-        if modes.unusual and modes.local.observer is not None:
-            modes.local.observer.cut(self, out, ".data")
-        return out
+        return graph.get_data(self)
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        if not isinstance(value, TensorBase):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if modes.unusual and (is_batch(self) or is_batch(value)):
-            raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed. Use copy_().")
-        if modes.transforms and transforming() and not is_captured(self):
-            raise RuntimeError(
-                "mutating directly with `.data` inside functorch transform is not allowed. Pass the tensor to the "
-                "function, or write it outside of the transform."
-            )
-        if self.node is not None and not nodes.differentiable(value.array.dtype):
-            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        expect_shape(self)
-        note_geometry(self)
-        self.array = value.array
-        ledger = None if self.memory is None else self.memory.ledger
-        self.memory = None
-        if ledger is not None:  # the version counter stays, with the aliases that share it
-            storage_of(self).ledger = ledger
-        if type(self.node) is AccumulateGrad:
-            self.node.follow(self)
+        graph.set_data(self, value)
 
     # --- Other forms -------------------------------------------------------------------------------
 
-    def item(self) -> Any:
-        """Return the only element as a Python number."""
-        if not isinstance(self, TensorBase):
-            raise TypeError(f"descriptor 'item' of Tensor doesn't apply to a '{type(self).__name__}' object")
-        if self.numel() != 1:
-            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-        if modes.unusual and modes.local.observer is not None:
-            found = modes.local.observer.item(self)
-            if found is not None:
-                return found
-        return convert.concrete(self, "item()").item()
-
-    def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers."""
-        return convert.concrete(self, "tolist()").tolist()
-
-    def numpy(self, *, force: bool = False) -> Any:
-        """Return the elements as a NumPy array that shares memory with this tensor."""
-        return convert.as_numpy(self, force)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = convert.as_numpy(self, False)
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ValueError(f"cannot give {array.dtype} elements as {dtype} without a copy")
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        return create.from_numpy(np.asarray(array))
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return interop.from_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return interop.from_function(func, args, kwargs)
-
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return interop.export(self, **kwargs)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
-
-    def __bool__(self) -> Any:
-        return questions.truth_of(self)
-
-    def __delitem__(self, index: Any) -> None:
-        raise TypeError("Tensor does not support deleting items")
-
-    __nonzero__ = __bool__
-
-    def __int__(self) -> int:
-        return int(questions.real_number_of(self, "int()"))
-
-    def __float__(self) -> float:
-        return float(questions.real_number_of(self, "float()"))
-
-    def __complex__(self) -> complex:
-        return complex(questions.number_of(self, "complex()"))
-
-    def __index__(self) -> int:
-        if self.numel() != 1 or dtypes.of(self.array.dtype).category > 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(questions.number_of(self, "index()"))
-
-    def __len__(self) -> int:
-        if self.array.ndim == 0:
-            raise TypeError("len() of a 0-d tensor")
-        return self.array.shape[0]  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Any:
-        if self.array.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
-
-    def __reversed__(self) -> Tensor:
-        return self if self.array.ndim == 0 else arranging.flip(self, tuple(range(self.array.ndim)))
-
-    def __contains__(self, element: Any) -> bool:
-        if not isinstance(element, TensorBase | complex | float | int):
-            raise RuntimeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
-            )
-        found = (self == element).any()
-        return bool(found.item()) if is_batch(found) else questions.truth_of(found)
+    item, tolist, numpy = protocols.item, protocols.tolist, protocols.numpy
+    __array__, __array_wrap__ = protocols.as_array, protocols.wrap_array
+    __array_ufunc__, __array_function__ = protocols.from_ufunc, protocols.from_function
+    __dlpack__, __dlpack_device__ = interop.export, protocols.dlpack_device
+    __copy__, __deepcopy__ = copies.shallow_copy, copies.deep_copy
+    __bool__ = __nonzero__ = protocols.as_bool
+    __int__, __float__, __complex__ = protocols.as_int, protocols.as_float, protocols.as_complex
+    __index__, __delitem__ = protocols.as_index, protocols.delete_item
+    __len__, __iter__, __reversed__ = protocols.length, protocols.iterate, protocols.reverse
+    __contains__ = protocols.contains
+    as_subclass = protocols.as_subclass
+    _make_subclass = staticmethod(protocols.make_subclass)
+    _make_wrapper_subclass = staticmethod(protocols.make_wrapper_subclass)
 
     def __hash__(self) -> int:
         return id(self)
@@ -715,12 +342,6 @@ class Tensor(TensorBase):
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update(state)
 
-    def __copy__(self) -> Tensor:
-        return copies.shallow_copy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        return copies.deep_copy(self, memo)
-
     def __dir__(self) -> list[str]:
         return sorted({*dir(self.__class__), *self.__dict__})
 
@@ -728,24 +349,10 @@ class Tensor(TensorBase):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return overrides.default_torch_function(cls, func, types, args, kwargs)
 
-    def as_subclass(self, cls: Any) -> Any:
-        """Return this tensor as an instance of a subclass, sharing memory and history."""
-        with overrides.SubclassesOff():
-            return _of_kind(shapes.alias(self), cls)
-
     # --- Names that torch's own code and suites ask for ----------------------------------------------
 
-    def _is_zerotensor(self) -> bool:
-        return False
-
-    def _is_all_true(self) -> Any:
-        return self.all()
-
-    def _is_any_true(self) -> Any:
-        return self.any()
-
-    def _conj(self) -> Any:
-        return self.conj()
+    _is_zerotensor, _is_all_true, _is_any_true = is_conj, protocols.is_all_true, protocols.is_any_true
+    _conj, xpu = shapes.conj, protocols.xpu
 
     @property
     def _grad_fn(self) -> Any:
@@ -764,32 +371,9 @@ class Tensor(TensorBase):
     def _cdata(self) -> int:
         return id(self)
 
-    def xpu(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise: there is no such device here."""
-        raise AssertionError("Torch not compiled with XPU enabled")
-
-    @staticmethod
-    def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
-        out = _of_kind(wrap(data.array, None, storage_of(data)), cls)
-        if require_grad:
-            create.require_grad(out)
-        return out
-
-    @staticmethod
-    def _make_wrapper_subclass(
-        cls: Any, size: Any, strides: Any = None, storage_offset: Any = None, memory_format: Any = None,
-        dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: bool = False,
-        requires_grad: bool = False, *rest: Any, **options: Any,
-    ) -> Any:  # fmt: skip
-        if cls not in overrides.dispatching:
-            raise TypeError(
-                f"{cls.__name__} must define __torch_dispatch__: a tensor without elements of its own is of no use else"
-            )
-        return _dispatched().made_of(cls, size, strides, dtype, device, requires_grad)
-
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        with _dispatched().HandlersOff():
+        with protocols.dispatched().HandlersOff():
             return func(*args, **(kwargs or {}))
 
     # --- The table of methods: one row per op, in the order of the rooms -----------------------------
@@ -1100,63 +684,6 @@ class Tensor(TensorBase):
     cfloat = convert.caster(dtypes.complex64, "cfloat")
     cdouble = convert.caster(dtypes.complex128, "cdouble")
     chalf = convert.caster(dtypes.complex64, "chalf")  # NumPy has no narrower one
-
-
-def _warn_grad_of_non_leaf() -> None:
-    """Warn, unless the reader is code that inspects or copies and so reads every attribute."""
-    if caller()[0].co_filename.endswith(("inspect.py", "copy.py")):
-        return
-    warnings.warn(
-        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
-        "you access the leaf Tensor instead.",
-        UserWarning,
-        stacklevel=depth_outside(),
-    )
-
-
-def _resting(leaf: Any) -> Any:
-    """Return the node of a leaf that has required a gradient before, if a graph or a hook still needs it."""
-    node = leaf.__dict__.get(RESTING)
-    return node() if isinstance(node, weakref.ref) else node
-
-
-def _grad_dtype(leaf: Any) -> Any:
-    """Return the dtype that gradients of a leaf are given; None if each keeps its own."""
-    node = leaf.node if type(leaf.node) is AccumulateGrad else _resting(leaf)
-    chosen = None if node is None or node.extra is None else node.extra.grad_dtype
-    if chosen is None:
-        return leaf.dtype
-    return None if chosen[0] is None else dtypes.of(chosen[0])
-
-
-def _check_grad(x: Any, value: Any) -> None:
-    if not isinstance(value, TensorBase):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
-    if value is x:
-        raise RuntimeError("can't assign Variable as its own grad")
-    mine, theirs = x.array, value.array
-    if type(mine) is np.ndarray is type(theirs) and type(x.node) is AccumulateGrad and x.node.extra is None:
-        if mine.dtype is theirs.dtype and mine.shape == theirs.shape:  # as nearly always
-            return
-    wanted = _grad_dtype(x)
-    if wanted is not None and theirs.dtype != wanted.np:
-        raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{dtypes.of(theirs.dtype).title.lower()}' to a tensor with "
-            f"grad_dtype '{wanted.title}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
-            "dtype): use gradient.to(tensor.grad_dtype), or set tensor.grad_dtype first"
-        )
-    if tuple(theirs.shape) != tuple(mine.shape):
-        raise RuntimeError(
-            f"attempting to assign a gradient of size '{list(theirs.shape)}' to a tensor of size '{list(mine.shape)}'. "
-            "Please ensure that the gradient and the tensor are the same size"
-        )
-    if devices.of(theirs) != devices.of(mine):
-        raise RuntimeError(
-            f"attempting to assign a gradient with device type '{devices.of(theirs)}' to a tensor with device type "
-            f"'{devices.of(mine)}'. Please ensure that the gradient and the tensor are on the same device"
-        )
 
 
 overrides.plain.add(Tensor)

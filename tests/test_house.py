@@ -18,7 +18,8 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
 # From the cellar up. A file imports from its own room and from rooms that stand before it in this list.
 ROOMS = [
     "_version", "_typing", "_paths", "_checks", "errors", "hooks", "printing", "scalar", "kernels", "core",
-    "return_types", "ops", "subclasses", "tensor", "functional", "quasirandom", "settings", "typed", "types", "version",
+    "return_types", "ops", "methods",
+    "subclasses", "tensor", "functional", "quasirandom", "settings", "typed", "types", "version",
     "overrides", "random", "_C", "storage", "payloads", "autograd", "_ops", "library", "tree", "func", "compiler",
     "fft", "linalg", "special", "signal", "sparse", "masked", "cuda", "cpu", "accelerator", "mps", "backends", "amp",
     "nn", "nested", "optim", "distributions", "serialization", "utils", "profiler", "explanation", "viz",

@@ -7,6 +7,7 @@ many-to-one but suit an optimizer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Number
 from typing import Any
 
@@ -60,18 +61,6 @@ def _real(constraint: Any) -> Any:
     return transforms.identity_transform
 
 
-@biject_to.register(constraints.independent)
-def _independent_bijection(constraint: Any) -> Any:
-    base = biject_to(constraint.base_constraint)
-    return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
-
-
-@transform_to.register(constraints.independent)
-def _independent(constraint: Any) -> Any:
-    base = transform_to(constraint.base_constraint)
-    return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
-
-
 @_both(constraints.positive)
 @_both(constraints.nonnegative)
 def _above(constraint: Any) -> Any:
@@ -120,21 +109,23 @@ def _corr_cholesky(constraint: Any) -> Any:
     return transforms.CorrCholeskyTransform()
 
 
-@biject_to.register(constraints.cat)
-def _cat_bijection(constraint: Any) -> Any:
-    return transforms.CatTransform([biject_to(c) for c in constraint.cseq], constraint.dim, constraint.lengths)
+# Of constraints made of others, by the registry that is asked.
 
 
-@transform_to.register(constraints.cat)
-def _cat(constraint: Any) -> Any:
-    return transforms.CatTransform([transform_to(c) for c in constraint.cseq], constraint.dim, constraint.lengths)
+def _independent(registry: ConstraintRegistry, constraint: Any) -> Any:
+    base = registry(constraint.base_constraint)
+    return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
 
 
-@biject_to.register(constraints.stack)
-def _stack_bijection(constraint: Any) -> Any:
-    return transforms.StackTransform([biject_to(c) for c in constraint.cseq], constraint.dim)
+def _cat(registry: ConstraintRegistry, constraint: Any) -> Any:
+    return transforms.CatTransform([registry(c) for c in constraint.cseq], constraint.dim, constraint.lengths)
 
 
-@transform_to.register(constraints.stack)
-def _stack(constraint: Any) -> Any:
-    return transforms.StackTransform([transform_to(c) for c in constraint.cseq], constraint.dim)
+def _stack(registry: ConstraintRegistry, constraint: Any) -> Any:
+    return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
+
+
+for _registry in (biject_to, transform_to):
+    _registry.register(constraints.independent, partial(_independent, _registry))
+    _registry.register(constraints.cat, partial(_cat, _registry))
+    _registry.register(constraints.stack, partial(_stack, _registry))

@@ -297,36 +297,33 @@ def _same_event(p: Any, q: Any, title: str) -> None:
         )
 
 
+def _lowrank_terms(q: Any, p: Any, factor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the distance of the means, the trace of ``Sq^-1 F F^T``, and ``A = Lc^-1 Wq^T Dq^-1``.
+
+    ``Sq = Wq Wq^T + Dq`` is inverted by the Woodbury identity, with the Cholesky factor Lc of the capacitance.
+    """
+    diagonal = q._unbroadcasted_cov_diag
+    distance = _batch_lowrank_mahalanobis(q._unbroadcasted_cov_factor, diagonal, q.loc - p.loc, q._capacitance_tril)
+    scaled = q._unbroadcasted_cov_factor.mT / diagonal.unsqueeze(-2)
+    a = solve_triangular(q._capacitance_tril, scaled, upper=False)
+    inner = (factor * diagonal.rsqrt().unsqueeze(-1)).pow(2).sum((-2, -1))
+    return distance, inner - a.matmul(factor).pow(2).sum((-2, -1)), a
+
+
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _lowrank(p: Any, q: Any) -> Tensor:
     _same_event(p, q, "two Low Rank Multivariate Normals")
-    log_dets = q._log_det() - p._log_det()
-    distance = _batch_lowrank_mahalanobis(
-        q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag, q.loc - p.loc, q._capacitance_tril
-    )
-    # tr((Wq Wq^T + Dq)^-1 (Wp Wp^T + Dp)) by the Woodbury identity, with A = Lc^-1 Wq^T Dq^-1
-    scaled = q._unbroadcasted_cov_factor.mT / q._unbroadcasted_cov_diag.unsqueeze(-2)
-    a = solve_triangular(q._capacitance_tril, scaled, upper=False)
-    factor = p._unbroadcasted_cov_factor
-    inner = (p._unbroadcasted_cov_diag / q._unbroadcasted_cov_diag).sum(-1)
-    inner = inner + (factor * q._unbroadcasted_cov_diag.rsqrt().unsqueeze(-1)).pow(2).sum((-2, -1))
-    outer = (a * p._unbroadcasted_cov_diag.sqrt().unsqueeze(-2)).pow(2).sum((-2, -1))
-    outer = outer + a.matmul(factor).pow(2).sum((-2, -1))
-    return 0.5 * (log_dets + inner - outer + distance - p.event_shape[0])
+    distance, trace, a = _lowrank_terms(q, p, p._unbroadcasted_cov_factor)
+    trace = trace + (p._unbroadcasted_cov_diag / q._unbroadcasted_cov_diag).sum(-1)
+    trace = trace - (a * p._unbroadcasted_cov_diag.sqrt().unsqueeze(-2)).pow(2).sum((-2, -1))
+    return 0.5 * (q._log_det() - p._log_det() + trace + distance - p.event_shape[0])
 
 
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 def _multivariate_to_lowrank(p: Any, q: Any) -> Tensor:
     _same_event(p, q, "two (Low Rank) Multivariate Normals")
-    log_dets = q._log_det() - 2 * p._half_log_det()
-    distance = _batch_lowrank_mahalanobis(
-        q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag, q.loc - p.loc, q._capacitance_tril
-    )
-    scaled = q._unbroadcasted_cov_factor.mT / q._unbroadcasted_cov_diag.unsqueeze(-2)
-    a = solve_triangular(q._capacitance_tril, scaled, upper=False)
-    factor = p._unbroadcasted_scale_tril
-    inner = (factor * q._unbroadcasted_cov_diag.rsqrt().unsqueeze(-1)).pow(2).sum((-2, -1))
-    return 0.5 * (log_dets + inner - a.matmul(factor).pow(2).sum((-2, -1)) + distance - p.event_shape[0])
+    distance, trace, _ = _lowrank_terms(q, p, p._unbroadcasted_scale_tril)
+    return 0.5 * (q._log_det() - 2 * p._half_log_det() + trace + distance - p.event_shape[0])
 
 
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
@@ -360,21 +357,11 @@ def _beta_continuous_bernoulli(p: Any, q: Any) -> Tensor:
     return -p.entropy() - p.mean * q.logits - ops.log1p(-q.probs) - q._cont_bern_log_norm()
 
 
-@register_kl(Beta, Exponential)
-def _beta_exponential(p: Any, q: Any) -> Tensor:
-    return -p.entropy() - q.rate.log() + q.rate * p.mean
-
-
 @register_kl(Beta, Gamma)
 def _beta_gamma(p: Any, q: Any) -> Tensor:
     norm = q.concentration.lgamma() - q.concentration * q.rate.log()
     mean_log = p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
     return -p.entropy() + norm - (q.concentration - 1) * mean_log + q.rate * p.mean
-
-
-@register_kl(Beta, Normal)
-def _beta_normal(p: Any, q: Any) -> Tensor:
-    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
 
 
 def _cross_normal(mean: Tensor, variance: Tensor, q: Any) -> Tensor:
@@ -383,20 +370,24 @@ def _cross_normal(mean: Tensor, variance: Tensor, q: Any) -> Tensor:
     return 0.5 * (2 * math.pi * square).log() + 0.5 * (variance + (mean - q.loc).pow(2)) / square
 
 
+def _to_normal(p: Any, q: Any) -> Tensor:
+    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
+
+
+def _to_exponential(p: Any, q: Any) -> Tensor:
+    return -p.entropy() - q.rate.log() + q.rate * p.mean
+
+
+for _family_p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Uniform):
+    register_kl(_family_p, Normal)(_to_normal)
+for _family_p in (Beta, ContinuousBernoulli, Gamma):
+    register_kl(_family_p, Exponential)(_to_exponential)
+
+
 @register_kl(Beta, Uniform)
 def _beta_uniform(p: Any, q: Any) -> Tensor:
     result = -p.entropy() + (q.high - q.low).log()
     return ops.where((q.low > 0.0) | (q.high < 1.0), math.inf, result)
-
-
-@register_kl(ContinuousBernoulli, Exponential)
-def _continuous_bernoulli_exponential(p: Any, q: Any) -> Tensor:
-    return -p.entropy() - ops.log(q.rate) + q.rate * p.mean
-
-
-@register_kl(ContinuousBernoulli, Normal)
-def _continuous_bernoulli_normal(p: Any, q: Any) -> Tensor:
-    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
 
 
 @register_kl(ContinuousBernoulli, Uniform)
@@ -419,37 +410,12 @@ def _exponential_gumbel(p: Any, q: Any) -> Tensor:
     return rate.log() - 1 - shift + rate.reciprocal() + (shift + rate.log() - (rate + 1).log()).exp()
 
 
-@register_kl(Exponential, Normal)
-def _exponential_normal(p: Any, q: Any) -> Tensor:
-    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
-
-
-@register_kl(Gamma, Exponential)
-def _gamma_exponential(p: Any, q: Any) -> Tensor:
-    return -p.entropy() - q.rate.log() + q.rate * p.concentration / p.rate
-
-
 @register_kl(Gamma, Gumbel)
 def _gamma_gumbel(p: Any, q: Any) -> Tensor:
     rate, shift = p.rate * q.scale, q.loc / q.scale
     body = (p.concentration - 1) * p.concentration.digamma() - p.concentration.lgamma() - p.concentration
     tail = p.concentration / rate + (shift - p.concentration * (1 + rate.reciprocal()).log()).exp()
     return body + rate.log() + tail - shift
-
-
-@register_kl(Gamma, Normal)
-def _gamma_normal(p: Any, q: Any) -> Tensor:
-    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
-
-
-@register_kl(Gumbel, Normal)
-def _gumbel_normal(p: Any, q: Any) -> Tensor:
-    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
-
-
-@register_kl(Laplace, Normal)
-def _laplace_normal(p: Any, q: Any) -> Tensor:
-    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
 
 
 @register_kl(Normal, Gumbel)
@@ -485,8 +451,7 @@ def _pareto_gamma(p: Any, q: Any) -> Tensor:
 
 @register_kl(Pareto, Normal)
 def _pareto_normal(p: Any, q: Any) -> Tensor:
-    result = -p.entropy() + _cross_normal(p.mean, p.variance, q)
-    return ops.where(p.alpha <= 2, math.inf, result)
+    return ops.where(p.alpha <= 2, math.inf, _to_normal(p, q))
 
 
 def _log_ratio_mean(p: Any) -> Tensor:
@@ -528,11 +493,6 @@ def _uniform_gumbel(p: Any, q: Any) -> Tensor:
     ratio = q.scale / (p.high - p.low)
     high, low = (p.high - q.loc) / q.scale, (p.low - q.loc) / q.scale
     return ratio.log() + 0.5 * (high + low) - ratio * (ops.exp(-high) - ops.exp(-low))
-
-
-@register_kl(Uniform, Normal)
-def _uniform_normal(p: Any, q: Any) -> Tensor:
-    return -p.entropy() + _cross_normal(p.mean, p.variance, q)
 
 
 @register_kl(Uniform, Pareto)
