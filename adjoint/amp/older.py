@@ -37,34 +37,33 @@ class CpuAutocast(autocast):
         super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
-class CudaGradScaler(GradScaler):
+class _GradScaler(GradScaler):
+    """A scaler whose class names the device."""
+
+    _place: str
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        _warn("GradScaler", self._place)
+        super().__init__(self._place, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+class CudaGradScaler(_GradScaler):
     """``GradScaler("cuda", ...)``."""
 
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        _warn("GradScaler", "cuda")
-        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    _place = "cuda"
 
 
-class CpuGradScaler(GradScaler):
+class CpuGradScaler(_GradScaler):
     """``GradScaler("cpu", ...)``."""
 
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        _warn("GradScaler", "cpu")
-        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    _place = "cpu"
 
 
 def cuda_custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: Any = None) -> Callable[..., Any]:

@@ -95,7 +95,11 @@ def _outside(op: str) -> Any:
     warnings.warn(f"Running {op} on a process that is not in the group does nothing", stacklevel=3)
 
 
-def _ended(work: Work, async_op: bool) -> Work | None:
+def _run(
+    pg: ProcessGroup, async_op: bool, op: str, what: str, start: Any, finish: Any = None, kept: Any = None
+) -> Work | None:
+    """Begin a call, as `ProcessGroup.begin` does; return its handle, or wait for its end."""
+    work = pg.begin(op, what, start, finish, kept, waits=not async_op)
     if async_op:
         return work
     work.wait()
@@ -151,10 +155,8 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         return memory.settle("all_reduce")
 
     what = f"{describe(array)}, {op.name}"
-    work = pg.begin(
-        "all_reduce", what, lambda: pg.engine_for(array).all_reduce(array, op), finish, memory, waits=not async_op
-    )
-    return _ended(work, async_op)
+    start = lambda: pg.engine_for(array).all_reduce(array, op)
+    return _run(pg, async_op, "all_reduce", what, start, finish, memory)
 
 
 def all_reduce_coalesced(tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Any:
@@ -170,15 +172,8 @@ def all_reduce_coalesced(tensors: Any, op: Any = ReduceOp.SUM, group: Any = None
         return spread(array, tensors, "all_reduce_coalesced")
 
     what = f"{describe(array)}, {op.name}"
-    work = pg.begin(
-        "all_reduce_coalesced",
-        what,
-        lambda: pg.engine_for(array).all_reduce(array, op),
-        finish,
-        array,
-        waits=not async_op,
-    )
-    return _ended(work, async_op)
+    start = lambda: pg.engine_for(array).all_reduce(array, op)
+    return _run(pg, async_op, "all_reduce_coalesced", what, start, finish, array)
 
 
 def reduce(
@@ -204,10 +199,8 @@ def reduce(
         return memory.settle("reduce")
 
     what = f"{describe(array)}, {op.name}, dst={pg.ranks[root]}"
-    work = pg.begin(
-        "reduce", what, lambda: pg.engine_for(array).reduce(array, op, root), finish, memory, waits=not async_op
-    )
-    return _ended(work, async_op)
+    start = lambda: pg.engine_for(array).reduce(array, op, root)
+    return _run(pg, async_op, "reduce", what, start, finish, memory)
 
 
 def reduce_scatter_tensor(
@@ -245,7 +238,7 @@ def _reduce_scattered(
 
     what = f"{describe(given)}, {op.name}"
     start = lambda: pg.engine_for(given).reduce_scatter(into.array, given, op)
-    return _ended(pg.begin(name, what, start, finish, (into, given), waits=not async_op), async_op)
+    return _run(pg, async_op, name, what, start, finish, (into, given))
 
 
 # --- Copies -----------------------------------------------------------------------------------------
@@ -263,10 +256,8 @@ def broadcast(
     array = memory.array
     finish = lambda: tensor if pg.rank() == root else memory.settle("broadcast")
     what = f"{describe(array)}, src={pg.ranks[root]}"
-    work = pg.begin(
-        "broadcast", what, lambda: pg.engine_for(array).broadcast(array, root), finish, memory, waits=not async_op
-    )
-    return _ended(work, async_op)
+    start = lambda: pg.engine_for(array).broadcast(array, root)
+    return _run(pg, async_op, "broadcast", what, start, finish, memory)
 
 
 def all_gather_into_tensor(
@@ -280,8 +271,7 @@ def all_gather_into_tensor(
     _check_parts("output_tensor", into.array, "input_tensor", given.array, pg)
     start = lambda: pg.engine_for(given.array).all_gather(into.array, given.array)
     finish = lambda: into.settle("all_gather_into_tensor")
-    work = pg.begin("all_gather_into_tensor", describe(given.array), start, finish, (into, given), waits=not async_op)
-    return _ended(work, async_op)
+    return _run(pg, async_op, "all_gather_into_tensor", describe(given.array), start, finish, (into, given))
 
 
 def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
@@ -295,7 +285,7 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
     into = _room(given, pg.size())
     start = lambda: pg.engine_for(given).all_gather(into, given)
     finish = lambda: spread(into, tensor_list, "all_gather")
-    return _ended(pg.begin("all_gather", describe(given), start, finish, (into, given), waits=not async_op), async_op)
+    return _run(pg, async_op, "all_gather", describe(given), start, finish, (into, given))
 
 
 def gather(
@@ -319,7 +309,7 @@ def gather(
     start = lambda: pg.engine_for(given).gather(into, given, root)
     finish = lambda: spread(into, gather_list, "gather") if mine else []
     what = f"{describe(given)}, dst={pg.ranks[root]}"
-    return _ended(pg.begin("gather", what, start, finish, (into, given), waits=not async_op), async_op)
+    return _run(pg, async_op, "gather", what, start, finish, (into, given))
 
 
 def scatter(
@@ -342,9 +332,7 @@ def scatter(
     given = flat(scatter_list, "scatter_list", pg) if mine else None
     start = lambda: pg.engine_for(into.array).scatter(into.array, given, root)
     what = f"{describe(into.array)}, src={pg.ranks[root]}"
-    return _ended(
-        pg.begin("scatter", what, start, lambda: into.settle("scatter"), (into, given), waits=not async_op), async_op
-    )
+    return _run(pg, async_op, "scatter", what, start, lambda: into.settle("scatter"), (into, given))
 
 
 def all_to_all_single(
@@ -364,8 +352,7 @@ def all_to_all_single(
     sent = _counts(given.array, input_split_sizes, pg.size(), "input")
     start = lambda: pg.engine_for(given.array).all_to_all(into.array, given.array, received, sent)
     finish = lambda: into.settle("all_to_all_single")
-    work = pg.begin("all_to_all_single", given.array.dtype.name, start, finish, (into, given), waits=not async_op)
-    return _ended(work, async_op)
+    return _run(pg, async_op, "all_to_all_single", given.array.dtype.name, start, finish, (into, given))
 
 
 def all_to_all(
@@ -382,7 +369,7 @@ def all_to_all(
     received, sent = ([t.array.size for t in ts] for ts in (output_tensor_list, input_tensor_list))
     start = lambda: pg.engine_for(given).all_to_all(into, given, received, sent)
     finish = lambda: spread(into, output_tensor_list, "all_to_all")
-    return _ended(pg.begin("all_to_all", given.dtype.name, start, finish, (into, given), waits=not async_op), async_op)
+    return _run(pg, async_op, "all_to_all", given.dtype.name, start, finish, (into, given))
 
 
 # The names that torch 2.13 gives them.

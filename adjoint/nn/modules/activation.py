@@ -10,6 +10,7 @@ from ...ops.create import empty
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
+from .functions import Functional
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
@@ -21,50 +22,34 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Function(Module):
-    """A layer without parameters: `_function` names its function, `_options` the attributes that this takes."""
-
-    _function: str
-    _options: list[str] = []
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the function of `input`."""
-        return getattr(F, self._function)(input, *[getattr(self, name) for name in self._options])
-
-    def extra_repr(self) -> str:
-        """Return the options; working in place is shown only where it is on."""
-        parts = [f"{name}={getattr(self, name)}" for name in self._options if name != "inplace"]
-        return ", ".join([*parts, *(["inplace=True"] if getattr(self, "inplace", False) else [])])
-
-
 # --- Without options --------------------------------------------------------------------------------
 
 
-class Tanh(_Function):
+class Tanh(Functional):
     """Hyperbolic tangent of each element."""
 
     _function = "tanh"
 
 
-class Sigmoid(_Function):
+class Sigmoid(Functional):
     """Logistic function of each element."""
 
     _function = "sigmoid"
 
 
-class LogSigmoid(_Function):
+class LogSigmoid(Functional):
     """Logarithm of the logistic function, without overflow."""
 
     _function = "logsigmoid"
 
 
-class Softsign(_Function):
+class Softsign(Functional):
     """``x / (1 + |x|)`` of each element."""
 
     _function = "softsign"
 
 
-class Tanhshrink(_Function):
+class Tanhshrink(Functional):
     """``x - tanh(x)`` of each element."""
 
     _function = "tanhshrink"
@@ -83,7 +68,7 @@ class Softmax2d(Module):
 # --- In place or not --------------------------------------------------------------------------------
 
 
-class _InPlace(_Function):
+class _InPlace(Functional):
     """An activation whose only option is to work in place."""
 
     __constants__ = _options = ["inplace"]
@@ -150,7 +135,7 @@ class Hardsigmoid(_InPlace):
 # --- With options -----------------------------------------------------------------------------------
 
 
-class Threshold(_Function):
+class Threshold(Functional):
     """Elements above `threshold`, `value` in the place of others."""
 
     _function = "threshold"
@@ -161,7 +146,7 @@ class Threshold(_Function):
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
 
-class RReLU(_Function):
+class RReLU(Functional):
     """Leaky rectifier whose slope is drawn anew for each element in training."""
 
     __constants__ = _options = ["lower", "upper", "inplace"]
@@ -175,7 +160,7 @@ class RReLU(_Function):
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
-class Hardtanh(_Function):
+class Hardtanh(Functional):
     """Each element, cut off at `min_val` and `max_val`."""
 
     _function = "hardtanh"
@@ -215,7 +200,7 @@ class ReLU6(Hardtanh):
         return "inplace=True" if self.inplace else ""
 
 
-class _ExponentialUnit(_Function):
+class _ExponentialUnit(Functional):
     """An exponential below zero that ends at minus `alpha`, the identity above."""
 
     __constants__ = _options = ["alpha", "inplace"]
@@ -237,7 +222,7 @@ class CELU(_ExponentialUnit):
     _function = "celu"
 
 
-class LeakyReLU(_Function):
+class LeakyReLU(Functional):
     """Rectifier with a slope below zero."""
 
     _function = "leaky_relu"
@@ -248,7 +233,7 @@ class LeakyReLU(_Function):
         self.negative_slope, self.inplace = negative_slope, inplace
 
 
-class GLU(_Function):
+class GLU(Functional):
     """First half of a dimension times the logistic function of the other half."""
 
     _function = "glu"
@@ -277,7 +262,7 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class _Shrink(_Function):
+class _Shrink(Functional):
     """A function that is zero within `lambd` of zero."""
 
     __constants__ = _options = ["lambd"]
@@ -303,7 +288,7 @@ class Softshrink(_Shrink):
     _function = "softshrink"
 
 
-class Softplus(_Function):
+class Softplus(Functional):
     """Smooth rectifier: ``log(1 + exp(beta * x)) / beta``, the identity above `threshold`."""
 
     _function = "softplus"
@@ -314,7 +299,7 @@ class Softplus(_Function):
         self.beta, self.threshold = beta, threshold
 
 
-class _Along(_Function):
+class _Along(Functional):
     """What softmax and its kin share: a dimension."""
 
     __constants__ = _options = ["dim"]
@@ -374,11 +359,10 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class _DropoutNd(Module):
+class _DropoutNd(Functional):
     """What all dropouts share: a probability."""
 
     __constants__ = ["p", "inplace"]
-    _function: str
     p: float
     inplace: bool
 

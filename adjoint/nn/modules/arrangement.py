@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._typing import Tensor
 from .. import functional as F
+from .functions import Functional
 from .module import Module
 from .utils import _ntuple
 
@@ -63,21 +64,11 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
-class _Windows(Module):
-    kernel_size: Any
-    dilation: Any
-    padding: Any
-    stride: Any
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self.__constants__)  # type: ignore[attr-defined]
-
-
-class Fold(_Windows):
+class Fold(Functional):
     """Add windows, given as columns, up to an image."""
 
-    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
+    _function = "fold"
+    __constants__ = _options = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -86,23 +77,16 @@ class Fold(_Windows):
         self.output_size, self.kernel_size = output_size, kernel_size
         self.dilation, self.padding, self.stride = dilation, padding, stride
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the image."""
-        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
-
-class Unfold(_Windows):
+class Unfold(Functional):
     """Take an image apart into windows, as columns."""
 
-    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
+    _function = "unfold"
+    __constants__ = _options = ["kernel_size", "dilation", "padding", "stride"]
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the windows."""
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
 class _Pad(Module):
@@ -253,58 +237,37 @@ class ZeroPad3d(_ZeroPad, ConstantPad3d):
     """Pad volumes with zeros."""
 
 
-class ChannelShuffle(Module):
+class ChannelShuffle(Functional):
     """Deal the channels of `groups` groups out in turn."""
 
-    __constants__ = ["groups"]
+    _function = "channel_shuffle"
+    __constants__ = _options = ["groups"]
 
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
-    def forward(self, input: Any) -> Any:
-        """Return `input`, its channels in another order."""
-        return F.channel_shuffle(input, self.groups)
 
-    def extra_repr(self) -> str:
-        """Return the number of groups."""
-        return f"groups={self.groups}"
-
-
-class PixelShuffle(Module):
+class PixelShuffle(Functional):
     """Make an image larger by a factor, out of channels: (C * r * r, H, W) becomes (C, H * r, W * r)."""
 
-    __constants__ = ["upscale_factor"]
+    _function = "pixel_shuffle"
+    __constants__ = _options = ["upscale_factor"]
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return `input`, larger and with fewer channels."""
-        return F.pixel_shuffle(input, self.upscale_factor)
 
-    def extra_repr(self) -> str:
-        """Return the factor."""
-        return f"upscale_factor={self.upscale_factor}"
-
-
-class PixelUnshuffle(Module):
+class PixelUnshuffle(Functional):
     """Make an image smaller by a factor, into channels: (C, H * r, W * r) becomes (C * r * r, H, W)."""
 
-    __constants__ = ["downscale_factor"]
+    _function = "pixel_unshuffle"
+    __constants__ = _options = ["downscale_factor"]
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return `input`, smaller and with more channels."""
-        return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        """Return the factor."""
-        return f"downscale_factor={self.downscale_factor}"
 
 
 class Upsample(Module):

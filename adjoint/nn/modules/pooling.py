@@ -6,7 +6,7 @@ from typing import Any
 
 from ..._typing import Tensor
 from .. import functional as F
-from .module import Module
+from .functions import Functional
 from .utils import _ntuple
 
 __all__ = [
@@ -17,20 +17,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Pool(Module):
-    """A layer whose function is named by its class."""
-
-    _function: str
-
-    def _apply_function(self, *args: Any) -> Any:
-        return getattr(F, self._function)(*args)
-
-
 # --- Maxima -----------------------------------------------------------------------------------------
 
 
-class _MaxPoolNd(_Pool):
+class _MaxPoolNd(Functional):
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+    _options = ["kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"]
+    _shown = _options[:-1]
 
     def __init__(
         self,
@@ -45,19 +38,6 @@ class _MaxPoolNd(_Pool):
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
         self.padding, self.dilation = padding, dilation
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
-
-    def forward(self, input: Tensor) -> Any:
-        """Return the maxima of windows, and perhaps where they are."""
-        return self._apply_function(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -84,7 +64,8 @@ class MaxPool3d(_MaxPoolNd):
     _function = "max_pool3d"
 
 
-class _MaxUnpoolNd(_Pool):
+class _MaxUnpoolNd(Functional):
+    _shown = ["kernel_size", "stride", "padding"]
     _dims: int
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
@@ -93,13 +74,10 @@ class _MaxUnpoolNd(_Pool):
         self.kernel_size, self.padding = sizes(kernel_size), sizes(padding)
         self.stride = self.kernel_size if stride is None else sizes(stride)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:  # type: ignore[override]
         """Return maxima at their places, zeros elsewhere."""
-        return self._apply_function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        sizes = (self.kernel_size, self.stride, self.padding)
+        return getattr(F, self._function)(input, indices, *sizes, output_size)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -120,8 +98,10 @@ class MaxUnpool3d(_MaxUnpoolNd):
     _dims, _function = 3, "max_unpool3d"
 
 
-class _FractionalMaxPoolNd(_Pool):
+class _FractionalMaxPoolNd(Functional):
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    _options = ["kernel_size", "output_size", "output_ratio", "return_indices", "_random_samples"]
+    _shown = []
     _dims: int
 
     def __init__(
@@ -145,12 +125,6 @@ class _FractionalMaxPoolNd(_Pool):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the maxima of windows at random places."""
-        return self._apply_function(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
-        )
-
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """The maximum of windows of images at random places (Graham, 2014)."""
@@ -167,20 +141,15 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 # --- Means and norms --------------------------------------------------------------------------------
 
 
-class _AvgPoolNd(_Pool):
-    kernel_size: Any
-    stride: Any
-    padding: Any
-
-    def extra_repr(self) -> str:
-        """Return the sizes."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+class _AvgPoolNd(Functional):
+    _shown = ["kernel_size", "stride", "padding"]
 
 
 class AvgPool1d(_AvgPoolNd):
     """The mean of windows of sequences (N, C, L)."""
 
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    _function = "avg_pool1d"
+    __constants__ = _options = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
     def __init__(
         self,
@@ -196,13 +165,11 @@ class AvgPool1d(_AvgPoolNd):
         self.stride = single(kernel_size if stride is None else stride)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the means of windows."""
-        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
-
 
 class _AvgPool(_AvgPoolNd):
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
+    __constants__ = _options = [
+        "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override",
+    ]  # fmt: skip
 
     def __init__(
         self,
@@ -219,18 +186,6 @@ class _AvgPool(_AvgPoolNd):
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the means of windows."""
-        return self._apply_function(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-
 
 class AvgPool2d(_AvgPool):
     """The mean of windows of images (N, C, H, W)."""
@@ -244,8 +199,8 @@ class AvgPool3d(_AvgPool):
     _function = "avg_pool3d"
 
 
-class _LPPoolNd(_Pool):
-    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+class _LPPoolNd(Functional):
+    __constants__ = _options = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
         super().__init__()
@@ -253,11 +208,8 @@ class _LPPoolNd(_Pool):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the norms of windows."""
-        return self._apply_function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
-
-    def extra_repr(self) -> str:
-        """Return the norm and the sizes."""
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self.__constants__)
+        norm = float(self.norm_type)
+        return getattr(F, self._function)(input, norm, self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool1d(_LPPoolNd):
@@ -281,20 +233,12 @@ class LPPool3d(_LPPoolNd):
 # --- To a size --------------------------------------------------------------------------------------
 
 
-class _AdaptiveAvgPoolNd(_Pool):
-    __constants__ = ["output_size"]
+class _AdaptiveAvgPoolNd(Functional):
+    __constants__ = _options = ["output_size"]
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Return means that have the size asked for."""
-        return self._apply_function(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        """Return the size."""
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
@@ -315,20 +259,13 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     _function = "adaptive_avg_pool3d"
 
 
-class _AdaptiveMaxPoolNd(_Pool):
-    __constants__ = ["output_size", "return_indices"]
+class _AdaptiveMaxPoolNd(Functional):
+    __constants__ = _options = ["output_size", "return_indices"]
+    _shown = ["output_size"]
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size, self.return_indices = output_size, return_indices
-
-    def forward(self, input: Tensor) -> Any:
-        """Return maxima that have the size asked for, and perhaps where they are."""
-        return self._apply_function(input, self.output_size, self.return_indices)
-
-    def extra_repr(self) -> str:
-        """Return the size."""
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):

@@ -77,12 +77,16 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """Make the weight a plain parameter again."""
+    return _removed(WeightNorm, "weight_norm", module, name)
+
+
+def _removed(kind: type, title: str, module: Any, name: str) -> Any:
     for k, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, WeightNorm) and hook.name == name:
-            hook.remove(module)
+        if isinstance(hook, kind) and hook.name == name:  # type: ignore[attr-defined]
+            hook.remove(module)  # type: ignore[attr-defined]
             del module._forward_pre_hooks[k]
             return module
-    raise ValueError(f"weight_norm of '{name}' not found in {module}")
+    raise ValueError(f"{title} of '{name}' not found in {module}")
 
 
 class SpectralNorm:
@@ -169,9 +173,4 @@ def spectral_norm(
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Make the weight a plain parameter again."""
-    for k, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, SpectralNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[k]
-            return module
-    raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    return _removed(SpectralNorm, "spectral_norm", module, name)

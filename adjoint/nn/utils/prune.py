@@ -182,8 +182,8 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class RandomUnstructured(BasePruningMethod):
-    """Prune entries at random: a share, or a number of them."""
+class _Unstructured(BasePruningMethod):
+    """Prunes a share of the entries, or a number of them: those that `_chosen` picks."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -191,13 +191,23 @@ class RandomUnstructured(BasePruningMethod):
         _validate_pruning_amount_init(amount)
         self.amount = amount
 
+    def _chosen(self, t: Tensor, count: int) -> Tensor:
+        raise NotImplementedError
+
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with random entries zeroed."""
+        """Return the mask with the chosen entries zeroed."""
         count = _count_to_prune(self.amount, t.nelement())
         mask = default_mask.clone()
         if count:
-            mask.view(-1)[topk(rand_like(t).view(-1), k=count).indices] = 0
+            mask.view(-1)[self._chosen(t, count)] = 0
         return mask
+
+
+class RandomUnstructured(_Unstructured):
+    """Prune entries at random: a share, or a number of them."""
+
+    def _chosen(self, t: Tensor, count: int) -> Tensor:
+        return topk(rand_like(t).view(-1), k=count).indices
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: Any) -> Any:  # type: ignore[override]
@@ -205,22 +215,11 @@ class RandomUnstructured(BasePruningMethod):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_Unstructured):
     """Prune the entries of the least absolute value."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount: Any) -> None:
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask with the least entries zeroed."""
-        count = _count_to_prune(self.amount, t.nelement())
-        mask = default_mask.clone()
-        if count:
-            mask.view(-1)[topk(t.abs().reshape(-1), k=count, largest=False).indices] = 0
-        return mask
+    def _chosen(self, t: Tensor, count: int) -> Tensor:
+        return topk(t.abs().reshape(-1), k=count, largest=False).indices
 
     @classmethod
     def apply(cls, module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:  # type: ignore[override]
