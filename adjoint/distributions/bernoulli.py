@@ -136,6 +136,7 @@ class ContinuousBernoulli(Chances, ExponentialFamily):
     support = constraints.unit_interval
     _mean_carrier_measure = 0
     has_rsample = True
+    _copied = ("_lims",)
 
     def __init__(
         self,
@@ -151,12 +152,6 @@ class ContinuousBernoulli(Chances, ExponentialFamily):
             self.probs = parameter = clamp_probs(parameter)
         self._lims = lims
         super().__init__(parameter.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = super().expand(batch_shape, _instance)
-        new._lims = self._lims
-        return new
 
     @lazy_property
     def probs(self) -> Tensor:
@@ -259,18 +254,13 @@ class LogitRelaxedBernoulli(Chances):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
+    _copied = ("temperature",)
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
         super().__init__(self._set_only(probs, logits).size(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = super().expand(batch_shape, _instance)
-        new.temperature = self.temperature
-        return new
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw such that gradients reach the parameters."""

@@ -36,6 +36,7 @@ class Categorical(Chances):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
     _binary = False
+    _copied = ("_num_events",)
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         name = self._only(probs, logits)
@@ -48,12 +49,6 @@ class Categorical(Chances):
             self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
         self._num_events = given.size()[-1]
         super().__init__(given.size()[:-1], validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = super().expand(batch_shape, _instance)
-        new._num_events = self._num_events
-        return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
@@ -107,6 +102,7 @@ class _OfCategorical(Distribution):
     """What distributions of vectors share whose parameters are those of a `Categorical`."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    _expanded = ("_categorical",)
     _categorical: Categorical
 
     def _new(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -141,12 +137,6 @@ class OneHotCategorical(_OfCategorical):
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(OneHotCategorical, _instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        return self._finish(new, batch_shape, self._event_shape)
 
     @property
     def mean(self) -> Tensor:
@@ -201,6 +191,7 @@ class ExpRelaxedCategorical(_OfCategorical):
 
     support = constraints.real_vector
     has_rsample = True
+    _copied = ("temperature",)
 
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -208,13 +199,6 @@ class ExpRelaxedCategorical(_OfCategorical):
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
-        new.temperature = self.temperature
-        new._categorical = self._categorical.expand(batch_shape)
-        return self._finish(new, batch_shape, self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw such that gradients reach the parameters."""
@@ -249,6 +233,8 @@ class RelaxedOneHotCategorical(Relaxed):
 class Multinomial(_OfCategorical):
     """How often each outcome comes up in `total_count` draws of a categorical distribution."""
 
+    _copied = ("total_count",)
+
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
@@ -261,11 +247,9 @@ class Multinomial(_OfCategorical):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(Multinomial, _instance)
-        new.total_count = self.total_count
-        new._categorical = self._categorical.expand(batch_shape)
+        new = super().expand(batch_shape, _instance)
         new._binomial = self._binomial.expand(Size(tuple(batch_shape)) + self._event_shape)
-        return self._finish(new, batch_shape, self._event_shape)
+        return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:  # type: ignore[override]

@@ -167,43 +167,49 @@ class _OneHot(Constraint):
         return ((value == 0) | (value == 1)).all(-1) & value.sum(-1).eq(1)
 
 
-class _IntegerInterval(Constraint):
-    is_discrete = True
-
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
-        self.lower_bound, self.upper_bound = lower_bound, upper_bound
-
-    def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
+class _From(Constraint):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
 
     def __repr__(self) -> str:
-        return _shown(self, "lower_bound", "upper_bound")
+        return _shown(self, "lower_bound")
 
 
-class _IntegerLessThan(Constraint):
-    is_discrete = True
-
+class _UpTo(Constraint):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
-
-    def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & (value <= self.upper_bound)
 
     def __repr__(self) -> str:
         return _shown(self, "upper_bound")
 
 
-class _IntegerGreaterThan(Constraint):
+class _Between(Constraint):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+    def __repr__(self) -> str:
+        return _shown(self, "lower_bound", "upper_bound")
+
+
+class _IntegerInterval(_Between):
     is_discrete = True
 
-    def __init__(self, lower_bound: Any) -> None:
-        self.lower_bound = lower_bound
+    def check(self, value: Tensor) -> Tensor:
+        return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
+
+
+class _IntegerLessThan(_UpTo):
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value % 1 == 0) & (value <= self.upper_bound)
+
+
+class _IntegerGreaterThan(_From):
+    is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & (value >= self.lower_bound)
-
-    def __repr__(self) -> str:
-        return _shown(self, "lower_bound")
 
 
 class _Real(Constraint):
@@ -211,45 +217,27 @@ class _Real(Constraint):
         return value == value  # NaN is not
 
 
-class _GreaterThan(Constraint):
-    def __init__(self, lower_bound: Any) -> None:
-        self.lower_bound = lower_bound
-
+class _GreaterThan(_From):
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
-    def __repr__(self) -> str:
-        return _shown(self, "lower_bound")
 
-
-class _GreaterThanEq(_GreaterThan):
+class _GreaterThanEq(_From):
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
-class _LessThan(Constraint):
-    def __init__(self, upper_bound: Any) -> None:
-        self.upper_bound = upper_bound
-
+class _LessThan(_UpTo):
     def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
-    def __repr__(self) -> str:
-        return _shown(self, "upper_bound")
 
-
-class _Interval(Constraint):
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
-        self.lower_bound, self.upper_bound = lower_bound, upper_bound
-
+class _Interval(_Between):
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
-    def __repr__(self) -> str:
-        return _shown(self, "lower_bound", "upper_bound")
 
-
-class _HalfOpenInterval(_Interval):
+class _HalfOpenInterval(_Between):
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 

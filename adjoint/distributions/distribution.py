@@ -41,6 +41,8 @@ class Distribution:
     has_rsample = False
     has_enumerate_support = False
     _validate_args: bool = __debug__
+    _expanded: tuple[str, ...] = ()  # attributes that `expand` expands beside the parameters: tensors, distributions
+    _copied: tuple[str, ...] = ()  # attributes that do not depend on the shape of the batch
     arg_constraints: Any = _undefined("The constraint of each parameter, by name.")
     support: Any = _undefined("The constraint that values satisfy.")
 
@@ -83,7 +85,11 @@ class Distribution:
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """Return the distribution with its parameters expanded to `batch_shape`, without copying them."""
-        new = type(self).__new__(type(self)) if _instance is None else _instance
+        built_in = self._built_in()
+        if built_in in (Distribution, ExponentialFamily):  # of a class of the program's own
+            new = type(self).__new__(type(self)) if _instance is None else _instance
+        else:
+            new = self._get_checked_instance(built_in, _instance)
         batch_shape = Size(batch_shape)
         self._expand_parameters(new, batch_shape)
         return self._finish(new, batch_shape, self._event_shape)
@@ -94,6 +100,10 @@ class Distribution:
                 value = self.__dict__[name]
                 own = value.shape[value.dim() - constraint.event_dim :]
                 new.__dict__[name] = value.expand(batch_shape + own)
+        for name in self._expanded:
+            setattr(new, name, getattr(self, name).expand(batch_shape))
+        for name in self._copied:
+            setattr(new, name, getattr(self, name))
 
     def _finish(self, new: Any, batch_shape: Any, event_shape: Any) -> Any:
         """Give the expanded distribution its shapes; its parameters were checked before."""

@@ -87,15 +87,10 @@ class Chi2(Gamma):
     """The distribution of the sum of squares of `df` standard normal numbers."""
 
     arg_constraints = {"df": constraints.positive}
+    _expanded = ("concentration", "rate")
 
     def __init__(self, df: Any, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(Chi2, _instance)
-        new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
-        return self._finish(new, batch_shape, self._event_shape)
 
     @property
     def df(self) -> Tensor:
@@ -278,6 +273,7 @@ class Beta(ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
+    _expanded = ("_dirichlet",)
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         if isinstance(concentration1, Number) and isinstance(concentration0, Number):
@@ -286,12 +282,6 @@ class Beta(ExponentialFamily):
             both = ops.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = self._get_checked_instance(Beta, _instance)
-        new._dirichlet = self._dirichlet.expand(batch_shape)
-        return self._finish(new, batch_shape, Size(()))
 
     @property
     def mean(self) -> Tensor:
@@ -349,18 +339,13 @@ class FisherSnedecor(Distribution):
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
+    _expanded = ("_gamma1", "_gamma2")
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
         self._gamma1 = Gamma(self.df1 * 0.5, self.df1)
         self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
         super().__init__(self.df1.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = super().expand(batch_shape, _instance)
-        new._gamma1, new._gamma2 = self._gamma1.expand(batch_shape), self._gamma2.expand(batch_shape)
-        return new
 
     def _where_df2_above(self, least: int) -> Tensor:
         df2 = self.df2.clone()
@@ -411,17 +396,12 @@ class StudentT(Distribution):
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
+    _expanded = ("_chi2",)
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = super().expand(batch_shape, _instance)
-        new._chi2 = self._chi2.expand(batch_shape)
-        return new
 
     @property
     def mean(self) -> Tensor:

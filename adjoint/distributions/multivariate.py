@@ -54,7 +54,58 @@ def _precision_to_scale_tril(P: Tensor) -> Tensor:
     return solve_triangular(inverse_factor, eye, upper=False)
 
 
-class MultivariateNormal(Distribution):
+class _Factored(Distribution):
+    """What is given by a matrix, its inverse or its Cholesky factor: the other two are computed when asked for."""
+
+    _unbroadcasted_scale_tril: Tensor
+
+    def _broadcast(self, matrix: Tensor) -> Tensor:
+        size = self._unbroadcasted_scale_tril.shape[-1]
+        return matrix.expand((*self._batch_shape, size, size))
+
+    def _set_factor(self, name: str, matrix: Tensor) -> None:
+        if name == "scale_tril":
+            self._unbroadcasted_scale_tril = matrix
+        elif name == "covariance_matrix":
+            self._unbroadcasted_scale_tril = cholesky(matrix)
+        else:
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The Cholesky factor of the matrix: of a covariance, or of a Wishart distribution's scale."""
+        return self._broadcast(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The matrix: a covariance, or a Wishart distribution's scale."""
+        return self._broadcast(ops.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT))
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the matrix."""
+        return self._broadcast(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
+
+
+class _NormalVector(Distribution):
+    """What distributions of normal vectors share: the mean."""
+
+    support = constraints.real_vector
+    has_rsample = True
+    loc: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        """The mean."""
+        return self.loc
+
+
+class MultivariateNormal(_NormalVector, _Factored):
     """Normal vectors of mean `loc`, and of one of covariance, precision, or a Cholesky factor of the covariance."""
 
     arg_constraints = {
@@ -63,8 +114,7 @@ class MultivariateNormal(Distribution):
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
     }
-    support = constraints.real_vector
-    has_rsample = True
+    _copied = ("_unbroadcasted_scale_tril",)
 
     def __init__(
         self,
@@ -87,46 +137,7 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
         self.loc = loc.expand((*batch_shape, -1))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = super().expand(batch_shape, _instance)
-        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-        return new
-
-    def _spread(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the covariance."""
-        return self._spread(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance."""
-        return self._spread(ops.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT))
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance."""
-        return self._spread(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The mean."""
-        return self.loc
+        self._set_factor(name, matrix)
 
     @property
     def variance(self) -> Tensor:
@@ -179,7 +190,7 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
     return (x.pow(2) / D).sum(-1) - _batch_mahalanobis(capacitance_tril, _batch_mv(scaled, x))
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(_NormalVector):
     """Normal vectors of mean `loc` and covariance ``cov_factor @ cov_factor.T + diag(cov_diag)``."""
 
     arg_constraints = {
@@ -187,8 +198,7 @@ class LowRankMultivariateNormal(Distribution):
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }
-    support = constraints.real_vector
-    has_rsample = True
+    _copied = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
@@ -212,25 +222,8 @@ class LowRankMultivariateNormal(Distribution):
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its parameters expanded."""
-        new = super().expand(batch_shape, _instance)
-        for name in ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril"):
-            setattr(new, name, getattr(self, name))
-        return new
-
-    def _spread(self, matrix: Tensor) -> Tensor:
+    def _broadcast(self, matrix: Tensor) -> Tensor:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean."""
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        """The mean."""
-        return self.loc
 
     @lazy_property
     def variance(self) -> Tensor:  # type: ignore[override]
@@ -245,13 +238,13 @@ class LowRankMultivariateNormal(Distribution):
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
         inner = ops.matmul(scaled, scaled.mT) + ops.eye(scaled.shape[-2], dtype=scaled.dtype, device=scaled.device)
-        return self._spread(root * cholesky(inner))
+        return self._broadcast(root * cholesky(inner))
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
         low = ops.matmul(self._unbroadcasted_cov_factor, self._unbroadcasted_cov_factor.mT)
-        return self._spread(low + ops.diag_embed(self._unbroadcasted_cov_diag))
+        return self._broadcast(low + ops.diag_embed(self._unbroadcasted_cov_diag))
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
@@ -259,7 +252,7 @@ class LowRankMultivariateNormal(Distribution):
         scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
         solved = solve_triangular(self._capacitance_tril, scaled, upper=False)
         inverse = ops.diag_embed(self._unbroadcasted_cov_diag.reciprocal())
-        return self._spread(inverse - ops.matmul(solved.mT, solved))
+        return self._broadcast(inverse - ops.matmul(solved.mT, solved))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """Draw such that gradients reach the parameters."""
@@ -294,7 +287,7 @@ def _mvdigamma(x: Tensor, p: int) -> Tensor:
     return ops.digamma(x.unsqueeze(-1) - ops.arange(p, dtype=x.dtype, device=x.device).div(2)).sum(-1)
 
 
-class Wishart(ExponentialFamily):
+class Wishart(_Factored, ExponentialFamily):
     """The distribution of ``X^T X`` for `df` normal vectors; scale given as covariance, precision or factor."""
 
     support = constraints.positive_definite
@@ -343,12 +336,7 @@ class Wishart(ExponentialFamily):
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
                 stacklevel=2,
             )
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._set_factor(name, matrix)
         self._dist_chi2 = self._diagonal_chi2()
 
     def _diagonal_chi2(self) -> Chi2:
@@ -363,24 +351,6 @@ class Wishart(ExponentialFamily):
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
         new._dist_chi2 = new._diagonal_chi2()
         return new
-
-    def _spread(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the scale."""
-        return self._spread(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The scale."""
-        return self._spread(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the scale."""
-        return self._spread(ops.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:
