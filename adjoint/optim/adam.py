@@ -26,14 +26,20 @@ from .optimizer import (
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam", "SparseAdam"]
 
 
-def _adam(
-    p: Any, g: Any, mean: Any, square: Any, step: Any, eps: Any, fresh1: Any, beta2: Any, fresh2: Any, keep: Any
-) -> Any:
+def _moments(p: Any, g: Any, mean: Any, square: Any, fresh1: Any, beta2: Any, fresh2: Any, keep: Any) -> Any:
+    """Update the averages of the gradient and of its square, and decay the parameter by itself."""
     if keep is not None:
         p *= keep
     mean += (g - mean) * fresh1
     square *= beta2
     square += g * g * fresh2
+    return p, mean, square
+
+
+def _adam(
+    p: Any, g: Any, mean: Any, square: Any, step: Any, eps: Any, fresh1: Any, beta2: Any, fresh2: Any, keep: Any
+) -> Any:
+    p, mean, square = _moments(p, g, mean, square, fresh1, beta2, fresh2, keep)
     p -= mean / (np.sqrt(square) + eps) * step
     return p, mean, square
 
@@ -42,11 +48,7 @@ def _amsgrad(
     p: Any, g: Any, mean: Any, square: Any, largest: Any, step: Any, eps: Any, fresh1: Any, beta2: Any, fresh2: Any,
     keep: Any,
 ) -> Any:  # fmt: skip
-    if keep is not None:
-        p *= keep
-    mean += (g - mean) * fresh1
-    square *= beta2
-    square += g * g * fresh2
+    p, mean, square = _moments(p, g, mean, square, fresh1, beta2, fresh2, keep)
     largest = stored(largest, np.maximum(largest, square))
     p -= mean / (np.sqrt(largest) + eps) * step
     return p, mean, square, largest
@@ -166,11 +168,7 @@ def _nadam(
     p: Any, g: Any, mean: Any, square: Any, fresh: Any, ahead: Any, correction: Any, eps: Any, fresh1: Any, beta2: Any,
     fresh2: Any, keep: Any,
 ) -> Any:  # fmt: skip
-    if keep is not None:
-        p *= keep
-    mean += (g - mean) * fresh1
-    square *= beta2
-    square += g * g * fresh2
+    p, mean, square = _moments(p, g, mean, square, fresh1, beta2, fresh2, keep)
     p -= (g * fresh + mean * ahead) / (np.sqrt(square / correction) + eps)
     return p, mean, square
 
@@ -239,23 +237,10 @@ def _momentum(group: dict[str, Any], step: float) -> Any:
 
 
 def _radam(
-    p: Any,
-    g: Any,
-    mean: Any,
-    square: Any,
-    step: Any,
-    scaled: bool,
-    eps: Any,
-    fresh1: Any,
-    beta2: Any,
-    fresh2: Any,
+    p: Any, g: Any, mean: Any, square: Any, step: Any, scaled: bool, eps: Any, fresh1: Any, beta2: Any, fresh2: Any,
     keep: Any,
-) -> Any:
-    if keep is not None:
-        p *= keep
-    mean += (g - mean) * fresh1
-    square *= beta2
-    square += g * g * fresh2
+) -> Any:  # fmt: skip
+    p, mean, square = _moments(p, g, mean, square, fresh1, beta2, fresh2, keep)
     if scaled:
         p -= mean / (np.sqrt(square) + eps) * step
     else:
@@ -268,11 +253,7 @@ def _either(
     keep: Any,
 ) -> Any:  # fmt: skip
     """Update as `_radam` does, where `scaled` is a tensor: its value differs from run to run."""
-    if keep is not None:
-        p *= keep
-    mean += (g - mean) * fresh1
-    square *= beta2
-    square += g * g * fresh2
+    p, mean, square = _moments(p, g, mean, square, fresh1, beta2, fresh2, keep)
     p -= mean / where(scaled, np.sqrt(square) + eps, 1.0) * step
     return p, mean, square
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,10 @@ def _loop(update: Callable[..., Any], kept: int) -> Any:
         return None
     # As in kernels/loops.py: NaNs and infinities keep their meaning, products may be fused with sums.
     options = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
+    for name in update.__code__.co_names:
+        part = update.__globals__.get(name)
+        if isinstance(part, FunctionType):  # what several updates share
+            numba.extending.register_jitable(**options)(part)
     step = numba.njit(update, **options)
 
     def without(p: Any, g: Any, *numbers: Any) -> None:
