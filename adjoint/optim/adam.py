@@ -57,9 +57,9 @@ def _amsgrad(
 class _Averaging(Elementwise):
     """An optimizer by averages of the gradient and its square; weight decay may pass them by."""
 
-    _kept = ("exp_avg", "exp_avg_sq")
+    _buffers = ("exp_avg", "exp_avg_sq")
 
-    def _pull(self, group: dict[str, Any]) -> Any:
+    def _l2_decay(self, group: dict[str, Any]) -> Any:
         return None if group["decoupled_weight_decay"] else group["weight_decay"]
 
 
@@ -110,10 +110,10 @@ class Adam(_Averaging):
     def _update_for(self, group: dict[str, Any]) -> Any:
         return _amsgrad if group["amsgrad"] else _adam
 
-    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return (*self._kept, "max_exp_avg_sq") if group["amsgrad"] else self._kept
+    def _buffer_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return (*self._buffers, "max_exp_avg_sq") if group["amsgrad"] else self._buffers
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         beta1, beta2 = group["betas"]
         lr = group["lr"]
         # sqrt(square) / correction + eps, the correction being drawn out of the fraction.
@@ -220,7 +220,7 @@ class NAdam(_Averaging):
         product *= item_of(_momentum(group, step))
         return step, float(product)
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         step, product = stage
         lr, (beta1, beta2) = group["lr"], group["betas"]
         now, then = _momentum(group, step), _momentum(group, step + 1)
@@ -290,7 +290,7 @@ class RAdam(_Averaging):
     def _update_for(self, group: dict[str, Any]) -> Any:
         return _either if is_captured() else _radam
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         lr, (beta1, beta2) = group["lr"], group["betas"]
         step = lr / (1 - beta1**stage)
         correction = 1 - beta2**stage
@@ -322,7 +322,7 @@ class Adamax(Elementwise):
     """Adam by the infinity norm (Kingma & Ba 2015)."""
 
     _update = staticmethod(_adamax)
-    _kept = ("exp_avg", "exp_inf")
+    _buffers = ("exp_avg", "exp_inf")
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ class Adamax(Elementwise):
         check_positive(epsilon=eps, weight_decay=weight_decay)
         super().__init__(params, options_of(locals()))
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         beta1, beta2 = group["betas"]
         return group["lr"] / (1 - beta1**stage), group["eps"], 1 - beta1, beta2
 

@@ -14,8 +14,8 @@ from ..scalar import cuda
 from ..scalar import functions as functions  # the names that updates are made of
 from ..scalar.symbol import variable
 
-LEAST = 1 << 15  # elements: below, NumPy's few passes through the cache are as fast
-_SHARE = 1 << 17  # elements worth waking a thread for
+_LOOP_ELEMENTS = 1 << 15  # elements: below, NumPy's few passes through the cache are as fast
+_THREAD_ELEMENTS = 1 << 17  # elements worth waking a thread for
 
 Row = tuple[Any, ...]
 
@@ -23,13 +23,13 @@ Row = tuple[Any, ...]
 def run(update: Callable[..., Any], row: tuple[Any, ...], numbers: tuple[Any, ...]) -> bool:
     """Update flat arrays in place, if there is a compiler and it pays; return whether that was done."""
     p = row[0]
-    if p.size < LEAST or not provider.choice.allowed:
+    if p.size < _LOOP_ELEMENTS or not provider.choice.allowed:
         return False
     loop = _loop(update, len(row) - 2)
     if loop is None:
         return False
     elements = tuple([n if n is None or type(n) is bool else p.dtype.type(n) for n in numbers])
-    threads.share(lambda start, stop: loop(*[a[start:stop] for a in row], *elements), p.size, _SHARE)
+    threads.share(lambda start, stop: loop(*[a[start:stop] for a in row], *elements), p.size, _THREAD_ELEMENTS)
     return True
 
 

@@ -74,7 +74,7 @@ class SGD(Elementwise):
     def _update_for(self, group: dict[str, Any]) -> Any:
         return _sgd if group["momentum"] == 0 else _with_momentum
 
-    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
+    def _buffer_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
@@ -85,7 +85,7 @@ class SGD(Elementwise):
             state["momentum_buffer"] = _as_gradient(p)
         return fresh
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         if stage is None:
             return (group["lr"],)
         # The first gradient enters whole, whatever the dampening.
@@ -107,7 +107,7 @@ class ASGD(Elementwise):
 
     _update = staticmethod(_asgd)
     _written = "params, mus, etas, and state_steps"
-    _kept = ("ax",)
+    _buffers = ("ax",)
     _compilable = (_asgd,)
     _counts = ("step", "eta", "mu")
 
@@ -147,7 +147,7 @@ class ASGD(Elementwise):
         mu.fill(1 / max(1, step - group["t0"]))
         return now
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         eta, mu = stage
         return eta, 1 - group["lambd"] * eta, mu
 
@@ -162,7 +162,7 @@ class Adagrad(Elementwise):
     """Adaptive subgradients (Duchi, Hazan & Singer 2011)."""
 
     _update = staticmethod(_adagrad)
-    _kept = ("sum",)
+    _buffers = ("sum",)
     _compilable = (_adagrad,)
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
 
@@ -199,7 +199,7 @@ class Adagrad(Elementwise):
         for state in self.state.values():
             state["sum"].share_memory_()
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         return group["lr"] / (1 + (stage - 1) * group["lr_decay"]), group["eps"]
 
     def _check_sparse(self, group: dict[str, Any]) -> None:
@@ -222,7 +222,7 @@ class Adadelta(Elementwise):
     """Adadelta (Zeiler 2012)."""
 
     _update = staticmethod(_adadelta)
-    _kept = ("square_avg", "acc_delta")
+    _buffers = ("square_avg", "acc_delta")
     _compilable = (_adadelta,)
 
     def __init__(
@@ -246,7 +246,7 @@ class Adadelta(Elementwise):
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         return super()._advance(state, p, group) and None
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         return group["lr"], group["rho"], 1 - group["rho"], group["eps"]
 
 
@@ -294,7 +294,7 @@ class RMSprop(Elementwise):
         check_positive(epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         super().__init__(params, options_of(locals()))
 
-    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
+    def _buffer_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         names = ["square_avg"]
         if group["momentum"] > 0:
             names.append("momentum_buffer")
@@ -305,7 +305,7 @@ class RMSprop(Elementwise):
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         return super()._advance(state, p, group) and None
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         alpha, momentum = group["alpha"], group["momentum"]
         return group["lr"], alpha, 1 - alpha, group["eps"], momentum if momentum > 0 else None, group["centered"]
 
@@ -325,7 +325,7 @@ class Rprop(Elementwise):
     """Resilient backpropagation (Riedmiller & Braun 1993), for full batches."""
 
     _update = staticmethod(_rprop)
-    _kept = ("prev", "step_size")
+    _buffers = ("prev", "step_size")
 
     def __init__(
         self,
@@ -343,7 +343,7 @@ class Rprop(Elementwise):
         check(0.0 < etas[0] < 1.0 < etas[1], f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, options_of(locals()))
 
-    def _pull(self, group: dict[str, Any]) -> Any:
+    def _l2_decay(self, group: dict[str, Any]) -> Any:
         return None
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
@@ -355,5 +355,5 @@ class Rprop(Elementwise):
         state["step_size"] = _as_gradient(p)
         state["step_size"].array[...] = complex(lr, lr) if p.is_complex() else lr
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         return (*group["etas"], *group["step_sizes"])

@@ -1,12 +1,12 @@
 """Optimizers whose update treats every element alike, and how such an update is run.
 
-An update is one pure function of elements: parameter, gradient, remembered values, numbers. It is written
+An update is one pure function of elements: parameter, gradient, state, scalars. It is written
 with operators and NumPy's ufuncs, and changes its arguments by augmented assignment, so the same text runs
 
 - on arrays, in place: large parameters block by block, so that a block stays in the cache from the first pass
   to the last, and many small ones packed into one array;
 - on tensors, when the step itself is to be differentiated (``differentiable=True``);
-- on single numbers, compiled by Numba into one loop (``adjoint[fast]``): therefore it also returns what it changed;
+- on scalars, compiled by Numba into one loop (``adjoint[fast]``): therefore it also returns what it changed;
 - on symbols, which write down what it does as C: on a GPU one kernel updates all parameters.
 """
 
@@ -31,20 +31,20 @@ from . import compiled
 from .optimizer import ByGroup, _device_dtype_check_for_fused, note_written, scalar, zeros_like
 
 ndarray = np.ndarray
-LARGE = 32_768  # elements from which a compiled loop is worth calling
-BLOCK = 131_072  # elements: a few arrays of them stay in the cache, and threads seldom meet at the interpreter's lock
-SMALL = 8_192  # elements: what is smaller is packed with others, so that it does not pay for every pass
-FEW = 6  # parameters up to which packing costs what it saves
+COMPILED_ELEMENTS = 32_768  # from this size on a compiled loop is faster
+BLOCK_ELEMENTS = 131_072  # a few arrays of that size stay in the cache, and threads seldom wait for the GIL
+PACKED_ELEMENTS = 8_192  # smaller arrays are concatenated, so that each does not pay for every pass
+PACKED_PARAMETERS = 6  # up to so many parameters, packing costs what it saves
 
 _PLAIN = frozenset((float, int, bool, list, type(None)))
-Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and remembered values
+Row = tuple[Any, ...]  # the arrays of one parameter: its values, gradient, and state
 
 
 class Elementwise(ByGroup):
-    """An optimizer that gives `_update`, and says what a parameter's state and numbers are."""
+    """An optimizer that gives `_update`, and says what a parameter's state and scalars are."""
 
     _update: Callable[..., Any]
-    _kept: tuple[str, ...] = ()  # the tensors in a parameter's state that the update takes after the gradient
+    _buffers: tuple[str, ...] = ()  # the tensors in a parameter's state that the update takes after the gradient
     _written: ClassVar[str] = "params and state_steps"
     _compilable: tuple[Callable[..., Any], ...] = ()  # updates that Numba understands, which has no arrays in them
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
@@ -54,28 +54,28 @@ class Elementwise(ByGroup):
         """Return the update that the options of a group call for."""
         return type(self)._update
 
-    def _remembers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """Return what the options of a group call for of `_kept`."""
-        return self._kept
+    def _buffer_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Return the buffers that the options of a group need."""
+        return self._buffers
 
     def _begin(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> None:
         """Make the state of a parameter before its first step."""
         state["step"] = scalar(0.0)
-        for name in self._remembers(group):
+        for name in self._buffer_names(group):
             state[name] = zeros_like(p)
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
-        """Begin or advance a parameter's state; parameters for which this answers alike take the same numbers."""
+        """Begin or advance a parameter's state; parameters for which this returns the same take the same scalars."""
         if not state:
             self._begin(state, p, group)
         return advanced(state["step"])
 
-    def _numbers(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
-        """Return what the update takes last."""
+    def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
+        """Return the scalars that the update takes last."""
         raise NotImplementedError
 
-    def _pull(self, group: dict[str, Any]) -> Any:
-        """Return the share of the parameter that is added to its gradient (the penalty called L2)."""
+    def _l2_decay(self, group: dict[str, Any]) -> Any:
+        """Return the factor by which the parameter is added to its gradient (the L2 penalty)."""
         return group["weight_decay"]
 
     def _check_loaded(self, state: dict[Any, Any]) -> None:
@@ -115,7 +115,7 @@ class Elementwise(ByGroup):
 
         `read` has the options of the group too, as tensors those that a captured program reads on every run.
         """
-        names = self._remembers(group)
+        names = self._buffer_names(group)
         patterns: dict[Any, Any] = {}
         alike: list[tuple[Any, Any]] = []
         for p, grad in zip(params, grads):
@@ -134,16 +134,16 @@ class Elementwise(ByGroup):
                 self._step_arrays([p for p, _ in alike], [grad for _, grad in alike], group)
 
     def _step_tensor(self, p: Any, grad: Any, state: dict[str, Any], group: dict[str, Any], read: Any) -> None:
-        names = self._remembers(group)
-        numbers = self._numbers(read, self._advance(state, p, {**group, "lr": read["lr"]}))
-        # Rules keep the values that they have seen, so these are not written: the next step gets new ones.
+        names = self._buffer_names(group)
+        scalars = self._scalars(read, self._advance(state, p, {**group, "lr": read["lr"]}))
+        # Rules save the values that they have seen, so these are not written: the next step gets new ones.
         values = [grad, p.clone(), *(state[name].clone() for name in names)]
         if p.is_complex():
             values = [view_as_real(v) for v in values]
-        g, *kept = values
-        pull = self._pull(read)
-        seen = kept[0].clone() if isinstance(pull, TensorBase) else kept[0]  # the gradient of `pull` needs it
-        changed = self._update_for(group)(kept[0], _adjusted(seen, g, group["maximize"], pull), *kept[1:], *numbers)
+        g, *given = values
+        decay = self._l2_decay(read)
+        seen = given[0].clone() if isinstance(decay, TensorBase) else given[0]  # the gradient of `decay` needs it
+        changed = self._update_for(group)(given[0], _adjusted(seen, g, group["maximize"], decay), *given[1:], *scalars)
         results = changed if isinstance(changed, tuple) else (changed,)
         if p.is_complex():
             results = tuple(view_as_complex(v) for v in results)
@@ -155,8 +155,8 @@ class Elementwise(ByGroup):
                 state[name].copy_(value)
 
     def _step_arrays(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
-        names, states, advance = self._remembers(group), self.state, self._advance
-        piles: dict[Any, list[Row]] = {}
+        names, states, advance = self._buffer_names(group), self.state, self._advance
+        rows_by_key: dict[Any, list[Row]] = {}
         stage = None
         for p, grad in zip(params, grads):
             array = p.array
@@ -167,20 +167,20 @@ class Elementwise(ByGroup):
             else:
                 row = (array, grad.array)
             key = (array.dtype, stage, type(array) is ndarray or getattr(array.data, "device_id", None))
-            pile = piles.get(key)
-            if pile is None:
-                piles[key] = [row]
+            same_key = rows_by_key.get(key)
+            if same_key is None:
+                rows_by_key[key] = [row]
             else:
-                pile.append(row)
+                same_key.append(row)
         plain = without_tensors(group)
-        update, maximize, pull = self._update_for(plain), plain["maximize"], self._pull(plain)
-        for (_, stage, _), rows in piles.items():
-            Pass(update, self._numbers(plain, stage), maximize, pull, update in self._compilable).run(rows)
+        update, maximize, decay = self._update_for(plain), plain["maximize"], self._l2_decay(plain)
+        for (_, stage, _), rows in rows_by_key.items():
+            Pass(update, self._scalars(plain, stage), maximize, decay, update in self._compilable).run(rows)
         note_written(params, f"{type(self).__name__}.step")
 
 
 def _check_kind_of_step(params: list[Any], group: dict[str, Any], written: str) -> None:
-    """Raise if options were asked for that PyTorch has no step for; `written` names what a step writes."""
+    """Raise for options that PyTorch has no step for; `written` names what a step writes."""
     if group["differentiable"] and group.get("foreach"):
         raise AssertionError("_foreach ops don't support autograd: leave out foreach=True, or differentiable=True")
     if group.get("capturable") and not (group.get("fused") or is_captured()) and any(p.is_cpu for p in params):
@@ -208,7 +208,7 @@ def _kind(touched: list[Any], state: dict[str, Any]) -> Any:
 
 
 def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a group with numbers in place of tensors of one element."""
+    """Return the options of a group with Python scalars in place of tensors of one element."""
     found = {}
     for name, value in group.items():
         if type(value) in _PLAIN:
@@ -219,24 +219,24 @@ def without_tensors(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def item_of(value: Any) -> Any:
-    """Return the number in a tensor of one element, the numbers of a tuple, or what is a number already."""
+    """Return the scalar in a tensor of one element, the scalars of a tuple, or what is a scalar already."""
     if isinstance(value, tuple):
         return tuple(item_of(v) for v in value)
     return value.item() if isinstance(value, TensorBase) else value  # type: ignore[attr-defined]
 
 
-def _adjusted(p: Any, g: Any, maximize: bool, pull: Any) -> Any:
+def _adjusted(p: Any, g: Any, maximize: bool, decay: Any) -> Any:
     """Return the gradient that an update sees."""
     if maximize:
         g = -g
-    if pull is None or (isinstance(pull, int | float) and pull == 0):
+    if decay is None or (isinstance(decay, int | float) and decay == 0):
         return g
-    return g + p * pull
+    return g + p * decay
 
 
 @cache
 def _adjusting(update: Callable[..., Any], maximize: bool) -> Callable[..., Any]:
-    """Return an update of the gradient as it comes, with what pulls at the parameter as its last number."""
+    """Return an update that takes the gradient as it is, with the L2 decay as its last scalar."""
 
     def whole(p: Any, g: Any, *rest: Any) -> Any:
         return update(p, _adjusted(p, g, maximize, rest[-1]), *rest[:-1])
@@ -245,14 +245,14 @@ def _adjusting(update: Callable[..., Any], maximize: bool) -> Callable[..., Any]
 
 
 class Pass:
-    """One application of an update to the arrays of parameters that take the same numbers."""
+    """One application of an update to the arrays of parameters that take the same scalars."""
 
-    __slots__ = ("blocks", "compilable", "maximize", "numbers", "pull", "update")
+    __slots__ = ("blocks", "compilable", "decay", "maximize", "scalars", "update")
 
-    def __init__(self, update: Any, numbers: tuple[Any, ...], maximize: bool, pull: Any, compilable: bool) -> None:
-        self.update, self.numbers, self.maximize, self.pull = update, numbers, maximize, pull
+    def __init__(self, update: Any, scalars: tuple[Any, ...], maximize: bool, decay: Any, compilable: bool) -> None:
+        self.update, self.scalars, self.maximize, self.decay = update, scalars, maximize, decay
         self.compilable = compilable
-        self.blocks: list[Row] = []  # of large parameters: all of them at once are shared by threads
+        self.blocks: list[Row] = []  # of large parameters: all of them at once are split among threads
 
     def run(self, rows: list[Row]) -> None:
         """Update the arrays of each row in place."""
@@ -261,20 +261,20 @@ class Pass:
             rows = self.on_gpu(rows)
             if not rows:
                 return
-        usual = type(first) is ndarray and first.dtype.kind == "f" and first.dtype.itemsize > 2
-        if usual:
-            # A ufunc takes an array of its own dtype with no question asked, a Python number with several.
-            self.numbers = tuple([np.array(n, first.dtype) if type(n) is float else n for n in self.numbers])
+        fast_path = type(first) is ndarray and first.dtype.kind == "f" and first.dtype.itemsize > 2
+        if fast_path:
+            # A ufunc takes an array of its own dtype faster than a Python scalar, whose dtype it must find.
+            self.scalars = tuple([np.array(n, first.dtype) if type(n) is float else n for n in self.scalars])
         if len(rows[0]) > 2 and len(rows) > 1:
-            # (With nothing remembered, packing costs what it saves.)
-            small = [row for row in rows if row[0].size <= SMALL]
-            if len(small) > FEW:
+            # (Without state, packing costs what it saves.)
+            small = [row for row in rows if row[0].size <= PACKED_ELEMENTS]
+            if len(small) > PACKED_PARAMETERS:
                 self.pack(small)
-                rows = [row for row in rows if row[0].size > SMALL]
-        if usual and not self.maximize and not self.pull:
+                rows = [row for row in rows if row[0].size > PACKED_ELEMENTS]
+        if fast_path and not self.maximize and not self.decay:
             for row in rows:
-                if row[0].size <= LARGE:
-                    self.update(*row, *self.numbers)
+                if row[0].size <= COMPILED_ELEMENTS:
+                    self.update(*row, *self.scalars)
                 else:
                     self.apply(row)
         else:
@@ -284,10 +284,10 @@ class Pass:
 
     def on_gpu(self, rows: list[Row]) -> list[Row]:
         """Update what one launch can update; return the other rows."""
-        if not self.maximize and not self.pull:
-            return compiled.run_on_gpu(self.update, rows, self.numbers)
-        numbers = (*self.numbers, self.pull or None)
-        return compiled.run_on_gpu(_adjusting(self.update, self.maximize), rows, numbers)
+        if not self.maximize and not self.decay:
+            return compiled.run_on_gpu(self.update, rows, self.scalars)
+        scalars = (*self.scalars, self.decay or None)
+        return compiled.run_on_gpu(_adjusting(self.update, self.maximize), rows, scalars)
 
     def pack(self, rows: list[Row]) -> None:
         """Update small parameters as if they were one."""
@@ -307,13 +307,14 @@ class Pass:
         """Update one parameter in place; of one that is large, blocks are left for `finish` to update."""
         if row[0].dtype.kind != "f" or row[0].dtype.itemsize < 4:
             self.apply_converted(row)
-        elif type(row[0]) is not ndarray or row[0].size <= LARGE:
+        elif type(row[0]) is not ndarray or row[0].size <= COMPILED_ELEMENTS:
             self.apply_whole(row)
         elif all(array.flags.c_contiguous for array in (row[0], *row[2:])):
             flat = tuple([array.reshape(-1) for array in row])  # a gradient that is not contiguous is copied here
-            adjusted = self.maximize or self.pull
-            if not self.compilable or adjusted or not compiled.run(self.update, flat, self.numbers):
-                self.blocks += [tuple([a[at : at + BLOCK] for a in flat]) for at in range(0, flat[0].size, BLOCK)]
+            adjusted = self.maximize or self.decay
+            if not self.compilable or adjusted or not compiled.run(self.update, flat, self.scalars):
+                starts = range(0, flat[0].size, BLOCK_ELEMENTS)
+                self.blocks += [tuple([a[at : at + BLOCK_ELEMENTS] for a in flat]) for at in starts]
         else:
             self.apply_whole(row)
 
@@ -330,10 +331,10 @@ class Pass:
 
     def apply_whole(self, row: Any) -> None:
         """Update one parameter, or a block of it, in as many passes over it as the update has operations."""
-        p, g, *kept = row
-        if self.maximize or self.pull:
-            g = _adjusted(p, g, self.maximize, self.pull)
-        self.update(p, g, *kept, *self.numbers)
+        p, g, *state = row
+        if self.maximize or self.decay:
+            g = _adjusted(p, g, self.maximize, self.decay)
+        self.update(p, g, *state, *self.scalars)
 
     def apply_converted(self, row: Row) -> None:
         """Update complex values as pairs of real ones, and half precision in single."""
