@@ -1,4 +1,4 @@
-"""class Tensor: the table of its methods, and what it answers about itself."""
+"""class Tensor: the table of its methods, and its attributes."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Tensor(TensorBase):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the memory is the host's."""
+        """Whether the memory is the CPU's."""
         return self.device.type == "cpu"
 
     @property
@@ -269,7 +269,7 @@ class Tensor(TensorBase):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether `retain_grad` was asked for."""
+        """Whether `retain_grad` was called."""
         node = self.node
         if id(self) in retaining:
             return True
@@ -349,7 +349,7 @@ class Tensor(TensorBase):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return overrides.default_torch_function(cls, func, types, args, kwargs)
 
-    # --- Names that torch's own code and suites ask for ----------------------------------------------
+    # --- Names that torch's own code and suites use --------------------------------------------------
 
     _is_zerotensor, _is_all_true, _is_any_true = is_conj, protocols.is_all_true, protocols.is_any_true
     _conj, xpu = shapes.conj, protocols.xpu

@@ -33,12 +33,12 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
         return solved.pow(2).sum(-1)
     # Many vectors meet few factors: those of one factor become the columns of one right-hand side.
     missing = len(shape) - (bL.dim() - 2)
-    spread = bx.expand((*shape, n))
+    vectors = bx.expand((*shape, n))
     factor_shape = (1,) * missing + tuple(bL.shape[:-2])
     columns = [d for d, (own, full) in enumerate(zip(factor_shape, shape, strict=True)) if own == 1 and full != 1]
     rows = [d for d in range(len(shape)) if d not in columns]
     order = (*rows, len(shape), *columns)
-    right = spread.permute(order).reshape((*(shape[d] for d in rows), n, -1))
+    right = vectors.permute(order).reshape((*(shape[d] for d in rows), n, -1))
     factors = bL.reshape((*(factor_shape[d] for d in rows), n, n))
     squares = solve_triangular(factors, right, upper=False).pow(2).sum(-2)
     squares = squares.reshape((*(shape[d] for d in rows), *(shape[d] for d in columns)))
@@ -55,7 +55,7 @@ def _precision_to_scale_tril(P: Tensor) -> Tensor:
 
 
 class _Factored(Distribution):
-    """What is given by a matrix, its inverse or its Cholesky factor: the other two are computed when asked for."""
+    """What is given by a matrix, its inverse or its Cholesky factor: the other two are computed when read."""
 
     _unbroadcasted_scale_tril: Tensor
 
@@ -260,8 +260,8 @@ class LowRankMultivariateNormal(_NormalVector):
         factor_shape = Size(shape[:-1]) + self.cov_factor.shape[-1:]
         low = _standard_normal(factor_shape, dtype=self.loc.dtype, device=self.loc.device)
         own = _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device)
-        spread = _batch_mv(self._unbroadcasted_cov_factor, low)
-        return self.loc + spread + self._unbroadcasted_cov_diag.sqrt() * own
+        shared = _batch_mv(self._unbroadcasted_cov_factor, low)
+        return self.loc + shared + self._unbroadcasted_cov_diag.sqrt() * own
 
     def _log_det(self) -> Tensor:
         return _batch_lowrank_logdet(
@@ -318,7 +318,7 @@ class Wishart(_Factored, ExponentialFamily):
         try:
             name, matrix = _only_matrix(given)
         except ValueError as error:
-            raise AssertionError(str(error)) from None  # torch's class for the same words
+            raise AssertionError(str(error)) from None  # torch's class for the same message
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         if isinstance(df, Number):

@@ -1,1 +1,1 @@
-"""Methods of Tensor that are not ops: its place in the graph, its memory, what Python and NumPy ask of it."""
+"""Methods of Tensor that are not ops: its place in the graph, its memory layout, the protocols of Python and NumPy."""

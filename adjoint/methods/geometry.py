@@ -27,16 +27,16 @@ def size(self: Tensor, dim: int | None = None, axis: int | None = None) -> Any:
 
 
 def stride(self: Tensor, dim: int | None = None, axis: int | None = None) -> Any:
-    """Return how many elements apart neighbours along each (or one) dimension lie."""
+    """Return the strides in elements, or that of one dimension."""
     dim = dim if axis is None else axis
     if modes.unusual and isinstance(self.array, Payload):
-        refresh(self)  # after a write a view stands for memory that lies otherwise
+        refresh(self)  # after a write a view may have other strides
     strides = layouts.strides_of(self.array)
     return strides if dim is None else strides[dim_in(dim, self.array.ndim)]
 
 
 def storage_offset(self: Tensor) -> int:
-    """Return where the first element lies in the storage, in elements."""
+    """Return the offset of the first element in the storage, in elements."""
     if modes.unusual and isinstance(self.array, Payload):
         refresh(self)
     return memories.offset_of(self)
@@ -50,7 +50,7 @@ def data_ptr(self: Tensor) -> int:
 
 
 def is_contiguous(self: Tensor, memory_format: Any = layouts.contiguous_format) -> bool:
-    """Return whether the elements lie without gaps, in row-major order or that of a memory format."""
+    """Return whether the memory is contiguous, in row-major order or in that of a memory format."""
     if modes.unusual and memory_format is not layouts.contiguous_format:
         refuse_format(self)
     return layouts.is_contiguous(self.array, memory_format)
@@ -62,7 +62,7 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
 
 
 def get_device(self: Tensor) -> int:
-    """Return the GPU's index, -1 for the host."""
+    """Return the GPU's index, -1 for the CPU."""
     index = self.device.index
     return -1 if index is None else index
 

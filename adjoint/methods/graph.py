@@ -221,7 +221,7 @@ def detach_(self: Tensor) -> Tensor:
         rest(self)
     elif node is not None:
         extra_of(node).detached = True
-        clock.latest = tick()  # so that nodes look at what they have saved
+        clock.latest = tick()  # so that nodes check what they have saved
     self.node = None
     if modes.unusual and isinstance(self.array, Payload):
         self.array = self.array.detached()
@@ -287,7 +287,7 @@ def _resting(leaf: Any) -> Any:
 
 
 def _grad_dtype(leaf: Any) -> Any:
-    """Return the dtype that gradients of a leaf are given; None if each keeps its own."""
+    """Return the dtype that gradients of a leaf are given; None if each has its own."""
     node = leaf.node if type(leaf.node) is AccumulateGrad else _resting(leaf)
     chosen = None if node is None or node.extra is None else node.extra.grad_dtype
     if chosen is None:

@@ -1,4 +1,4 @@
-"""What Python and NumPy ask of a tensor: numbers, arrays, iteration; and how subclasses of it are made."""
+"""The protocols of Python and NumPy: scalars, arrays, iteration; and how subclasses of Tensor are made."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def dispatched() -> Any:
 
 
 def of_kind(x: Any, kind: Any) -> Any:
-    """Return a fresh tensor as an instance of a subclass, which may answer for ops itself."""
+    """Return a fresh tensor as an instance of a subclass, which may handle ops itself."""
     return dispatched().held_data(kind, x) if kind in overrides.dispatching else copies.as_kind(x, kind)
 
 

@@ -1,4 +1,4 @@
-"""Updates compiled into one pass from the same text: by Numba on the host (``adjoint[fast]``), as a kernel on a GPU."""
+"""Updates compiled into one pass from the same text: by Numba on the CPU (``adjoint[fast]``), as a kernel on a GPU."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def run(update: Callable[..., Any], row: tuple[Any, ...], numbers: tuple[Any, ..
 
 
 @cache
-def _loop(update: Callable[..., Any], kept: int) -> Any:
+def _loop(update: Callable[..., Any], buffers: int) -> Any:
     """Return a loop over arrays of the update, which returns what it changes; None where Numba is missing."""
     try:
         import numba
     except ImportError:
         return None
-    # As in kernels/loops.py: NaNs and infinities keep their meaning, products may be fused with sums.
+    # As in kernels/loops.py: NaNs and infinities are respected, products may be fused with sums.
     options = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
     for name in update.__code__.co_names:
         part = update.__globals__.get(name)
@@ -60,7 +60,7 @@ def _loop(update: Callable[..., Any], kept: int) -> Any:
         for i in range(p.size):
             p[i], a[i], b[i] = step(p[i], g[i], a[i], b[i], *numbers)
 
-    return numba.njit((without, with_one, with_two)[kept], **options)
+    return numba.njit((without, with_one, with_two)[buffers], **options)
 
 
 # --- On a GPU --------------------------------------------------------------------------------------------
@@ -89,21 +89,21 @@ def _is_number(n: Any) -> bool:
 
 
 def _flat(row: Row) -> Row | None:
-    """Return arrays that lie alike and in one piece, the gradient copied if need be; None if the others do not."""
-    p, g, *kept = row
-    if p._c_contiguous and all(a._c_contiguous for a in kept):
+    """Return contiguous arrays of one memory order, the gradient copied if need be; None if the others are not."""
+    p, g, *state = row
+    if p._c_contiguous and all(a._c_contiguous for a in state):
         fits = g._c_contiguous
         order = "C"
-    elif p._f_contiguous and all(a._f_contiguous for a in kept):
+    elif p._f_contiguous and all(a._f_contiguous for a in state):
         fits = g._f_contiguous
         order = "F"
     else:
         return None
-    if any(a.dtype != p.dtype for a in kept):
+    if any(a.dtype != p.dtype for a in state):
         return None
     if not fits or g.dtype != p.dtype:
         g = g.astype(p.dtype, order=order)
-    return (p, g, *kept)
+    return (p, g, *state)
 
 
 @cache

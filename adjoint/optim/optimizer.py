@@ -65,12 +65,12 @@ def _named(name: str) -> AbstractContextManager[Any]:
 def _step_with_hooks(func: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
     """Call a class's `step`, and before and after it the hooks; the first of `args` is the optimizer."""
     for hook in [*_global_optimizer_pre_hooks.values(), *optimizer._optimizer_step_pre_hooks.values()]:
-        answer = hook(optimizer, args, kwargs)
-        if answer is None:
+        returned = hook(optimizer, args, kwargs)
+        if returned is None:
             continue
-        if not (isinstance(answer, tuple) and len(answer) == 2):
-            raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {answer}.")
-        args, kwargs = answer
+        if not (isinstance(returned, tuple) and len(returned) == 2):
+            raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {returned}.")
+        args, kwargs = returned
     result = func(*args, **kwargs)
     for hook in [*optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()]:
         hook(optimizer, args, kwargs)
@@ -332,8 +332,8 @@ class Optimizer:
         state = {numbers[id(k)] if isinstance(k, TensorBase) else k: v for k, v in self.state.items()}
         result: dict[str, Any] = {"state": state, "param_groups": groups}
         for hook in list(self._optimizer_state_dict_post_hooks.values()):  # type: ignore[attr-defined]
-            answer = hook(self, result)
-            result = result if answer is None else answer
+            returned = hook(self, result)
+            result = result if returned is None else returned
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -343,8 +343,8 @@ class Optimizer:
         """
         state_dict = state_dict.copy()
         for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):  # type: ignore[attr-defined]
-            answer = hook(self, state_dict)
-            state_dict = state_dict if answer is None else answer
+            returned = hook(self, state_dict)
+            state_dict = state_dict if returned is None else returned
         saved = deepcopy(state_dict["param_groups"])
         groups = self.param_groups
         if len(groups) != len(saved):
@@ -474,9 +474,9 @@ def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:
     check(0.0 <= lr, text.format(lr))  # noqa: SIM300 - of what is no number, Python names the types in this order
 
 
-def check(truth: Any, problem: str) -> None:
-    """Raise a ValueError that states the problem unless `truth` holds."""
-    if not truth:
+def check(holds: Any, problem: str) -> None:
+    """Raise a ValueError that states the problem unless a condition holds."""
+    if not holds:
         raise ValueError(problem)
 
 
@@ -499,7 +499,7 @@ def options_of(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
-    """Raise if options were asked for that exclude each other."""
+    """Raise for options that exclude each other."""
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
@@ -507,7 +507,7 @@ def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) 
 
 
 def scalar(value: float) -> Any:
-    """Return a number as optimizers keep it in their state: a tensor, at least in single precision."""
+    """Return a scalar as optimizers have it in their state: a tensor, at least in single precision."""
     wide = dtypes.default() is dtypes.float64
     return wrap(literal(np.array(value, np.float64 if wide else np.float32)))
 
@@ -520,8 +520,8 @@ def zeros_like(p: Any) -> Any:
 
 
 def note_written(params: list[Any], operation: str) -> None:
-    """Record that parameters were written, as an in-place op does: stale kept values will be found out."""
-    if modes.unusual:  # somebody may be watching
+    """Record that parameters were written, as an in-place op does: stale saved values will be detected."""
+    if modes.unusual:  # an observer may be on
         for p in params:
             note_write(p, operation)
         return

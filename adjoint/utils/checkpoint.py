@@ -146,7 +146,7 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call `function` without keeping what its ops keep: the backward pass runs it again.
+    """Call `function` without saving what its ops save: the backward pass runs it again.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def checkpoint(
     context_fn
         Returns two contexts, for the first run and the second; see `create_selective_checkpoint_contexts`.
     determinism_check
-        ``"default"`` compares shapes and dtypes of what both runs keep, ``"none"`` does not.
+        ``"default"`` compares shapes and dtypes of what both runs save, ``"none"`` does not.
     debug
         Whether a mismatch lists the ops of both runs.
     early_stop
@@ -282,35 +282,35 @@ class CheckpointPolicy(Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the op: whether this is the second run."""
+    """What a policy gets besides the op: whether this is the second run."""
 
     def __init__(self, *, is_recompute: bool) -> None:
         self.is_recompute = is_recompute
 
 
 _SAVED = frozenset(CheckpointPolicy) - {CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE}
-SAC_IGNORED_OPS: set[Any] = {"detach"}  # ops that selective checkpointing does not ask the policy about
+SAC_IGNORED_OPS: set[Any] = {"detach"}  # ops that selective checkpointing does not consult the policy for
 
 
 class _Storing(Observer):
-    """Keeps the results of the ops that the policy wants kept."""
+    """Saves the results of the ops that the policy wants saved."""
 
     def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]]) -> None:
-        self.policy, self.storage, self.told = policy, storage, SelectiveCheckpointContext(is_recompute=False)
+        self.policy, self.storage, self.context = policy, storage, SelectiveCheckpointContext(is_recompute=False)
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
         out = self.proceed(op, inputs, params, run)
-        if _is_kept(self.policy, self.told, op, inputs, params, out):
+        if _is_saved(self.policy, self.context, op, inputs, params, out):
             arrays = tuple(o.array for o in out) if isinstance(out, tuple) else out.array
             self.storage[op.name].append((arrays, tick()))
         return out
 
 
 class _Reusing(Observer):
-    """Gives the kept results of the first run again, without computing them."""
+    """Returns the saved results of the first run, without computing them."""
 
     def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]], mutable: bool) -> None:
-        self.policy, self.storage, self.told = policy, storage, SelectiveCheckpointContext(is_recompute=True)
+        self.policy, self.storage, self.context = policy, storage, SelectiveCheckpointContext(is_recompute=True)
         self.mutable = mutable
         self.next: dict[str, int] = {}
 
@@ -319,7 +319,8 @@ class _Reusing(Observer):
         return super().__enter__()
 
     def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        if not any(isinstance(v, TensorBase) for v in inputs) or not _wants(self.policy, self.told, op, inputs, params):
+        tensors = any(isinstance(v, TensorBase) for v in inputs)
+        if not tensors or not _wants(self.policy, self.context, op, inputs, params):
             return self.proceed(op, inputs, params, run)
         number = self.next[op.name]
         if number >= len(self.storage[op.name]):
@@ -347,34 +348,34 @@ class _Reusing(Observer):
         return self.proceed(known, inputs, params, run)
 
 
-def _wants(policy: Any, told: Any, op: Any, inputs: Any, params: Any) -> bool:
+def _wants(policy: Any, context: Any, op: Any, inputs: Any, params: Any) -> bool:
     if op.name in SAC_IGNORED_OPS:
         return False
-    answer = policy(told, op, *inputs, *params)
-    if isinstance(answer, bool):
-        return answer
-    if not isinstance(answer, CheckpointPolicy):
-        raise TypeError(f"a checkpoint policy returns a CheckpointPolicy, not {answer!r}")
-    return answer in _SAVED
+    chosen = policy(context, op, *inputs, *params)
+    if isinstance(chosen, bool):
+        return chosen
+    if not isinstance(chosen, CheckpointPolicy):
+        raise TypeError(f"a checkpoint policy returns a CheckpointPolicy, not {chosen!r}")
+    return chosen in _SAVED
 
 
-def _is_kept(policy: Any, told: Any, op: Any, inputs: Any, params: Any, out: Any) -> bool:
+def _is_saved(policy: Any, context: Any, op: Any, inputs: Any, params: Any, out: Any) -> bool:
     tensors = isinstance(out, TensorBase) or (isinstance(out, tuple) and all(isinstance(o, TensorBase) for o in out))
-    return tensors and not op.view and _wants(policy, told, op, inputs, params)
+    return tensors and not op.view and _wants(policy, context, op, inputs, params)
 
 
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """Return the two contexts of a checkpoint that keeps the results of some ops and computes the others again.
+    """Return the two contexts of a checkpoint that saves the results of some ops and computes the others again.
 
     Parameters
     ----------
     policy_fn_or_list
-        ``policy(ctx, op, *args)``, which returns a `CheckpointPolicy`, or a list of ops whose results are kept:
+        ``policy(ctx, op, *args)``, which returns a `CheckpointPolicy`, or a list of ops whose results are saved:
         functions such as ``adjoint.matmul``, or their names.
     allow_cache_entry_mutation
-        Whether a kept result may be overwritten in between; it is an error otherwise.
+        Whether a saved result may be overwritten in between; it is an error otherwise.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """How a checkpointed function runs again: its surroundings, its arguments, and the values that its ops save.
 
 While the function runs first, hooks take every value that an op saves and leave an empty `_Place` for it. The first
-place that a backward pass asks for makes the function run once more, with the random numbers and autocast of the first
+place that a backward pass reads makes the function run once more, with the random numbers and autocast of the first
 run; its ops save the same values in the same order, and these fill the places. The graph of the second run is thrown
 away: gradients flow through that of the first.
 """
@@ -175,7 +175,7 @@ class Frame:
         return values[number] if task is None else values.pop(number)
 
     def run_again(self, values: dict[int, Any]) -> None:
-        """Run the function as it ran first, and collect what its ops keep."""
+        """Run the function as it ran first, and collect what its ops save."""
         log: list[str] | None = [] if self.debug else None
         watch, wanted = _Watch(log), len(self.places)
         resaved: list[_Saved] = []
@@ -305,7 +305,7 @@ def _fusing(value: bool) -> Iterator[None]:
 
 @contextmanager
 def _without_observers() -> Iterator[None]:
-    """Run without whoever watches the backward pass; a second run is none of their business."""
+    """Run without the observers of the backward pass, which the second run is no part of."""
     before, modes.local.observer = modes.local.observer, None
     try:
         yield

@@ -111,9 +111,9 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 # --- Hooks of one module ----------------------------------------------------------------------------
 
 
-def replaced(answer: Any, value: Any) -> Any:
+def replaced(returned: Any, value: Any) -> Any:
     """Return what a hook gave in place of a value, or the value where it gave None."""
-    return value if answer is None else answer
+    return value if returned is None else returned
 
 
 class Hooked(Convertible):
@@ -172,7 +172,7 @@ class Hooked(Convertible):
         return hook(self, args, result)
 
     def _call_remaining_hooks(self, args: Any, kwargs: Any, called: set[int]) -> None:
-        """Call the hooks that asked to be called whatever happens; what they raise is only told."""
+        """Call the hooks with ``always_call=True`` that were not called; what they raise becomes a warning."""
         for hooks, always in (
             (_global_forward_hooks, _global_forward_hooks_always_called),
             (self._forward_hooks, self._forward_hooks_always_called),

@@ -82,7 +82,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """A loss with a weight for each class, kept as a buffer."""
+    """A loss with a weight for each class, saved as a buffer."""
 
     weight: Any
 

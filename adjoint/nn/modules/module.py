@@ -102,7 +102,7 @@ class Module(Hooked):
     call_super_init: bool = False
     _compiled_call_impl: Callable[..., Any] | None = None
     _is_full_backward_hook: bool | None = None
-    _hooked = False  # whether the module has, or had, hooks: the one thing a call asks
+    _hooked = False  # whether the module has, or had, hooks: the one thing a call checks
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
@@ -133,7 +133,7 @@ class Module(Hooked):
     # --- Members ---
 
     def _shows_members(self) -> bool:
-        """Return whether members are read from ``__dict__``, because no class of the module's asks to be asked."""
+        """Return whether members are read from ``__dict__``: where the class has no ``__getattr__`` of its own."""
         return type(self).__getattr__ is Module.__getattr__
 
     def _members(self, kind: str) -> Members:
@@ -214,7 +214,7 @@ class Module(Hooked):
 
     def __getattr__(self, name: str) -> Any:
         # Members are in __dict__; this is for what is not: hook dicts before their first use, and copies of
-        # attributes that somebody took apart.
+        # attributes that a program took apart.
         own = self.__dict__
         if name in _HOOKS:
             found = own[name] = hooks_of(self)

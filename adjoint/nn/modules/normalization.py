@@ -193,11 +193,11 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Return `input`, normalised in training by the batches of all processes."""
         if self.training or self.running_mean is None:
-            # The room of processes stands on this one; without one that runs, there is nothing to ask it.
+            # The package of processes imports this one; without a running group there is nothing to query.
             from ... import distributed
 
             if distributed.is_initialized() and distributed.get_world_size(self.process_group) > 1:
-                from ...distributed.nn import synchronised  # the same room
+                from ...distributed.nn import synchronised  # the same package
 
                 self._check_input_dim(input)
                 return synchronised(self, input, self._momentum())
@@ -312,7 +312,7 @@ class _InstanceNorm(_NormBase):
         unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
         if local_metadata.get("version") is None and not self.track_running_stats:
-            # Models saved when these layers kept statistics that nobody asked for.
+            # Models saved when these layers had statistics unasked.
             stray = [prefix + n for n in ("running_mean", "running_var") if prefix + n in state_dict]
             if stray:
                 error_msgs.append(
