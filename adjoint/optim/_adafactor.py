@@ -14,7 +14,7 @@ from ..core.nodes import wrap
 from ..core.observation import literal, number
 from ..core.tensor import TensorBase
 from .elementwise import advanced, is_captured, without_tensors
-from .optimizer import ByGroup, ParamsT, check, check_lr, note_written, options_of, scalar, zeros_like
+from .optimizer import ByGroup, ParamsT, check, check_lr, note_written, scalar, zeros_like
 
 __all__ = ["Adafactor"]
 
@@ -86,7 +86,11 @@ class Adafactor(ByGroup):
         check(eps[1] >= 0.0, f"epsilon2 should be >= 0 but is: {eps[1]}")
         check(d >= 1.0, f"Clipping threshold d should be >= 1 but is: {d}")
         check(weight_decay >= 0.0, f"weight_decay should be >= 0 but is: {weight_decay}")
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _apply(self, params: list[Any], grads: list[Any], group: dict[str, Any]) -> None:
         if any(p.is_complex() for p in params):

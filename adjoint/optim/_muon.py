@@ -11,11 +11,9 @@ from ..core import dtypes
 from ..core.observation import number
 from ..core.tensor import TensorBase
 from .elementwise import is_captured, without_tensors
-from .optimizer import ByGroup, ParamsT, check, check_lr, note_written, options_of, zeros_like
+from .optimizer import ByGroup, ParamsT, check, check_lr, note_written, zeros_like
 
 __all__ = ["Muon"]
-
-_RULES = (None, "original", "match_rms_adamw")
 
 
 def _rounded(x: Any) -> Any:
@@ -74,8 +72,13 @@ class Muon(ByGroup):
         check_lr(lr, "Learning rate should be >= 0 but is: {}")
         check(momentum >= 0.0, f"momentum should be >= 0 but is: {momentum}")
         check(weight_decay >= 0.0, f"weight decay should be >= 0 but is: {weight_decay}")
-        check(adjust_lr_fn in _RULES, f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        super().__init__(params, options_of(locals()))
+        known = (None, "original", "match_rms_adamw")
+        check(adjust_lr_fn in known, f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        defaults = {
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
         for group in self.param_groups:
             for p in group["params"]:
                 check(

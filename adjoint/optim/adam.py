@@ -18,7 +18,6 @@ from .optimizer import (
     check_lr,
     check_positive,
     note_written,
-    options_of,
     scalar,
     zeros_like,
 )
@@ -104,7 +103,12 @@ class Adam(_Averaging):
         check_betas(betas)
         check_positive(epsilon=eps, weight_decay=weight_decay)
         betas = _checked(betas, foreach and not capturable)
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
+            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
+        }  # fmt: skip
+        super().__init__(params, defaults)
         check_fused(fused, foreach, differentiable)
 
     def _update_for(self, group: dict[str, Any]) -> Any:
@@ -203,7 +207,12 @@ class NAdam(_Averaging):
         check_lr(lr)
         check_betas(betas)
         check_positive(epsilon=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         if not state:
@@ -285,7 +294,12 @@ class RAdam(_Averaging):
         check_lr(lr)
         check_betas(betas)
         check_positive(epsilon=eps, weight_decay=weight_decay)
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _update_for(self, group: dict[str, Any]) -> Any:
         return _either if is_captured() else _radam
@@ -340,7 +354,11 @@ class Adamax(Elementwise):
         check_lr(lr)
         check_betas(betas)
         check_positive(epsilon=eps, weight_decay=weight_decay)
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _scalars(self, group: dict[str, Any], stage: Any) -> tuple[Any, ...]:
         beta1, beta2 = group["betas"]
@@ -382,7 +400,7 @@ class SparseAdam(ByGroup):
         check_lr(lr)
         check(eps > 0.0, f"Invalid epsilon value: {eps}")
         check_betas(betas)
-        super().__init__(params, options_of(locals()))
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         places = [(i, j, p) for i, group in enumerate(self.param_groups) for j, p in enumerate(group["params"])]
         sparse = [[i, j] for i, j, p in places if p.is_sparse]
         check(not sparse, f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ops.piecewise import where_p
 from .elementwise import Elementwise, advanced, is_captured, item_of, stored
-from .optimizer import ParamsT, check, check_fused, check_lr, check_positive, options_of, scalar, zeros_like
+from .optimizer import ParamsT, check, check_fused, check_lr, check_positive, scalar, zeros_like
 
 __all__ = ["ASGD", "SGD", "Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
@@ -68,7 +68,11 @@ class SGD(Elementwise):
         check_positive(momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
         check_fused(fused, foreach, differentiable)
 
     def _update_for(self, group: dict[str, Any]) -> Any:
@@ -126,7 +130,11 @@ class ASGD(Elementwise):
     ) -> None:
         check_lr(lr)
         check_positive(weight_decay=weight_decay)
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         lr = group["lr"]
@@ -181,9 +189,14 @@ class Adagrad(Elementwise):
         fused: bool | None = None,
     ) -> None:
         check_lr(lr)
-        check_positive(lr_decay=lr_decay, weight_decay=weight_decay)
-        check_positive(initial_accumulator_value=initial_accumulator_value, epsilon=eps)
-        super().__init__(params, options_of(locals()))
+        initial = initial_accumulator_value
+        check_positive(lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial, epsilon=eps)
+        defaults = {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
         check_fused(fused, foreach, differentiable)
         for group in self.param_groups:
             for p in group["params"]:
@@ -241,7 +254,11 @@ class Adadelta(Elementwise):
         check_lr(lr)
         check(0.0 <= rho <= 1.0, f"Invalid rho value: {rho}")
         check_positive(epsilon=eps, weight_decay=weight_decay)
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _advance(self, state: dict[str, Any], p: Any, group: dict[str, Any]) -> Any:
         return super()._advance(state, p, group) and None
@@ -292,7 +309,12 @@ class RMSprop(Elementwise):
     ) -> None:
         check_lr(lr)
         check_positive(epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _buffer_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         names = ["square_avg"]
@@ -341,7 +363,11 @@ class Rprop(Elementwise):
     ) -> None:
         check_lr(lr)
         check(0.0 < etas[0] < 1.0 < etas[1], f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, options_of(locals()))
+        defaults = {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _l2_decay(self, group: dict[str, Any]) -> Any:
         return None

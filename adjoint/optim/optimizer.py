@@ -493,11 +493,6 @@ def check_betas(betas: tuple[Any, Any]) -> None:
         check(0.0 <= beta < 1.0, f"Invalid beta parameter at index {i}: {beta}")
 
 
-def options_of(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an optimizer's `__init__` as the options of its groups."""
-    return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
-
-
 def check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
     """Raise for options that exclude each other."""
     if fused and differentiable:
