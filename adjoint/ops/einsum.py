@@ -12,7 +12,7 @@ from .._typing import Tensor
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
-from .contraction import check_dtypes, multiply, multiply_matrices
+from .contraction import check_dtypes, matmul_p, mm_p
 from .create import into
 from .precision import autocasting
 from .reduce import sum_p
@@ -43,7 +43,7 @@ def _contract(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> An
         inner = math.prod(x.shape[b + m :])
         x = x.reshape((*lead, math.prod(rows), inner))
         y = y.reshape((*lead, inner, math.prod(columns)))
-        out = (multiply_matrices(x, y) if b == 0 else multiply(x, y)).reshape((*lead, *rows, *columns))
+        out = (mm_p if b == 0 else matmul_p)(x, y).reshape((*lead, *rows, *columns))
     else:
         x = x.reshape((*lead, *rows, *(1,) * len(theirs)))
         y = y.reshape((*lead, *(1,) * m, *columns))

@@ -2,5 +2,6 @@
 
 from __future__ import annotations
 
+from . import products as products
 from . import reductions as reductions
 from .table import override as override
