@@ -9,10 +9,10 @@ from typing import Any
 
 from ..core import device, modes
 from ..core.engine import running
+from ..core.handles import RemovableHandle
 from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
-from ..hooks import RemovableHandle
 from ..kernels import forks
 from .differentiate import GradientEdge, gradient_edge
 from .holdings import saved

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ..._typing import Tensor
+from ...core.handles import RemovableHandle
 from ...core.tensor import TensorBase
-from ...hooks import RemovableHandle
 from ..parameter import Buffer, Parameter
 from .backward import BackwardHook, warn_non_full_hook
 from .conversion import Convertible, say_where, typename
