@@ -12,7 +12,7 @@ import pytest
 
 from tests.oracle import needs_torch, torch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 LIBRARY = """
 import torch
