@@ -149,12 +149,6 @@ def _is_torch_function_enabled() -> bool:
     return not modes.local.subclasses_off
 
 
-__all__: list[str] = [
-    "DisableTorchFunction",
-    "DisableTorchFunctionSubclass",
-    "Generator",
-    "Size",
-    "TensorBase",
-    "device",
-    "dtype",
-]
+__all__: list[
+    DisableTorchFunction, DisableTorchFunctionSubclass, Generator, Size, TensorBase, device, dtype,
+]  # fmt: skip

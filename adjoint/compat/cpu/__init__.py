@@ -6,12 +6,5 @@ from . import amp
 from .host import current_device, current_stream, device_count, is_available, set_device, stream, synchronize
 
 __all__ = [
-    "amp",
-    "current_device",
-    "current_stream",
-    "device_count",
-    "is_available",
-    "set_device",
-    "stream",
-    "synchronize",
-]
+    "amp", "current_device", "current_stream", "device_count", "is_available", "set_device", "stream", "synchronize",
+]  # fmt: skip

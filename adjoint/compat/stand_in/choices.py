@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from .absent import Absent
+from .unsupported import Unsupported
 
 __all__ = ["DTYPES", "QSCHEMES", "Tag", "qscheme"]
 
@@ -60,6 +60,6 @@ QSCHEMES: dict[str, Any] = {
 # Dtypes narrower than a byte, and those whose bits mean nothing.
 _NARROW = "bits8 bits16 bits1x8 bits2x4 bits4x2 float8_e8m0fnu float4_e2m1fn_x2"
 DTYPES: dict[str, Any] = {
-    name: Absent(f"torch.{name}")
+    name: Unsupported(f"torch.{name}")
     for name in [*_NARROW.split(), *(f"{kind}{bits}" for kind in ("int", "uint") for bits in range(1, 8))]
 }

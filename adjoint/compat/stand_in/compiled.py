@@ -9,7 +9,7 @@ import importlib
 import types
 from typing import Any
 
-from .absent import Absent
+from .unsupported import Unsupported
 
 __all__ = ["REFERENCES", "TABLES_OF_FUNCTIONS", "VARIABLE_FUNCTIONS"]
 
@@ -27,13 +27,13 @@ class Functions(types.ModuleType):
         short = name.removeprefix(self._prefix)
         for room in self._rooms:
             found = getattr(importlib.import_module(room), short, None)
-            if callable(found) and not isinstance(found, Absent):
+            if callable(found) and not isinstance(found, Unsupported):
                 return found
         method = getattr(importlib.import_module("adjoint").Tensor, short, None) if self._methods else None
         if callable(method):
             return method
         if name.startswith("_") or self.__name__.startswith("torch._refs"):
-            return Absent(f"{self.__name__}.{name}")
+            return Unsupported(f"{self.__name__}.{name}")
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:

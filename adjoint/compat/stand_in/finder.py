@@ -23,10 +23,10 @@ from ...nn.modules.state import Members
 from ...ops import overloads
 from .. import _C, storage, version
 from . import files
-from .absent import AbsentModule, absent
 from .compiled import REFERENCES, VARIABLE_FUNCTIONS
 from .functorch import DEPRECATED, MODULES_AS_FUNCTIONS
-from .harmless import ADDED, MODULES, offered
+from .no_ops import ADDED, MODULES, offered
+from .unsupported import UnsupportedModule, unsupported
 
 __all__ = ["TORCH_VERSION", "install", "installed"]
 
@@ -95,7 +95,7 @@ class _LastFinder(importlib.abc.MetaPathFinder):
         """Return how to load a stand-in."""
         if fullname.partition(".")[0] != "torchvision":
             return None
-        return importlib.util.spec_from_loader(fullname, Known(AbsentModule(fullname, {})), is_package=True)
+        return importlib.util.spec_from_loader(fullname, Known(UnsupportedModule(fullname, {})), is_package=True)
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -129,7 +129,7 @@ def _module_of(rest: str) -> types.ModuleType | None:
             module.__dict__.setdefault(added, value)
         if rest and rest not in _COMMANDS:
             module.__dict__.setdefault("__path__", [])  # torch may have a package where adjoint has one file
-            _answer_absent(module, rest)
+            _answer_missing(module, rest)
         return module
     except ModuleNotFoundError as error:
         # Only where it is this module that is missing, or one on the way to it.
@@ -138,7 +138,7 @@ def _module_of(rest: str) -> types.ModuleType | None:
     if rest in REFERENCES:
         return REFERENCES[rest]
     names = offered(rest)
-    return None if names is None else AbsentModule(f"torch.{rest}", names, _inside)
+    return None if names is None else UnsupportedModule(f"torch.{rest}", names, _inside)
 
 
 # What a program sees no classes of, or sees under other names already.
@@ -178,7 +178,7 @@ def _functorch(name: str) -> types.ModuleType:
     if name == "functorch.experimental":
         func = importlib.import_module("adjoint.func")
         names = {"chunk_vmap": func.batch.chunk_vmap, **{word: getattr(func, word) for word in func.__all__}}
-    return AbsentModule(name, names if name in ("functorch", "functorch.experimental") else {})
+    return UnsupportedModule(name, names if name in ("functorch", "functorch.experimental") else {})
 
 
 def _inside(name: str) -> types.ModuleType | None:
@@ -242,9 +242,9 @@ def install() -> None:
     overloads.namespace("mkldnn").__dict__["_is_mkldnn_acl_supported"] = lambda: False
     adjoint.__dict__["_VF"] = sys.modules["torch._VF"] = VARIABLE_FUNCTIONS
     adjoint.__all__ = [name for name in dir(adjoint) if not name.startswith("_")]  # type: ignore[attr-defined]
-    _answer_absent(adjoint, "")
+    _answer_missing(adjoint, "")
     for package in ("utils", "backends", "distributed", "nn"):
-        _answer_absent(importlib.import_module(f"adjoint.{package}"), package)
+        _answer_missing(importlib.import_module(f"adjoint.{package}"), package)
 
 
 def _stay_quiet() -> None:
@@ -263,14 +263,14 @@ def _stay_quiet() -> None:
         setattr(warnings, name, keeping(getattr(warnings, name)))
 
 
-def _answer_absent(module: types.ModuleType, rest: str) -> None:
+def _answer_missing(module: types.ModuleType, rest: str) -> None:
     """Let a module answer for what it lacks: modules that torch's has in it, and names that do not matter until used.
 
     Suites import dozens of names from torch's helpers for tests at once, and private names from everywhere; a
     program may never use the one that is lacking.
     """
     own = module.__dict__.get("__getattr__")
-    if getattr(own, "_answers_absent", False):
+    if getattr(own, "_answers_missing", False):
         return
     lenient = rest.startswith("testing._internal.")
     shown = f"torch.{rest}".rstrip(".")
@@ -289,7 +289,7 @@ def _answer_absent(module: types.ModuleType, rest: str) -> None:
             raise AttributeError(f"module '{shown}' has no attribute '{name}'")
         if private and importlib.util.find_spec(f"adjoint.{inside}") is not None:
             return importlib.import_module(f"torch.{inside}")
-        return absent(f"{shown}.{name}")
+        return unsupported(f"{shown}.{name}")
 
-    found._answers_absent = True  # type: ignore[attr-defined]
+    found._answers_missing = True  # type: ignore[attr-defined]
     module.__dict__["__getattr__"] = found

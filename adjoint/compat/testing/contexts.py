@@ -20,29 +20,12 @@ from ...core.tensor import TensorBase
 from ...testing._utils import freeze_rng_state
 
 __all__ = [
-    "AlwaysWarnTypedStorageRemoval",
-    "BytesIOContext",
-    "CudaMemoryLeakCheck",
-    "CudaNonDefaultStream",
-    "CudaSyncGuard",
-    "DeterministicGuard",
-    "ProfilingMode",
-    "SwapTensorsGuard",
-    "TemporaryDirectoryName",
-    "TemporaryFileName",
-    "check_leaked_tensors",
-    "disable_gc",
-    "enable_profiling_mode",
-    "enable_profiling_mode_for_profiling_tests",
-    "find_free_port",
-    "freeze_rng_state",
-    "run_concurrently",
-    "set_cwd",
-    "set_default_dtype",
-    "set_default_tensor_type",
-    "set_warn_always_context",
-    "swap",
-]
+    "AlwaysWarnTypedStorageRemoval", "BytesIOContext", "CudaMemoryLeakCheck", "CudaNonDefaultStream", "CudaSyncGuard",
+    "DeterministicGuard", "ProfilingMode", "SwapTensorsGuard", "TemporaryDirectoryName", "TemporaryFileName",
+    "check_leaked_tensors", "disable_gc", "enable_profiling_mode", "enable_profiling_mode_for_profiling_tests",
+    "find_free_port", "freeze_rng_state", "run_concurrently", "set_cwd", "set_default_dtype", "set_default_tensor_type",
+    "set_warn_always_context", "swap",
+]  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -10,14 +10,9 @@ from typing import Any
 from ...core import dtypes
 
 __all__ = [
-    "compose_parametrize_fns",
-    "decorateIf",
-    "dtype_name",
-    "instantiate_parametrized_tests",
-    "parametrize",
-    "reparametrize",
-    "subtest",
-]
+    "compose_parametrize_fns", "decorateIf", "dtype_name", "instantiate_parametrized_tests", "parametrize",
+    "reparametrize", "subtest",
+]  # fmt: skip
 
 # A variant: the test, the end of its name, its arguments, and which decorators it gets.
 Variant = tuple[Any, str, dict[str, Any], Callable[[dict[str, Any]], Iterable[Any]]]

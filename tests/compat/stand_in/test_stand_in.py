@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from adjoint.compat.stand_in.absent import Absent, AbsentModule
-from adjoint.compat.stand_in.harmless import MODULES
+from adjoint.compat.stand_in.no_ops import ADDED, MODULES
+from adjoint.compat.stand_in.unsupported import Unsupported, UnsupportedModule
 
 
 def run(program: str, tmp_path: Path, *arguments: str) -> str:
@@ -22,6 +23,13 @@ def run(program: str, tmp_path: Path, *arguments: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("module", ADDED)
+def test_no_row_of_the_tables_hides_what_adjoint_has(module: str) -> None:
+    """Rows are for names that adjoint's modules lack: one that is there, or is loaded when it is read, goes first."""
+    home = importlib.import_module(f"adjoint.{module}".rstrip("."))
+    assert [name for name in ADDED[module] if hasattr(home, name)] == []
 
 
 def test_a_script_trains_on_adjoint(tmp_path: Path) -> None:
@@ -142,9 +150,9 @@ def test_the_real_torch_is_not_replaced_once_it_is_there() -> None:
 
 
 def test_absent_names() -> None:
-    module = AbsentModule("torch.onnx", {"known": 1})
+    module = UnsupportedModule("torch.onnx", {"known": 1})
     assert module.known == 1 and repr(module.export) == "<torch.onnx.export, which adjoint does not offer>"
-    assert module.a.b == Absent("torch.onnx.a.b") != module.c and hash(module.a) == hash(module.a)
+    assert module.a.b == Unsupported("torch.onnx.a.b") != module.c and hash(module.a) == hash(module.a)
     assert not isinstance(1, module.Node) and module.Future[int] is not None
     with pytest.raises(NotImplementedError, match=r"torch\.onnx\.export"):
         module.export()

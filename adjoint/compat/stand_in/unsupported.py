@@ -7,10 +7,10 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["Absent", "AbsentModule", "absent"]
+__all__ = ["Unsupported", "UnsupportedModule", "unsupported"]
 
 
-class Absent:
+class Unsupported:
     """A name that is not offered: calling it raises; as a type it has no instances, as a base class no effect."""
 
     __all__: tuple[str, ...] = ()  # as a module, nothing is in it
@@ -29,10 +29,10 @@ class Absent:
             "the program can import the name, but not use it"
         )
 
-    def __getattr__(self, name: str) -> Absent:
+    def __getattr__(self, name: str) -> Unsupported:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Absent(f"{self._name}.{name}")
+        return Unsupported(f"{self._name}.{name}")
 
     def __mro_entries__(self, bases: Any) -> tuple[type, ...]:
         return (_Base,)
@@ -43,7 +43,7 @@ class Absent:
     def __subclasscheck__(self, cls: Any) -> bool:
         return False
 
-    def __getitem__(self, item: Any) -> Absent:
+    def __getitem__(self, item: Any) -> Unsupported:
         return self
 
     def __iter__(self) -> Iterator[Any]:
@@ -63,13 +63,13 @@ class Absent:
         return hash(self._name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Absent) and other._name == self._name
+        return isinstance(other, Unsupported) and other._name == self._name
 
     def __repr__(self) -> str:
         return f"<{self._name}, which adjoint does not offer>"
 
 
-class AbsentDecorator(Absent):
+class UnsupportedDecorator(Unsupported):
     """A decorator of tests that is not offered: it skips tests of what is not here, and leaves others as they are."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -84,11 +84,11 @@ _WANTING = ("skipIfNo", "skipUnless", "requires", "skip_if_no", "skip_unless", "
 _DECORATING = (*_WANTING, "skip", "xfail", "expectedFailure", "only", "with_", "unMark", "slow", "serial", "dont")
 
 
-def absent(name: str) -> Absent:
+def unsupported(name: str) -> Unsupported:
     """Return what stands for a name: torch's helpers for tests have decorators, which are used when a file is read."""
     word = name.rpartition(".")[2]
     tests = ".testing._internal." in name
-    return AbsentDecorator(name) if tests and word.startswith(_DECORATING) else Absent(name)
+    return UnsupportedDecorator(name) if tests and word.startswith(_DECORATING) else Unsupported(name)
 
 
 class _Base:
@@ -98,8 +98,8 @@ class _Base:
         raise NotImplementedError(f"{type(self).__name__} is based on a class of torch that adjoint does not offer")
 
 
-class AbsentModule(types.ModuleType):
-    """A module that is not offered: every name in it is `Absent`, apart from those that do no harm."""
+class UnsupportedModule(types.ModuleType):
+    """A module that is not offered: every name in it is `Unsupported`, apart from those that do no harm."""
 
     def __init__(
         self, name: str, offered: dict[str, Any], inside: Callable[[str], types.ModuleType | None] | None = None
@@ -116,4 +116,4 @@ class AbsentModule(types.ModuleType):
         module = self._inside(f"{self.__name__}.{name}") if self._inside is not None else None
         if module is not None:
             return module
-        return absent(f"{self.__name__}.{name}")
+        return unsupported(f"{self.__name__}.{name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import os
@@ -16,47 +15,15 @@ from ...futures import Future
 from ...nn.modules.conversion import parse_to
 from ...profiler import events
 from ...tree import MappingKey, SequenceKey
-from .absent import Absent, AbsentModule
+from .answers import answer, context, decorator, no, nothing, same
 from .choices import DTYPES, QSCHEMES, Tag, qscheme
 from .compiled import TABLES_OF_FUNCTIONS
-from .lacking import LACKING
-from .lists import FOREACH, foreach
+from .missing import MISSING
 from .private import FUNCTORCH, PRIMS, UTILS
 from .tables import TABLES
+from .unsupported import UnsupportedModule
 
 __all__ = ["ADDED", "MODULES", "offered"]
-
-
-def same(value: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Return the argument."""
-    return value
-
-
-def decorator(*args: Any, **kwargs: Any) -> Any:
-    """Return a function as it is, whether it is given now or to the decorator that this returns."""
-    if len(args) == 1 and callable(args[0]) and not kwargs:
-        return args[0]
-    return same
-
-
-def nothing(*args: Any, **kwargs: Any) -> None:
-    """Do nothing."""
-
-
-def no(*args: Any, **kwargs: Any) -> bool:
-    """Return False."""
-    return False
-
-
-@contextlib.contextmanager
-def context(*args: Any, **kwargs: Any) -> Any:
-    """Enclose a block, and do nothing else."""
-    yield
-
-
-def answer(value: Any) -> Callable[..., Any]:
-    """Return a function that always gives the same answer."""
-    return lambda *args, **kwargs: value
 
 
 def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, *args: Any, **kwargs: Any) -> Any:
@@ -72,11 +39,6 @@ def _cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], 
 def _file_path(*parts: str) -> str:
     """Return the path of a file of the package."""
     return os.path.join(os.path.dirname(printing.__file__), *parts)
-
-
-def absent(module: str, names: str) -> dict[str, Any]:
-    """Return names of a module that raise when they are used."""
-    return {name: Absent(f"{module}.{name}") for name in names.split()}
 
 
 class _Keys:
@@ -250,10 +212,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "_copy_to_script_wrapper": decorator,
     },
     "__config__": {"show": answer("adjoint on NumPy"), "parallel_info": answer("")},
-    "ao": {}, "contrib": {}, "cpu": {
-        "is_available": answer(True), "device_count": answer(1), "synchronize": nothing,
-        "current_device": answer("cpu"), "set_device": nothing,
-    },
+    "ao": {}, "contrib": {}, "cpu": {},
     "distributed": {},
     "fx.experimental": {},
     "jit.annotations": {}, "jit._script": {}, "jit._trace": {}, "jit.mobile": {}, "jit.quantized": {},
@@ -313,16 +272,11 @@ MODULES: dict[str, dict[str, Any]] = {
 # Names that adjoint's modules do not have, and that do no harm.
 ADDED: dict[str, dict[str, Any]] = {
     "_C": {
-        **absent(
-            "torch._C", "ScriptDict ScriptList ScriptMethod ScriptObject FileCheck FunctionSchema Argument TensorType "
-            "ClassType ListType DictType OptionalType TupleType IntType FloatType BoolType StringType Type "
-            "StreamObjType DeviceObjType PyTorchFileReader PyTorchFileWriter",
-        ),
         "DispatchKey": _Config(), "DispatchKeySet": _Keys, "_ExcludeDispatchKeyGuard": context,
         "_DisableFuncTorch": context, "_DisableAutocast": context,
         "_AutoDispatchBelowAutograd": context, "_jit_set_profiling_mode": nothing, "_is_tracing": no,
         "_jit_set_profiling_executor": nothing, "_jit_override_can_fuse_on_cpu": nothing,
-        "_functorch": AbsentModule("torch._C._functorch", FUNCTORCH["_C._functorch"]),
+        "_functorch": UnsupportedModule("torch._C._functorch", FUNCTORCH["_C._functorch"]),
         "_jit_override_can_fuse_on_gpu": nothing, "_has_cuda": False, "_cuda_isCurrentStreamCapturing": no,
         **TABLES_OF_FUNCTIONS, "Future": Future, "Graph": _Config, "_TensorMeta": type, "Value": _Config,
         "ScriptModule": _Config, "ScriptFunction": _Config, "Node": _Config,
@@ -331,17 +285,10 @@ ADDED: dict[str, dict[str, Any]] = {
         "has_spectral": True, "has_openmp": False, "has_mkl": False, "_cuda_clearCublasWorkspaces": nothing,
     },
     "compiler": {
-        "is_compiling": no, "is_dynamo_compiling": no, "is_exporting": no, "disable": decorator, "reset": nothing,
-        "allow_in_graph": decorator, "assume_constant_result": decorator, "substitute_in_graph": decorator,
-        "cudagraph_mark_step_begin": nothing, "set_stance": context, "list_backends": answer([]),
+        "substitute_in_graph": decorator, "set_stance": context,
     },
     "": {
-        **absent("torch", "PyTorchFileReader PyTorchFileWriter Graph"),
-        **{f"_foreach_{name}": foreach(name) for name in FOREACH}, **QSCHEMES, **DTYPES, "Tag": Tag, "qscheme": qscheme,
-        **absent(
-            "torch", "ScriptObject parse_schema vulkan _native_batch_norm_legit _scaled_mm _scaled_mm_v2 _chunk_cat "
-            "_unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce",
-        ),
+        **QSCHEMES, **DTYPES, "Tag": Tag, "qscheme": qscheme,
         "ScriptModule": _Symbolic, "ScriptFunction": _Symbolic, "_disable_dynamo": decorator,
         "_has_compatible_shallow_copy_type": _may_swap, "cond": _cond, "is_vulkan_available": no,
         "cudnn_is_acceptable": no, "set_vital": no, "get_file_path": _file_path, "classes": _Config(),
@@ -349,37 +296,30 @@ ADDED: dict[str, dict[str, Any]] = {
         "SymFloat": _Symbolic, "SymBool": _Symbolic,
     },
     "cuda": {
-        **absent("torch.cuda", "CUDAGraph graph graphs MemPool ExternalStream StreamContext make_graphed_callables"),
         "jiterator": types.SimpleNamespace(**_JITERATOR),
-        "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]), "is_current_stream_capturing": no,
+        "_initialized": False, "_lazy_init": nothing, "get_arch_list": answer([]),
         "nvtx": types.SimpleNamespace(**_NVTX),
     },
     "backends": {
         "disable_global_flags": nothing, "flags_frozen": no, "__allow_nonbracketed_mutation": context,
     },
     "backends.mkldnn": {"enabled": False, "flags": context, "set_flags": nothing},
-    "profiler": {"kineto_available": no, **absent("torch.profiler", "ProfilerAction tensorboard_trace_handler itt")},
+    "profiler": {"kineto_available": no},
     "utils._pytree": {
-        **dict.fromkeys(("Context", "DumpableContext", "KeyEntry", "KeyPath", "PyTree"), Any),
+        **dict.fromkeys(("Context", "DumpableContext"), Any),
         "_dict_flatten": _dict_flatten, "_dict_flatten_with_keys": _dict_flatten_with_keys, "_get_node_type": type,
         "_list_flatten": _list_flatten, "_list_flatten_with_keys": _list_flatten_with_keys,
         "_list_unflatten": _list_unflatten, "is_structseq_instance": no, "is_structseq": no,
     },
-    "_ops": absent("torch._ops", "HigherOrderOperator OpOverloadPacketMeta TorchBindOpOverload"),
-    "utils.data": {
-        **absent("torch.utils.data", "DFIterDataPipe DataChunk IterDataPipe MapDataPipe"),
-        "functional_datapipe": decorator,
-    },
+    "utils.data": {"functional_datapipe": decorator},
     "utils.data._utils": {"HAS_NUMPY": True, "MP_STATUS_CHECK_INTERVAL": 5.0, "python_exit_status": False},
     "utils.data.dataloader": {
-        **absent("torch.utils.data.dataloader", "_BaseDataLoaderIter _InfiniteConstantSampler"),
         "_collate_fn_t": Callable, "_worker_init_fn_t": Callable, "_sharing_strategy": None,
     },
-    "utils.checkpoint": {"get_device_states": answer(([], [])), "set_device_states": nothing},
 }  # fmt: skip
 
 
-for _module, _names in LACKING.items():
+for _module, _names in MISSING.items():
     ADDED[_module] = {**_names, **ADDED.get(_module, {})}
 
 
