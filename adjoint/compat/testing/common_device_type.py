@@ -27,13 +27,12 @@ __all__ = [
     "CPUTestBase", "CUDATestBase", "DeviceTypeTestBase", "OpDTypes", "deviceCountAtLeast", "disableMkldnn",
     "disablecuDNN", "dtypes", "dtypesIfCPU", "dtypesIfCUDA", "dtypesIfMPS", "dtypesIfXPU", "expectedFailure",
     "expectedFailureCPU", "expectedFailureCUDA", "expectedFailureMPS", "expectedFailureMeta", "expectedFailureXLA",
-    "expectedFailureXPU", "get_all_device_types", "instantiate_device_type_tests", "largeTensorTest",
-    "onlyAccelerator", "onlyCPU", "onlyCUDA", "onlyMPS", "onlyNativeDeviceTypes", "onlyNativeDeviceTypesAnd",
-    "onlyOn", "onlyXPU", "ops", "precisionOverride", "skipCPUIf", "skipCPUIfNoFFT", "skipCPUIfNoLapack",
-    "skipCPUIfNoMkl", "skipCPUIfNoMklSparse", "skipCPUIfNoMkldnn", "skipCUDAIf", "skipCUDAIfNoCudnn",
-    "skipCUDAIfNoCusolver", "skipCUDAIfNoMagma", "skipCUDAIfNoMagmaAndNoCusolver", "skipCUDAIfRocm", "skipGPUIf",
-    "skipIf", "skipLazy", "skipLazyIf", "skipMPS", "skipMPSIf", "skipMeta", "skipMetaIf", "skipXLA", "skipXLAIf",
-    "skipXPU", "skipXPUIf", "tol", "toleranceOverride",
+    "expectedFailureXPU", "get_all_device_types", "instantiate_device_type_tests", "largeTensorTest", "onlyAccelerator",
+    "onlyCPU", "onlyCUDA", "onlyMPS", "onlyNativeDeviceTypes", "onlyNativeDeviceTypesAnd", "onlyOn", "onlyXPU", "ops",
+    "precisionOverride", "skipCPUIf", "skipCPUIfNoFFT", "skipCPUIfNoLapack", "skipCPUIfNoMkl", "skipCPUIfNoMklSparse",
+    "skipCPUIfNoMkldnn", "skipCUDAIf", "skipCUDAIfNoCudnn", "skipCUDAIfNoCusolver", "skipCUDAIfNoMagma",
+    "skipCUDAIfNoMagmaAndNoCusolver", "skipCUDAIfRocm", "skipGPUIf", "skipIf", "skipLazy", "skipLazyIf", "skipMPS",
+    "skipMPSIf", "skipMeta", "skipMetaIf", "skipXLA", "skipXLAIf", "skipXPU", "skipXPUIf", "tol", "toleranceOverride",
 ]  # fmt: skip
 
 Test = Callable[..., Any]
