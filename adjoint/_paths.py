@@ -128,7 +128,7 @@ _HOMES = {
     "nn.utils.spectral_norm": "SpectralNorm", "nn.utils.weight_norm": "WeightNorm",
     "optim": "Adafactor Muon", "profiler.profiler": "ProfilerAction profile",
     "storage": "TypedStorage UntypedStorage", "utils.data.distributed": "DistributedSampler",
-    "utils.hooks": "RemovableHandle",
+    "utils.checkpoint": "CheckpointError CheckpointPolicy SelectiveCheckpointContext", "utils.hooks": "RemovableHandle",
 }  # fmt: skip
 _BY_NAME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
