@@ -18,11 +18,12 @@ __all__ = ["Known", "home_of", "lead_to", "module_path", "public_path"]
 # Name in `adjoint` -> path of the file. Programs written for torch, and pickles, name these modules; most of them are
 # in `compat`, which `import adjoint` does not load.
 _FILES = {
-    "_C": "compat._C", "_checks": "compat.checks", "_ops": "ops.overloads", "backends.mkl": "compat.unavailable",
-    "backends.mps": "compat.unavailable", "backends.openmp": "compat.unavailable", "cpu": "compat.cpu",
-    "functional": "compat.functional", "hooks": "core.handles", "hub": "compat.hub", "jit": "compat.jit",
-    "stand_in": "compat.stand_in", "storage": "compat.storage", "testing._internal": "compat.testing",
-    "typed": "compat.typed", "types": "compat.types", "version": "compat.version",
+    "_C": "compat._C", "_checks": "compat.checks", "_ops": "ops.overloads", "amp.older": "compat.device_amp",
+    "backends.mkl": "compat.unavailable", "backends.mps": "compat.unavailable", "backends.openmp": "compat.unavailable",
+    "cpu": "compat.cpu", "cuda.amp": "compat.cuda_amp", "functional": "compat.functional", "hooks": "core.handles",
+    "hub": "compat.hub", "jit": "compat.jit", "stand_in": "compat.stand_in", "storage": "compat.storage",
+    "testing._internal": "compat.testing", "typed": "compat.typed", "types": "compat.types",
+    "version": "compat.version",
 }  # fmt: skip
 _PUBLIC = {file: name for name, file in _FILES.items()}
 

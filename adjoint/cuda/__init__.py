@@ -7,7 +7,6 @@ from typing import Any as _Any
 
 from .._paths import lead_to as _lead_to
 from ..core import dtypes as _dtypes
-from . import amp
 from .devices import (
     DeferredCudaCallError,
     Event,
@@ -61,6 +60,8 @@ def __getattr__(name: str) -> _Any:
     if name in _GRAPHS or name == "graphs":
         found = _importlib.import_module("adjoint.cuda.graphs")
         return found if name == "graphs" else getattr(found, name)
+    if name == "amp":
+        return _importlib.import_module("adjoint.cuda.amp")
     if name in _TYPED:
         return _importlib.import_module("adjoint.compat.typed").gpu[name]
     raise AttributeError(f"module 'adjoint.cuda' has no attribute '{name}'")

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..amp.autocast_mode import autocast, custom_bwd, custom_fwd
+from ..amp.grad_scaler import GradScaler
 from ..core import dtypes
-from .autocast_mode import autocast, custom_bwd, custom_fwd
-from .grad_scaler import GradScaler
 
 
 def _warn(name: str, place: str) -> None:
