@@ -13,7 +13,7 @@ from ..core.handles import RemovableHandle
 from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
-from ..kernels import forks
+from ..devices.cpu import forks
 from .differentiate import GradientEdge, gradient_edge
 from .holdings import saved
 
