@@ -214,19 +214,15 @@ def test_every_module_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(tree(path)), name_of(path)
 
 
-# What is in `adjoint/`: the product. What exists only so that programs written for torch find a name is in `compat`.
-TOP_LEVEL = {*ROOMS, "__init__", "py.typed"}
-
-
 def test_the_top_level_shows_the_product() -> None:
-    found = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name != "__pycache__"}
-    assert found == TOP_LEVEL, f"new or missing: {sorted(found ^ TOP_LEVEL)}"
+    """What exists only so that programs written for torch find a name is in `compat`."""
+    assert {room_of(path) for path in FILES} == {*ROOMS, "__init__"}
 
 
 @pytest.mark.parametrize("name", sorted(_paths._FILES))
 def test_a_name_of_compat_has_no_file_of_its_own_and_can_be_imported(name: str) -> None:
-    file = PACKAGE.joinpath(*name.split("."))
-    assert not file.exists() and not file.with_suffix(".py").exists(), f"{name} is back in its old place"
+    old = PACKAGE.joinpath(*name.split("."))
+    assert not [path for path in FILES if path == old.with_suffix(".py") or old in path.parents]
     assert import_module(f"adjoint.{name}") is import_module(f"adjoint.{_paths._FILES[name]}")
 
 
