@@ -149,6 +149,6 @@ def _is_torch_function_enabled() -> bool:
     return not modes.local.subclasses_off
 
 
-__all__: list[
-    DisableTorchFunction, DisableTorchFunctionSubclass, Generator, Size, TensorBase, device, dtype,
+__all__ = [
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "device", "dtype",
 ]  # fmt: skip
