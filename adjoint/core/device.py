@@ -235,6 +235,7 @@ def _cupy() -> Any:
             rows,
             scans,
             selection,
+            table,
         )
 
         gpus[arrays.Array] = gpus[cupy.ndarray] = gpu

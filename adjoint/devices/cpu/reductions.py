@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from . import blas, provider
+from . import blas, provider, sizes
 from .copying import uniform
 from .rows import pieces, run_cuts, run_rows
+from .table import override
 from .threads import share
 
 _NARROW = 32  # columns that are worth a vector
@@ -85,6 +86,73 @@ def _row_sums(x: Any, y: Any = None) -> Any:
 
     share(work, n, max(_SHARE // width, 1))
     return out
+
+
+def _is_dense(x: Any, axes: Any, keepdims: bool) -> bool:
+    return x.dtype in _ONES and bool(axes) and x.flags.c_contiguous
+
+
+@override("sum", least=sizes.SUM, when=_is_dense)
+def sum_over_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Return the sums of a dense array along axes."""
+    out = sums(x, axes)
+    if out is None:
+        return NotImplemented
+    return out.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else out
+
+
+@override("sum_all", least=sizes.SUM, when=lambda x: x.dtype in _ONES)
+def sum_all(x: Any) -> Any:
+    """Return the sum of all elements."""
+    return total(x)
+
+
+@override("sum", gradient="x")
+def sum_backward(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """Return the gradient of a sum: a copy of a few elements is read faster than a view without strides."""
+    if not g.ndim:
+        return sum_all_backward(g, x_shape)
+    kept = g.reshape([1 if i in axes else n for i, n in enumerate(x_shape)])
+    if math.prod(x_shape) > sizes.BROADCAST:
+        return np.broadcast_to(kept, x_shape)
+    out = np.empty(x_shape, g.dtype)
+    out[...] = kept
+    return out
+
+
+@override("sum_all", gradient="x")
+def sum_all_backward(g: Any, x_shape: tuple[int, ...]) -> Any:
+    """Return the gradient of the sum of all elements."""
+    if math.prod(x_shape) > sizes.BROADCAST:
+        return np.broadcast_to(g, x_shape)
+    out = np.empty(x_shape, g.dtype)
+    out[...] = g
+    return out
+
+
+@override("mean", least=sizes.SUM, when=_is_dense)
+def mean_over_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Return the means of a dense array along axes."""
+    total = sum_over_axes(x, axes, keepdims)
+    return total if total is NotImplemented else total / x.dtype.type(math.prod([x.shape[i] for i in axes]))
+
+
+@override("mean_all", least=sizes.SUM, when=lambda x: x.dtype in _ONES)
+def mean_all(x: Any) -> Any:
+    """Return the mean of all elements."""
+    return total(x) / x.dtype.type(x.size)
+
+
+@override("mean", gradient="x")
+def mean_backward(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """Return the gradient of a mean."""
+    return sum_backward(np.asarray(g / max(math.prod([x_shape[i] for i in axes]), 1)), x_shape, axes)
+
+
+@override("mean_all", gradient="x")
+def mean_all_backward(g: Any, x_shape: tuple[int, ...]) -> Any:
+    """Return the gradient of the mean of all elements."""
+    return sum_all_backward(g / max(math.prod(x_shape), 1), x_shape)
 
 
 def sums(x: Any, axes: tuple[int, ...]) -> Any:

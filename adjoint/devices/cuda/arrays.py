@@ -12,6 +12,7 @@ from sys import getrefcount
 from typing import Any
 
 import cupy
+import numpy as np
 
 from ...core.device import captures
 
@@ -31,6 +32,10 @@ several = _several()  # whether there are several GPUs: kernels belong to the de
 operators: dict[Any, Any] = {}
 writers: dict[Any, Any] = {}
 _WRITTEN = {"out", "casting"}
+_METHODS = {
+    np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min", np.logical_and: "all",
+    np.logical_or: "any",
+}  # fmt: skip
 
 
 class Array(cupy.ndarray):  # type: ignore[misc]
@@ -48,6 +53,9 @@ class Array(cupy.ndarray):  # type: ignore[misc]
             elif type(out := kwargs.get("out", (None,))[0]) is Array and kwargs.keys() <= _WRITTEN:
                 if writers[ufunc](out, *inputs):
                     return out
+        if method == "reduce" and ufunc in _METHODS:
+            kwargs.setdefault("axis", 0)
+            return adopt(getattr(inputs[0], _METHODS[ufunc])(**{k: v for k, v in kwargs.items() if k != "out"}))
         return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
 
 

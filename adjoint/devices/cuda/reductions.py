@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .copies import contiguous
 from .launching import Kernels, dense, empty, is_float, made
+from .table import override
 
 __all__ = ["extreme", "length_back", "moments", "place_back", "prod_back", "reduced", "var_back"]
 
@@ -192,6 +194,39 @@ def reduced(x: Any, axes: Any, keepdims: bool, op: str = "sum", scale: float = 1
     else:
         _reduce_columns(_REDUCTIONS[op], x, out, before, count, after, scale)
     return out
+
+
+def _attached(value: Any, x: Any, axes: Any, keepdims: bool, method: str) -> Any:
+    """Return a kernel's result; else CuPy's, of an array without gaps, which a single block would walk over."""
+    return getattr(contiguous(x), method)(axis=axes, keepdims=keepdims) if value is None else value
+
+
+@override("sum")
+def sum_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
+    """Return sums along axes."""
+    if x.dtype.kind in "biu":
+        return NotImplemented
+    return _attached(reduced(x, axes, keepdims), x, axes, keepdims, "sum")
+
+
+@override("sum_all")
+def sum_all(x: Any) -> Any:
+    """Return the sum of all elements."""
+    return sum_over_axes(x, None, False)
+
+
+@override("mean", when=lambda x, axes, keepdims: x.size)
+def mean_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
+    """Return means along axes."""
+    count = x.size if axes is None else math.prod([x.shape[i] for i in axes])
+    found = reduced(x, axes, keepdims, "sum", 1 / max(count, 1))
+    return NotImplemented if found is None else found
+
+
+@override("mean_all", when=lambda x: x.size)
+def mean_all(x: Any) -> Any:
+    """Return the mean of all elements."""
+    return mean_over_axes(x, None, False)
 
 
 _IN_TURN = ("sum", "amax", "amin")  # what may be reduced along one axis after another
