@@ -13,10 +13,10 @@ import numpy as np
 
 from .._typing import Tensor
 from ..errors import FreedGraphError, InPlaceError, place
-from ..hooks import RemovableHandle
 from . import device, modes
 from .anomaly import Trail, recording
 from .dtypes import of
+from .handles import RemovableHandle
 from .observation import literal
 from .payload import is_captured
 from .shown import TRIMMED, is_one_of_many, views_of

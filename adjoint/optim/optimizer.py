@@ -18,12 +18,12 @@ import numpy as np
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.handles import RemovableHandle
 from ..core.interrupts import adopt, came, deliver, known, mark
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of, written_ledger
-from ..hooks import RemovableHandle
 from ..ops import create
 from ..ops.kinds import view_as_real
 
