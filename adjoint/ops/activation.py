@@ -247,7 +247,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     """Move elements towards zero by `lambd`, and not past it."""
-    if lambd < 0:
+    if not lambd >= 0:
         kind = title_of(input.dtype)
         raise RuntimeError(f"lambda must be in range [0, the greatest number] of input dtype {kind}, but found {lambd}")
     return into(out, softshrink_p(input, lambd))

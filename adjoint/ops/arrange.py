@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
@@ -86,6 +86,8 @@ def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """Repeat `input` along each dimension; missing counts in front are 1."""
     if not args and dims is None:
         raise missing("tile", "dims")
+    if len(args) > 1:
+        raise TypeError(f"tile() takes 2 positional arguments but {len(args) + 1} were given")
     counts = shape_from(args if dims is None else (dims,))
     return repeat(input, (1,) * (input.array.ndim - len(counts)) + counts)
 
@@ -341,7 +343,7 @@ def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any)
         if count < 0:
             raise RuntimeError(f"{word} must be non-negative, got {count}")
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
-    if wanted.is_complex:
+    if wanted not in (dtypes.int32, dtypes.int64):
         raise NotImplementedError(f"\"{of.__name__}\" not implemented for '{title_of(wanted)}'")
     array = np.stack(of(row, offset, col)).astype(wanted.np)
     return finish(literal(devices.place_array(array, devices.as_device(device))))
@@ -439,7 +441,7 @@ pad_p: Primitive = parametric(
 )
 
 
-def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Any, value: Number = 0) -> Tensor:
     """Pad with a constant; `pad` has (before, after) of the last dimension first.
 
     Examples
@@ -463,4 +465,6 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
                 f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative "
                 f"output size, which is invalid. Check dimension {d} of your input."
             )
+    if isinstance(value, complex) and input.array.dtype.kind != "c":
+        raise RuntimeError("value cannot be converted to type float without overflow: constant_pad_nd(value)")
     return pad_p(input, tuple(widths), value)

@@ -47,6 +47,12 @@ def _counted(padding_idx: int | None, rows: int) -> int:
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Shorten, in place, the rows of a table that `indices` name and that are longer than `max_norm`."""
     array = input.array
+    if of(array.dtype).category < 2:
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got {of(array.dtype).title} instead."
+        )
+    if isinstance(max_norm, complex):
+        raise TypeError("embedding_renorm_(): argument 'max_norm' (position 3) must be float, not complex")
     xp = module_of(array)
     rows = xp.unique(indices.array)
     lengths = xp.linalg.norm(array[rows], norm_type, axis=1)
@@ -168,6 +174,11 @@ def _embedding_bag(
         )
     if weight.array.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.array.ndim}")
+    if offsets is not None and offsets.array.dtype.kind not in "iu":
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{of(offsets.array.dtype).title} instead (while checking arguments for embedding_bag: the offsets)"
+        )
     if input.array.ndim == 2:
         if offsets is not None:
             raise ValueError(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
@@ -34,8 +34,6 @@ from .literals import depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .shape import cast_p, conj_p, reshape_p
-
-Number = Any
 
 # --- Arithmetic -------------------------------------------------------------------------------------
 
@@ -320,6 +318,8 @@ def addcmul(
     """Add ``value * tensor1 * tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
+    require_tensor(tensor1, "tensor1", "addcmul")
+    require_tensor(tensor2, "tensor2", "addcmul")
     return into(out, addcmul_p(input, tensor1, tensor2, value))
 
 
@@ -345,6 +345,8 @@ def addcdiv(
     """Add ``value * tensor1 / tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcdiv", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
+    require_tensor(tensor1, "tensor1", "addcdiv")
+    require_tensor(tensor2, "tensor2", "addcdiv")
     _refuse_integers(tensor1, tensor2)
     return into(out, addcdiv_p(input, tensor1, tensor2, value))
 

@@ -18,7 +18,7 @@ from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
 from ..kernels import provider
 from ..kernels.softmax import logsumexp, weighted
-from .arguments import dtype_of
+from .arguments import count_of, dtype_of, index_of
 from .contraction import linear
 from .elementwise import mul_p
 from .gather import gather_p
@@ -361,6 +361,8 @@ def nll_loss(
     Classes lie along dimension 1. Labels equal to `ignore_index` do not count; `weight` has one per class.
     """
     code = reduction_of(reduction, size_average, reduce)
+    if type(ignore_index) is not int or abs(ignore_index) >= 2**63:
+        ignore_index = count_of(index_of(ignore_index, "ignore_index", "nll_loss_nd"), "ignore_index")
     _check_classes(input, target, weight)
     if input.array.ndim == 1 and target.array.ndim == 1:
         out = _class_losses(input.unsqueeze(0), target, weight, ignore_index, code)

@@ -669,6 +669,11 @@ def _check_channels(channels: int, **values: Any) -> None:
             raise RuntimeError(f"{name} should contain {channels} elements not {math.prod(value.array.shape)}")
 
 
+def _check_both(mean: Tensor | None, var: Tensor | None) -> None:
+    if (mean is None) is not (var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+
+
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
@@ -677,6 +682,7 @@ def batch_norm(
 
     In training, `running_mean` and `running_var` are written: they move towards the batch's by `momentum`.
     """
+    _check_both(running_mean, running_var)
     if training:
         _check_more_than_one(input.array.shape)
     if training and eps <= 0:
@@ -743,6 +749,7 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Normalize each channel of each sample over its own elements."""
+    _check_both(running_mean, running_var)
     a = input.array
     if use_input_stats:
         if a.ndim > 2 and math.prod(a.shape[2:]) == 1:
@@ -796,6 +803,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *
     from .shape import broadcast_tensors
 
     dim = dim if axis is None else either(dim, axis, 1)
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps}")
     if x1.array.shape != x2.array.shape:
         x1, x2 = broadcast_tensors(x1, x2)
     if x1.array.dtype != x2.array.dtype:

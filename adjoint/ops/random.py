@@ -597,7 +597,7 @@ def normal(
 
 
 def _check_std(std: Any) -> None:
-    if std < 0:
+    if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
@@ -695,7 +695,7 @@ def uniform_(
     low = _from(kwargs, from_, "uniform_")
     if low > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
-    return _filled(input, "uniform", generator, low, to)
+    return _filled(input, "uniform", generator, float(low), float(to))
 
 
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -721,21 +721,21 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     """Fill with numbers from a Cauchy distribution."""
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    return _filled(input, "cauchy", generator, median, sigma)
+    return _filled(input, "cauchy", generator, float(median), float(sigma))
 
 
 def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers from an exponential distribution."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return _filled(input, "exponential", generator, lambd)
+    return _filled(input, "exponential", generator, float(lambd))
 
 
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with the number of trials up to the first success, of probability `p`."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    return _fill(input, "geometric", lambda a: stream_of(generator).geometric(a.shape, a.dtype, p))
+    return _fill(input, "geometric", lambda a: stream_of(generator).geometric(a.shape, a.dtype, float(p)))
 
 
 def random_(

@@ -12,7 +12,7 @@ import numpy as np
 from .. import return_types
 from .._typing import Tensor
 from ..core.device import module_of
-from ..core.dtypes import of
+from ..core.dtypes import as_dtype, of
 from ..core.inplace import inplace
 from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
@@ -20,7 +20,7 @@ from ..core.tensor import TensorBase
 from ..kernels import few, provider, reductions
 from ..kernels.gpu.host import through_host
 from ..kernels.threads import share
-from .arguments import count_of, dim_in, either, require_tensor
+from .arguments import count_of, dim_in, either, index_of, require_tensor
 from .arrange import flip_p
 from .create import finish, into
 from .extremes import running
@@ -280,6 +280,7 @@ def cumsum_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: i
     """Overwrite `input` with its partial sums along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
+    _refuse_other(input, dtype)
     return _cumsum_(input, axis, False) if input.array.ndim else input
 
 
@@ -295,7 +296,16 @@ def cumprod_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: 
     """Overwrite `input` with its partial products along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
+    _refuse_other(input, dtype)
     return _cumprod_(input, axis) if input.array.ndim else input
+
+
+def _refuse_other(input: Tensor, dtype: Any) -> None:
+    if dtype is not None and as_dtype(dtype).np != input.array.dtype:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {title_of(input.array.dtype)} and output tensor dtype "
+            f"{as_dtype(dtype).title} should match"
+        )
 
 
 def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
@@ -452,7 +462,8 @@ def gradient(
     if len(set(axes)) != len(axes):
         twice = next(d for d in axes if axes.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims of torch.gradient")
-    spacing = 1 if spacing is None else spacing
+    if spacing is None:
+        raise TypeError("gradient() received an invalid combination of arguments - got (Tensor, spacing=NoneType)")
     steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(axes)
     if len(steps) != len(axes):
         raise RuntimeError(
@@ -573,7 +584,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: An
     """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
     note_read("histc", input, min, max)
     a = input.array
-    if a.dtype.kind in "bc":
+    if a.dtype.kind in "biuc":
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{title_of(a.dtype)}'")
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -630,7 +641,7 @@ def histogram(
     out: Any = None,
 ) -> Any:
     """Count the elements in bins: so many equal ones, or between the given edges."""
-    edges = [bins] if isinstance(bins, TensorBase) else [int(bins)]
+    edges = [bins] if isinstance(bins, TensorBase) else [index_of(bins, "bins", "histogram")]
     flat = reshape_p(input, (-1, 1))
     hist, found = _histogram("histogram", flat, edges, range, weight, density)
     result = (hist, found[0].clone())
@@ -740,6 +751,14 @@ def hash_tensor(
     a = input.array
     dims = [dim] if isinstance(dim, int) else list(dim)
     axes = tuple(dim_in(d, a.ndim) for d in dims)
+    for axis in axes:
+        if a.ndim and a.shape[axis] == 0:
+            raise IndexError(f"hash_tensor: Expected reduction dim {axis} to have non-zero size.")
+    if not axes and not a.size:
+        raise RuntimeError(
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+            "with the 'dim' argument."
+        )
     axes = axes if axes and a.ndim else tuple(_range(a.ndim))
     return into(out, finish(literal(_hashed(a, axes, keepdim))))
 

@@ -703,8 +703,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Expand tensors to the shape that they broadcast to."""
-    if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
+    require_all_tensors(tensors)
     shapes = [tuple(t.array.shape) for t in tensors]
     if len(shapes) == 2:
         from ..core.failures import broadcast_error

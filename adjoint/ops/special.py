@@ -473,9 +473,15 @@ def _spherical_x(g: Any, x: Any) -> Any:
     return g * where_p(zero, 0, (x * np.cos(x) - np.sin(x)) / where_p(zero, 1, x * x))
 
 
+def _spherical_of_reals(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise not_implemented("spherical_bessel_j0_cpu", x)
+    return _spherical(x)
+
+
 sinc_p = unary(_sinc, x=_sinc_x, floating=True, name="sinc")
 sinc_ = inplace(sinc_p)
-spherical_bessel_j0_p = unary(_spherical, x=_spherical_x, floating=True, name="spherical_bessel_j0")
+spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True, name="spherical_bessel_j0")
 
 
 @public(sinc_p)
