@@ -20,7 +20,7 @@ from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..kernels import copying, provider, selection
-from .arguments import beside, dim_in, dims_in, either, is_int, missing, shape_from
+from .arguments import beside, count_of, dim_in, dims_in, either, is_int, missing, shape_from
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
@@ -77,6 +77,8 @@ def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: got "
             f"{len(counts)} for a tensor of {rank} dimensions"
         )
+    if any(n >= 2**63 for n in counts):
+        raise TypeError(f"repeat(): argument 'repeats' failed to unpack {counts}: Overflow when unpacking long long")
     if any(n < 0 for n in counts):
         raise RuntimeError(f"Trying to create tensor with negative dimension: repeats are {list(counts)}")
     return repeat_p(input, counts)
@@ -86,8 +88,6 @@ def tile(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
     """Repeat `input` along each dimension; missing counts in front are 1."""
     if not args and dims is None:
         raise missing("tile", "dims")
-    if len(args) > 1:
-        raise TypeError(f"tile() takes 2 positional arguments but {len(args) + 1} were given")
     counts = shape_from(args if dims is None else (dims,))
     return repeat(input, (1,) * (input.array.ndim - len(counts)) + counts)
 
@@ -227,7 +227,9 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     >>> adjoint.tensor([1, 2, 3]).roll(1)
     tensor([3, 1, 2])
     """
-    steps = (int(shifts),) if hasattr(shifts, "__index__") else tuple(int(s) for s in shifts)
+    if dims is not None and not (isinstance(dims, list | tuple) or is_int(dims)):
+        raise TypeError(f"roll(): argument 'dims' must be tuple of ints, not {type(dims).__name__}")
+    steps = (count_of(shifts, "shifts"),) if hasattr(shifts, "__index__") else tuple(int(s) for s in shifts)
     if not steps:
         raise RuntimeError("`shifts` required")
     places = () if dims is None else (dims,) if hasattr(dims, "__index__") else tuple(dims)

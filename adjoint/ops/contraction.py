@@ -968,8 +968,8 @@ def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tens
         raise RuntimeError(
             f"linalg.cross: inputs must have the same number of dimensions, but got {len(a)} and {len(b)}"
         )
-    if input.array.dtype.kind == "b" and other.array.dtype.kind == "b":
-        raise not_implemented("cross", input.array)
+    if "b" in (input.array.dtype.kind, other.array.dtype.kind):
+        raise not_implemented("cross", input.array if input.array.dtype.kind == "b" else other.array)
     axis = dim_in(dim, len(a))
     if a[axis] != 3 or b[axis] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}")

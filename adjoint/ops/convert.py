@@ -96,7 +96,7 @@ def to(
 
 
 def _check_places(args: tuple[Any, ...]) -> None:
-    """Raise TypeError unless these are the arguments of ``to(device, dtype, non_blocking, copy)``, or of a form of it."""
+    """Raise TypeError unless these are the arguments of ``to(device, dtype, non_blocking, copy)`` or a form of it."""
     if type(args[0]) is bool:
         raise TypeError("to(): argument 'device' (position 1) must be torch.device, not bool")
     flags = args[1:] if isinstance(args[0], dtypes.dtype | TensorBase | type) else args[2:]

@@ -328,7 +328,13 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     require_tensor(tensor2, "tensor2", "addcmul_")
+    _check_value(input, value, "addcmul_")
     return _addcmul_(input, tensor1, tensor2, value)
+
+
+def _check_value(input: Tensor, value: Number, op: str) -> None:
+    if isinstance(value, Complex) and input.array.dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {op}(value={value})")
 
 
 def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
@@ -357,6 +363,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     _refuse_integers(tensor1, tensor2)
     require_tensor(tensor2, "tensor2", "addcdiv_")
+    _check_value(input, value, "addcdiv_")
     return _addcdiv_(input, tensor1, tensor2, value)
 
 

@@ -1001,6 +1001,12 @@ def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Ten
         raise RuntimeError(
             f"index_reduce_(): Indexing dim {axis} is out of bounds of the source tensor with dim {source.array.ndim}"
         )
+    count = source.array.shape[axis] if source.array.ndim else 1
+    if index.array.size != count:
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index.array.size}) should be equal to source.size(dim): ({count}), "
+            f"for dim: {axis}"
+        )
     vector = reshape(index, (1,) * axis + (-1,) + (1,) * (rank - axis - 1) if rank else ())
     return axis, expand_p(vector, source.array.shape)
 

@@ -471,7 +471,7 @@ def tensor_split(
         ends = [index_of(i, "indices", "tensor_split") for i in given]
         items = [slice(a, b) for a, b in zip([0, *ends], [*ends, length], strict=True)]
     else:
-        count = index_of(given, "sections", "tensor_split")
+        count = count_of(index_of(given, "sections", "tensor_split"), "sections")
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         small, larger = divmod(length, count)

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core.dtypes import of
+from ..core.failures import broadcast_error
 from ..core.promotion import result_type
 from ..core.recorders import Primitive, Rule, formula, nary
 from ..core.size import Size
@@ -285,6 +286,13 @@ def soft_margin_loss(
     code = reduction_of(reduction, size_average, reduce)
     require_tensor(target, "target", "soft_margin_loss")
     if input.array.shape != target.array.shape:
+        error = broadcast_error(tuple(input.array.shape), tuple(target.array.shape))
+        if error is not None:
+            raise error
+        wide = np.broadcast_shapes(input.array.shape, target.array.shape)
+        if wide != tuple(input.array.shape):
+            shape = list(input.array.shape)
+            raise RuntimeError(f"output with shape {shape} doesn't match the broadcast shape {list(wide)}")
         input, target = broadcast_tensors(input, target)
     return soft_margin_loss_p(*same_dtype(input, target), code, None)
 

@@ -270,6 +270,8 @@ def frobenius_norm(
     """Measure the length of all elements, or of those along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     keepdim = keepdim or keepdims
+    if dim is None:
+        raise missing("frobenius_norm", "dim")
     return vector_norm(input, 2, dim, keepdim, out=out)
 
 
@@ -288,7 +290,14 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None =
     dim = dim if axis is None else either(dim, axis, 0)
     if dim == -1:
         return norm(v, pow)
+    if not v.array.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     axis = dim_in(dim, v.array.ndim)
+    if not v.array.size:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape [{v.array.shape[axis]}, -1] because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
     return norm(v, pow, tuple(i for i in range(v.array.ndim) if i != axis), True)
 
 
@@ -419,7 +428,7 @@ def renorm(
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {title_of(a.dtype)}"
         )
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     axis = dim_in(dim, a.ndim)
     size = vector_norm_p(input, float(p), tuple(i for i in range(a.ndim) if i != axis), True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
+from ..core.failures import not_implemented
 from ..core.nodes import wrap
 from ..core.observation import observer
 from . import bags, ctc, loss, norm
@@ -148,6 +149,13 @@ def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result of `group_norm`, the means, and the inverse deviations."""
+    if N < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {N}: [{N}, {group}]")
+    if C % group or C < 0:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got {C} channels and "
+            f"num_groups={group}"
+        )
     out = norm.group_norm(input, group, weight, bias, eps)
     mean, rstd = _moments(reshape_p(input, (N, group, C // group * HxW)), (2,), eps)
     return out, reshape_p(mean, (N, group)), reshape_p(rstd, (N, group))
@@ -159,6 +167,8 @@ def native_batch_norm(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
     dim_in(1, input.array.ndim)
+    if input.array.dtype.kind in "biu":
+        raise not_implemented("batch_norm", input.array)
     result, found, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         empty = beside(np.zeros(0, input.array.dtype), input)

@@ -606,6 +606,8 @@ def _check_more_than_one(shape: Any) -> None:
 
 def _update(running: Tensor, new: Any, momentum: float) -> None:
     """Move running statistics towards those of a batch."""
+    if running.array.dtype.kind in "biu":
+        raise RuntimeError(f"expected scalar type Float but found {title_of(running.array.dtype)}")
     if isinstance(running.array, Payload) or isinstance(new, Payload | TensorBase):
         new = new if isinstance(new, TensorBase) else wrap(new)
         top, own = payload_of(new), payload_of(running)

@@ -325,6 +325,8 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     rank = input.array.ndim
     axis = dim_in(dimension, rank)
     length = input.array.shape[axis] if rank else 1
+    if type(size) is not int or type(step) is not int:
+        size, step = index_of(size, "size", "unfold"), index_of(step, "step", "unfold")
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if size > length:

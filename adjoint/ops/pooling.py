@@ -24,7 +24,7 @@ from ..core.recorders import Primitive, nary, parametric
 from ..kernels.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
 from . import random
 from .activation import relu
-from .arguments import require_tensor
+from .arguments import count_of, require_tensor
 from .create import into
 from .gather import gather_p, scatter_p, ungather_p
 from .piecewise import sign
@@ -232,6 +232,8 @@ def _average(
     kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
     stride = _stride_of(stride, kernel, op)
     padding = _per_dimension(padding, rank, "padding", op)
+    if divisor_override is not None:
+        count_of(divisor_override, "divisor_override")
     if divisor_override == 0:
         raise RuntimeError(f"divisor must be not zero: {op} got divisor_override=0")
     size = _sizes(op, input, kernel, stride, padding, (1,) * rank, ceil_mode)
@@ -552,6 +554,8 @@ def _fractional(
         raise RuntimeError(f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(shape)}")
     kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
     if output_size is None:
+        if not isinstance(output_ratio, int | float | list | tuple):
+            raise ValueError(f"{op} requires output_ratio to either be a single Int or tuple of Ints.")
         ratios = (output_ratio,) * rank if isinstance(output_ratio, int | float) else tuple(output_ratio)
         if len(ratios) != rank:
             raise IndexError(f"tuple index out of range: {op} needs {rank} ratios, but output_ratio has {len(ratios)}")

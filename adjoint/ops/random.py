@@ -23,7 +23,7 @@ from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels.random import Stream, probable
-from .arguments import require_tensor, shape_from
+from .arguments import is_int, require_tensor, shape_from
 from .compare import zeros_p
 from .create import empty_like, finish, into, like, order_like
 from .draws import batch_stream, batches, checked, refill, refuse_out, sampled, sampled_like
@@ -338,6 +338,8 @@ def _range(args: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int, tuple[
 
 
 def _index(value: Any) -> int:
+    if not is_int(value):
+        raise TypeError(f"expected the bounds as integers, but got {type(value).__name__}: an invalid combination")
     note_read("int()", value)
     return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
 
@@ -437,7 +439,9 @@ def randint_like(
     memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw integers in the shape of `input`; called with (high) or (low, high)."""
-    begin, end, _ = _range(bounds, low, high)
+    begin, end, rest = _range(bounds, low, high)
+    if rest:
+        raise TypeError("randint_like() received an invalid combination of arguments: expected (high) or (low, high)")
 
     def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
         return _integers(begin, end, shape, as_dtype(wanted), place, generator)
@@ -607,6 +611,11 @@ def _moved(standard: Any, width: Any, centre: Any) -> Any:
 
 def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: Any) -> Tensor:
     """Draw with a mean or a standard deviation per element."""
+    for given, own in ((mean, of_mean), (std, of_std)):
+        if not own and not isinstance(given, int | float | np.generic):
+            raise TypeError(f"normal() received an invalid combination of arguments - got {type(given).__name__}")
+    if of_std and std.array.dtype.kind == "c":
+        raise RuntimeError("normal expects standard deviation to be non-complex")
     if not of_std:
         _check_std(std)
     leading = mean if of_mean else std

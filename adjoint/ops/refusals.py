@@ -38,6 +38,7 @@ REFUSALS = {
     "logit": Refusal("input", "c", "logit_cpu"),
     "bernoulli": Refusal("input", "c", "bernoulli_tensor_cpu_self_"),
     "kthvalue": Refusal("input", "bc", "kthvalue_cpu"),
+    "bucketize": Refusal("input boundaries", "c", "searchsorted_out_cpu"),
     "cummax": Refusal("input", "c", "cummax_cpu"),
     "cummin": Refusal("input", "c", "cummin_cpu"),
     "fractional_max_pool2d": Refusal("input", "biuc", "fractional_max_pool2d_out_frame"),

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import return_types
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.inplace import inplace
@@ -270,6 +270,7 @@ def cumsum(
     tensor([1., 3., 6.])
     """
     dim = dim if axis is None else either(dim, axis)
+    _refuse_bool(dtype, "cumsum_out_cpu")
     return into(out, as_given(_scanned(cumsum_p, as_given(input, dtype), dim, False), dtype))
 
 
@@ -289,6 +290,7 @@ def cumprod(
 ) -> Tensor:
     """Multiply the elements along `dim`, keeping every partial product."""
     dim = dim if axis is None else either(dim, axis)
+    _refuse_bool(dtype, "cumprod_out_cpu")
     return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
 
 
@@ -298,6 +300,11 @@ def cumprod_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: 
     axis = dim_in(dim, input.array.ndim)
     _refuse_other(input, dtype)
     return _cumprod_(input, axis) if input.array.ndim else input
+
+
+def _refuse_bool(dtype: Any, kernel: str) -> None:
+    if dtype is not None and as_dtype(dtype).category == 0:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool': give dtype another type of numbers")
 
 
 def _refuse_other(input: Tensor, dtype: Any) -> None:
@@ -424,8 +431,6 @@ def diff(
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     axis = dim_in(dim, input.array.ndim)
-    if n == 0:
-        return into(out, input.clone())
     x = input
     ends = [e for e in (prepend, input, append) if e is not None]
     if len(ends) > 1:
@@ -435,6 +440,9 @@ def diff(
                     "diff expects prepend or append to be the same dimension as input, but got "
                     f"{e.array.ndim} and {x.array.ndim}"
                 )
+    if n == 0:
+        return into(out, input.clone())
+    if len(ends) > 1:
         x = cat(ends, axis)
     for _ in range(min(n, x.array.shape[axis])):
         length = x.array.shape[axis] - 1
@@ -580,7 +588,7 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
 
 
 @looped
-def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Any = None) -> Tensor:
     """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
     note_read("histc", input, min, max)
     a = input.array

@@ -381,6 +381,8 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
         raise
     if args and type(args[0]) is int and not modes.unusual and array.flags.c_contiguous and min(args) >= -1:
         return reshape_p(input, args)
+    if not args and shape is None:
+        raise missing("reshape", "shape")
     wanted = _resolved(_sizes(args, shape), array.size)
     return (reshape_p if _lies_as(array, wanted) else unsafe_view_p)(input, wanted)
 

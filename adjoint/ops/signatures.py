@@ -231,6 +231,8 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
         raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large") from error
     if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
         raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
+    if text == "tuple index out of range" and any(isinstance(v, TensorBase) for v in _parts(args, kwargs)):
+        raise IndexError(f"Dimension out of range: {name}() was given a tensor of too few dimensions") from error
     if isinstance(error, AttributeError):
         given = getattr(error, "obj", None)
         if type(given).__module__ in ("builtins", "numpy") or any(given is value for value in _parts(args, kwargs)):

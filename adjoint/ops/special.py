@@ -643,7 +643,7 @@ heaviside_p = binary(
 )
 gcd_p = binary(np.gcd)
 lcm_p = binary(lambda x, y: np.abs(np.lcm(x, y)), name="lcm")
-copysign_, nextafter_, heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)
+copysign_, nextafter_, _heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)
 gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
 
 
@@ -661,10 +661,20 @@ def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
     """Take 0 below zero, 1 above it and `values` at it."""
-    require_pair(input, values, "heaviside")
+    _check_heaviside(input, values, "heaviside")
+    return into(out, heaviside_p(input, values))
+
+
+def heaviside_(input: Tensor, values: Tensor) -> Tensor:
+    """Take 0 below zero, 1 above it and `values` at it, in place."""
+    _check_heaviside(input, values, "heaviside_")
+    return _heaviside_(input, values)
+
+
+def _check_heaviside(input: Tensor, values: Tensor, op: str) -> None:
+    require_pair(input, values, op)
     if input.array.dtype != values.array.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return into(out, heaviside_p(input, values))
 
 
 def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
