@@ -145,6 +145,7 @@ def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """Find the median of what the mask lets through along `dim`; NaN where that is nothing."""
+    require_tensor(input, "input", "masked")
     floating = input.is_floating_point()
     values = input if floating else input.to(dtypes.float32)
     out = _filled(values, mask, math.nan).nanmedian(dim, keepdim).values

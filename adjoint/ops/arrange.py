@@ -267,7 +267,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {rank}")
     if dims[0] == dims[1] or abs(dims[0] - dims[1]) == rank:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    return rot90_p(input, int(k) % 4, tuple(dim_in(d, rank) for d in dims))
+    return rot90_p(input, count_of(k, "k") % 4, tuple(dim_in(d, rank) for d in dims))
 
 
 # --- Triangles --------------------------------------------------------------------------------------

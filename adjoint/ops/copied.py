@@ -17,6 +17,8 @@ _SIZED = {"expand_copy": "size", "permute_copy": "dims", "split_with_sizes_copy"
 
 def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if args and args[0] is None:
+            raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, NoneType)")
         if name in _SIZED:
             _check_sizes_given(name, _SIZED[name], args, kwargs)
         seen = view(input, *args, **kwargs)

@@ -314,7 +314,7 @@ def _log_softmax_slope(t: Any, weights: Any) -> Any:
 
 def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
     a, t = input.array, target.array
-    if a.dtype.kind == "c":
+    if a.dtype.kind in "biuc":
         raise not_implemented("nll_loss_out_frame", a)
     if of(t.dtype).name not in ("int64", "uint8"):
         if a.ndim > 1 and t.ndim and a.shape[0] != t.shape[0]:

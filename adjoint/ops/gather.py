@@ -1007,6 +1007,12 @@ def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Ten
             f"index_reduce_(): Number of indices ({index.array.size}) should be equal to source.size(dim): ({count}), "
             f"for dim: {axis}"
         )
+    have, want = list(source.array.shape), list(input.array.shape)
+    if rank and have[:axis] + have[axis + 1 :] != want[:axis] + want[axis + 1 :]:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            f"self.shape = {want} source.shape = {have}"
+        )
     vector = reshape(index, (1,) * axis + (-1,) + (1,) * (rank - axis - 1) if rank else ())
     return axis, expand_p(vector, source.array.shape)
 

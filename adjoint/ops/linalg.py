@@ -685,6 +685,9 @@ class Cutoff:
     def __init__(self, atol: Any, rtol: Any, side: int, dtype: Any) -> None:
         if isinstance(atol, complex) or isinstance(rtol, complex):
             raise TypeError("linalg: received an invalid combination of arguments - a tolerance is complex")
+        for name, value in (("atol", atol), ("rtol", rtol)):
+            if isinstance(value, TensorBase) and value.array.dtype.kind == "c":
+                raise RuntimeError(f"linalg: {name} tensor of complex type is not supported.")
         note_read("tolerance", atol, rtol)
         self.atol, self.rtol = (v.array if isinstance(v, TensorBase) else v for v in (atol, rtol))
         self.side, self.eps = side, float(np.finfo(of(dtype).to_real().np).eps)

@@ -406,7 +406,7 @@ def kl_div(
 
     With `log_target`, so does `target`. ``reduction="batchmean"`` divides the sum by the size of the batch.
     """
-    if input.array.dtype.kind == "c":
+    if "c" in (input.array.dtype.kind, target.array.dtype.kind):
         raise RuntimeError("kl_div: Complex inputs not supported.")
     require_bool(log_target, "log_target", "kl_div")
     by_batch = reduction == "batchmean"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..core.failures import not_implemented
 from ..core.nodes import wrap
 from ..core.observation import observer
 from . import bags, ctc, loss, norm
@@ -167,8 +166,6 @@ def native_batch_norm(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
     dim_in(1, input.array.ndim)
-    if input.array.dtype.kind in "biu":
-        raise not_implemented("batch_norm", input.array)
     result, found, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         empty = beside(np.zeros(0, input.array.dtype), input)

@@ -16,6 +16,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import finfo, of
+from ..core.failures import not_implemented
 from ..core.nodes import Node, Special, Unfolded, fold, reveal, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
@@ -684,7 +685,6 @@ def batch_norm(
 
     In training, `running_mean` and `running_var` are written: they move towards the batch's by `momentum`.
     """
-    _check_both(running_mean, running_var)
     if training:
         _check_more_than_one(input.array.shape)
     if training and eps <= 0:
@@ -709,10 +709,13 @@ def batch_normed(
 ) -> tuple[Tensor, Moments, tuple[int, ...]]:  # fmt: skip
     """Return the result of `batch_norm`, with the moments that were found and the axes they are over."""
     a = input.array
+    _check_both(running_mean, running_var)
     if a.ndim < 2:
         if a.shape == (0,):  # torch normalizes nothing without asking for channels
             return mul_p(input, 1), Moments(), (0,)
         raise IndexError(f"Dimension out of range: batch_norm expects an input of at least 2 dimensions, got {a.ndim}")
+    if a.dtype.kind in "biu":
+        raise not_implemented("batch_norm", a)
     channels = a.shape[1]
     _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if modes.is_grad_enabled():
@@ -754,7 +757,7 @@ def instance_norm(
     _check_both(running_mean, running_var)
     a = input.array
     if use_input_stats:
-        if a.ndim > 2 and math.prod(a.shape[2:]) == 1:
+        if math.prod(a.shape[2:]) == 1:
             raise ValueError(
                 f"Expected more than 1 spatial element when training, got input size adjoint.Size({list(a.shape)})"
             )

@@ -562,6 +562,8 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
     """Return the sums of neighbours along `axis`, and the distances between the points."""
     if y.array.dtype.kind == "b":
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    if isinstance(dx, complex):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
     n = y.array.shape[axis]
     if x is None:
         width = dx

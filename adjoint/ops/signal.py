@@ -82,6 +82,7 @@ def general_hamming(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window ``alpha - (1 - alpha) * cos``."""
+    alpha = real_of(alpha, "alpha", "general_hamming")
     return general_cosine(
         M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
