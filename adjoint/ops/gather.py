@@ -1008,7 +1008,7 @@ def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Ten
             f"for dim: {axis}"
         )
     have, want = list(source.array.shape), list(input.array.shape)
-    if rank and have[:axis] + have[axis + 1 :] != want[:axis] + want[axis + 1 :]:
+    if len(have) != rank or (rank and have[:axis] + have[axis + 1 :] != want[:axis] + want[axis + 1 :]):
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
             f"self.shape = {want} source.shape = {have}"

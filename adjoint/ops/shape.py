@@ -351,6 +351,8 @@ def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
         from .kinds import view_dtype
 
         return view_dtype(input, shape[0] if dtype is None else dtype)
+    if not shape and size is None:
+        raise TypeError("view() received an invalid combination of arguments - got (), but expected a shape or a dtype")
     wanted = _resolved(_sizes(shape, size), array.size)
     if not _lies_as(array, wanted):
         raise RuntimeError(
