@@ -69,7 +69,8 @@ CLEAR = re.compile(
 STUMBLED = re.compile(
     r"object has no attribute|Boolean value of Tensor|truth value of an array|a value of type .* for argument"
     r"|referenced before|not associated with a value|index out of range|not supported between|object is not"
-    r"|unsupported operand|can only concatenate|has no len|iinfo\(\) requires|INTERNAL ASSERT|Could this error message be improved"
+    r"|unsupported operand|can only concatenate|has no len|iinfo\(\) requires|INTERNAL ASSERT"
+    r"|Could this error message be improved"
 )
 # Rows of docs/pytorch.md, by torch's words: operands of several dtypes, meta tensors, devices that are not there.
 _OF_DTYPES = re.compile(
@@ -87,8 +88,8 @@ _OF_FORMS = {
 DEFAULT = "None, the default"
 STUMBLING = ("AttributeError", "AssertionError", "KeyError")
 BAD = ("class", "accepted", "refused", "opaque", "hung", "crashed")
-# The bar is 2 % for all of these together, and none accepted or opaque. Of the latter, other seeds still find one or two
-# in ten thousand: these shares, of which one call in a short run is the most, keep it so.
+# The bar is 2 % for all of these together, and none accepted or opaque. Of the latter, other seeds still find a few in
+# ten thousand: these shares, of which one call in a short run is the most, keep it so.
 ALLOWED = {"all": 0.02, "accepted": 0.004, "opaque": 0.004}
 FEWEST = 300  # calls that shares are of, at least: in a short run one call is a large share
 _SLOW = re.compile(r"combinations|cartesian|histogramdd|vander")  # 99 of these fill the memory
