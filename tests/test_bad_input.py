@@ -132,7 +132,6 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
     ("a dict of indices", lambda: adjoint.index_put(X, {}, X), TypeError, "must be tuple of Tensors, not dict"),
     ("least squares", lambda: adjoint.linalg.lstsq(X, adjoint.ones(7, 3, 5)), RuntimeError, r"input.dim\(\) must be"),
     ("unpooling a number", lambda: F.max_unpool2d(X[0, 0], X.long(), 2), IndexError, "the input of max_unpool2d"),
-    ("gradient's spacing", lambda: adjoint.gradient(X, spacing=None), TypeError, "spacing=NoneType"),
     ("a mask of masked", lambda: adjoint.masked.norm(X, None), TypeError, "'ord' must be Number, not NoneType"),
     ("reshape to nothing", lambda: X.reshape(), TypeError, "missing 1 required positional argument"),
     ("linear by a 3-d weight", lambda: F.linear(X, X[None]), RuntimeError, "<= 2 dimensions, but self is 3D"),

@@ -452,7 +452,7 @@ def diff(
 
 
 def gradient(
-    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1, axis: Any = None
+    input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1, axis: Any = None
 ) -> tuple[Tensor, ...]:
     """Estimate the derivative along each dim from neighbours on both sides; at the ends, from one side.
 
@@ -470,8 +470,7 @@ def gradient(
     if len(set(axes)) != len(axes):
         twice = next(d for d in axes if axes.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims of torch.gradient")
-    if spacing is None:
-        raise TypeError("gradient() received an invalid combination of arguments - got (Tensor, spacing=NoneType)")
+    spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(axes)
     if len(steps) != len(axes):
         raise RuntimeError(
