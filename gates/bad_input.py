@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import inspect
 import itertools
 import operator
 import os
@@ -68,19 +69,28 @@ CLEAR = re.compile(
 STUMBLED = re.compile(
     r"object has no attribute|Boolean value of Tensor|truth value of an array|a value of type .* for argument"
     r"|referenced before|not associated with a value|index out of range|not supported between|object is not"
-    r"|unsupported operand|can only concatenate|has no len|INTERNAL ASSERT|Could this error message be improved"
+    r"|unsupported operand|can only concatenate|has no len|iinfo\(\) requires|INTERNAL ASSERT"
+    r"|Could this error message be improved"
 )
 # Rows of docs/pytorch.md, by torch's words: operands of several dtypes, meta tensors, devices that are not there.
 _OF_DTYPES = re.compile(
     r"expected scalar type \w+ but found|[sS]ame d?type|mixed dtype|to have scalar type"
     r"|can't be cast to the desired output type"
 )
-_OF_META = re.compile(r"Meta tensors|on the expected device|same device")
+_OF_META = re.compile(r"Meta tensors|on the expected device|same device|cpu DeviceType")
+# Rows by torch's words and the wrong value: a size without a tuple, `var(x, dim=True)`, `round(integers, decimals=0)`.
+_OF_FORMS = {
+    "must be tuple of ints, not int": ("0", "-7", "99"),
+    "(std|var)(_mean)?\\(\\) received an invalid combination": ("True",),
+    r"output with shape \[\] doesn't match the broadcast": ("an empty tuple",),  # of logsumexp
+    "round_vml_cpu. not implemented for 'Long'": ("integers",),
+}
+DEFAULT = "None, the default"
 STUMBLING = ("AttributeError", "AssertionError", "KeyError")
 BAD = ("class", "accepted", "refused", "opaque", "hung", "crashed")
-# The bar is 2 % for all of these together, and none accepted or opaque. It is not met yet: torch's parser of arguments
-# refuses what Python's duck typing lets pass. Until it is, these shares keep what there is from getting worse.
-ALLOWED = {"all": 0.06, "accepted": 0.03, "opaque": 0.02}
+# The bar is 2 % for all of these together, and none accepted or opaque. Of the latter, other seeds still find a few in
+# ten thousand: these shares, of which one call in a short run is the most, keep it so.
+ALLOWED = {"all": 0.02, "accepted": 0.004, "opaque": 0.004}
 FEWEST = 300  # calls that shares are of, at least: in a short run one call is a large share
 _SLOW = re.compile(r"combinations|cartesian|histogramdd|vander")  # 99 of these fill the memory
 
@@ -155,6 +165,8 @@ class Call(NamedTuple):
     def _is_better(self) -> bool:
         # Rows of docs/pytorch.md: NumPy's arrays as operands, integers that become floats, differences with booleans.
         text = self.theirs[1]
+        if self.wrong == DEFAULT or any(self.wrong in w and re.search(t, text) for t, w in _OF_FORMS.items()):
+            return True
         if self.wrong == "2**70":
             return "too big" in text
         if self.wrong in ("integers", "booleans", "complex") and "in place" not in self.name and self.name[-1] != "_":
@@ -439,11 +451,22 @@ def _made_wrong(subject: Subject, dice: random.Random, each: int) -> Iterator[Ca
             given = [_replaced(*subject.given(T), place, wrong, T) for T in (torch, adjoint)]
         except Exception:  # this value cannot be made of that argument
             continue
-        call = Call(subject.name, place, wrong.name, None, None)
+        name = DEFAULT if wrong.name == "None" and _has_default(subject.ours, place) else wrong.name
+        call = Call(subject.name, place, name, None, None)
         yield call
         call = call._replace(theirs=_outcome(subject.theirs, *given[0]))
         yield call
         yield call._replace(mine=_outcome(subject.ours, *given[1]))
+
+
+def _has_default(function: Any, place: int | str) -> bool:
+    """Return whether None says what leaving the argument out says."""
+    try:
+        parameters = inspect.signature(function).parameters
+        name = place if isinstance(place, str) else list(parameters)[place]
+        return parameters[name].default is None
+    except (IndexError, KeyError, TypeError, ValueError):
+        return False
 
 
 def _is_method(name: str) -> bool:

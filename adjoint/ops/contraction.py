@@ -13,6 +13,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.failures import not_implemented
 from ..core.nodes import Node, Special, Unfolded, fold, kept_arrays, part, reveal, saved_input, shaping, split
 from ..core.overrides import answered
 from ..core.payload import broadcasting, is_batch
@@ -863,6 +864,8 @@ def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tens
         raise RuntimeError(
             f"linalg.cross: inputs must have the same number of dimensions, but got {len(a)} and {len(b)}"
         )
+    if "b" in (input.array.dtype.kind, other.array.dtype.kind):
+        raise not_implemented("cross", input.array if input.array.dtype.kind == "b" else other.array)
     axis = dim_in(dim, len(a))
     if a[axis] != 3 or b[axis] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}")

@@ -356,6 +356,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     require_tensor(b, "b", "tensordot")
     rank_a, rank_b = a.array.ndim, b.array.ndim
     if isinstance(dims, TensorBase):
+        if dims.array.ndim == 1 and dims.array.size > 1:
+            raise TypeError("tensordot(): argument 'dims_self' (position 3) must be tuple of ints, not int")
         dims = dims.array.tolist()
     if isinstance(dims, int):
         if dims < 0:

@@ -998,8 +998,9 @@ def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value
 
 def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tuple[int, ...]]:
     """Return what a sequence of index tensors (None for all of a dimension) means."""
-    if isinstance(indices, TensorBase):
-        raise TypeError("indices must be a tuple of tensors, not one Tensor; write (index,)")
+    if not isinstance(indices, list | tuple):
+        found = "Tensor; write (index,)" if isinstance(indices, TensorBase) else type(indices).__name__
+        raise TypeError(f"argument 'indices' must be tuple of Tensors, not {found}")
     basic, indexes, spec = _parsed(x, tuple(_ALL if i is None else i for i in indices))
     if not indexes:
         # Numbers only: index by them as tensors, since a copy is wanted.
@@ -1018,7 +1019,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     tensor([2., 0., 0.])
     """
     part, indexes, spec = _all_indexes(input, indices)
-    if part is not input:
+    if part is not input or not indexes:
         return index_put_(input.clone(), indices, values, accumulate)
     value = _put_value(input, indexes, spec, _value_for(input, values))
     return index_put_p((input, value, *indexes), spec, accumulate)
@@ -1027,5 +1028,8 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Write (or add) `values` at index tensors, in place."""
     part, indexes, spec = _all_indexes(input, indices)
-    _put(part, indexes, spec, _value_for(input, values), accumulate)
+    if indexes:
+        _put(part, indexes, spec, _value_for(input, values), accumulate)
+    else:
+        part.copy_(part + values if accumulate else values)
     return input

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.dtypes import dtype
 from ..core.failures import broadcast_error
-from ..core.layout import memory_format
+from ..core.layout import layout, memory_format
 from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.size import Size
@@ -97,6 +98,14 @@ def _is_format(value: Any) -> bool:
     return value is None or isinstance(value, memory_format)
 
 
+def _is_layout(value: Any) -> bool:
+    return value is None or isinstance(value, layout)
+
+
+def _is_dtype(value: Any) -> bool:
+    return value is None or isinstance(value, dtype | type)
+
+
 def _is_str(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -166,6 +175,10 @@ _NAMED = {
     "beta": _KINDS["Number"],
     "ord": _KINDS["Number"].or_name,
     "output_size": _Kind("tuple of ints", _is_output, int, tuple, list, Size),
+    "s": _KINDS["Sizes"],
+    "dtype": _Kind("torch.dtype", _is_dtype, dtype, type(None)),
+    "layout": _Kind("torch.layout", _is_layout, layout, type(None)),
+    "correction": _KINDS["Number"],
     "memory_format": _Kind("torch.memory_format", _is_format, memory_format, type(None)),
     "dim": _KINDS["Dims"],
 }
@@ -215,9 +228,11 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
     huge = any(map(_is_huge, _parts(args, kwargs)))
     clear = type(error) is TypeError and not _FOREIGN.search(text)
     if huge and not clear and " must be " not in text:
-        raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large: {text}") from error
+        raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large") from error
     if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
         raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
+    if text == "tuple index out of range" and any(isinstance(v, TensorBase) for v in _parts(args, kwargs)):
+        raise IndexError(f"Dimension out of range: {name}() was given a tensor of too few dimensions") from error
     if isinstance(error, AttributeError):
         given = getattr(error, "obj", None)
         if type(given).__module__ in ("builtins", "numpy") or any(given is value for value in _parts(args, kwargs)):
