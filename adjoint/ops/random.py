@@ -18,12 +18,12 @@ from ..core.dtypes import as_dtype, default
 from ..core.inplace import unrecorded, write
 from ..core.layout import check_layout, contiguous_format, dense_order, empty_ordered, strides_of
 from ..core.nodes import wrap
-from ..core.observation import note_read, opaque
+from ..core.observation import opaque
 from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels.random import Stream, probable
-from .arguments import require_tensor, shape_from
+from .arguments import is_int, require_tensor, shape_from
 from .compare import zeros_p
 from .create import empty_like, finish, into, like, order_like
 from .draws import batch_stream, batches, checked, refill, refuse_out, sampled, sampled_like
@@ -338,8 +338,9 @@ def _range(args: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int, tuple[
 
 
 def _index(value: Any) -> int:
-    note_read("int()", value)
-    return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
+    if not is_int(value):
+        raise TypeError(f"randint() received an invalid combination of arguments: a bound is an int, not {value!r}")
+    return operator.index(value)
 
 
 def _integers(begin: int, end: int, shape: tuple[int, ...], dtype: dtypes.dtype, place: Any, generator: Any) -> Any:
@@ -693,7 +694,7 @@ def uniform_(
 ) -> Tensor:
     """Fill with uniform numbers from [from, to)."""
     low = _from(kwargs, from_, "uniform_")
-    if low > to:
+    if not low <= to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
     return _filled(input, "uniform", generator, low, to)
 
@@ -701,6 +702,7 @@ def uniform_(
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
     _check_std(std)
+    mean, std = float(mean), float(std)
 
     def draw(array: Any) -> Any:
         odd = type(array) is np.ndarray and not array.flags.c_contiguous and array.size > 15

@@ -632,9 +632,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.last_epoch = 0
         self._last_lr = _values(optimizer, "lr")
-        if mode not in ("min", "max"):
+        if mode not in {"min", "max"}:
             raise ValueError(f"mode {mode} is unknown!")
-        if threshold_mode not in ("rel", "abs"):
+        if threshold_mode not in {"rel", "abs"}:
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode

@@ -139,8 +139,7 @@ def clip_grad_norm_(
     parameters = _listed(parameters)
     if not parameters:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
-    if not isinstance(max_norm, TensorBase):
-        max_norm = float(max_norm)
+    max_norm = float(max_norm)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Tensor
-from ...core.dtypes import of
+from ...core.dtypes import int64
 from ...core.layout import contiguous_format
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
-from ...ops.arguments import require_all_tensors, require_bool, require_tensor
+from ...ops.arguments import dim_in, require_all_tensors, require_bool, require_tensor
 from ...ops.create import as_tensor, empty_like
 from ...ops.join import stack
 from ...ops.packed import put_rows_p, rows_of, take_rows_p
+from ...ops.signatures import checks
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
@@ -147,14 +148,12 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def _lengths_of(lengths: Any) -> Any:
-    if isinstance(lengths, TensorBase):
-        array = lengths.array
-        if array.dtype.kind not in "iu":
-            raise RuntimeError(
-                f"'lengths' argument should be a 1D CPU int64 tensor, but got {array.ndim}D {of(array.dtype)} tensor"
-            )
-        return lengths
-    return as_tensor(np.asarray(lengths, np.int64))
+    found = as_tensor(lengths, dtype=int64, device="cpu")
+    if found.array.ndim != 1:
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {found.array.ndim}D cpu Long tensor"
+        )
+    return found
 
 
 def pack_padded_sequence(
@@ -171,8 +170,11 @@ def pack_padded_sequence(
     tensor([1, 4, 2, 5, 3])
     """
     require_tensor(input, "input", "pack_padded_sequence")
-    require_bool(batch_first, "batch_first", "pack_padded_sequence")
     lengths = _lengths_of(lengths)
+    if input.array.size == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
+    require_bool(batch_first, "batch_first", "pack_padded_sequence")
+    dim_in(0 if batch_first else 1, input.array.ndim)
     if enforce_sorted:
         order = None
     else:
@@ -243,6 +245,7 @@ def pad_packed_sequence(
     return padded, lengths
 
 
+@checks
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
@@ -255,7 +258,7 @@ def pad_sequence(
             [3, 0]])
     """
     if isinstance(sequences, TensorBase):
-        sequences = sequences.unbind(0)  # type: ignore[attr-defined]
+        sequences = tuple(sequences)  # type: ignore[arg-type]
     elif not isinstance(sequences, Iterable):
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
