@@ -277,7 +277,10 @@ def soft_margin_loss(
     code = reduction_of(reduction, size_average, reduce)
     require_tensor(target, "target", "soft_margin_loss")
     if input.array.shape != target.array.shape:
+        shape = input.array.shape
         input, target = broadcast_tensors(input, target)
+        if shape != (wide := input.array.shape):
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}")
     return soft_margin_loss_p(*same_dtype(input, target), code, None)
 
 
@@ -440,6 +443,8 @@ def gaussian_nll_loss(
 
     Variances below `eps` count as `eps`; gradients pass by that.
     """
+    if not isinstance(var, float | TensorBase):
+        raise TypeError(f"gaussian_nll_loss(): argument 'var' (position 3) must be float, not {type(var).__name__}")
     spread: Any = var if isinstance(var, TensorBase) else input.new_full((1,), var)
     if bool((spread < 0).any()):
         raise ValueError("var has negative entry/entries")

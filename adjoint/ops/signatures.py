@@ -322,7 +322,8 @@ class _Signature:
             yield f"if {' or '.join(tests)}: _signature.refuse_dtypes(({values}))"
 
     def refuse_dtypes(self, values: tuple[Any, ...]) -> None:
-        """Raise for the first argument of a dtype that is refused."""
+        """Raise for the first argument of a dtype that is refused, or that is no tensor."""
+        self.refuse(values)
         refuse_dtypes(self.function.__name__, dict(zip((*self.places, *self.named), values, strict=True)))
 
     def _test(self, key: str, kind: _Kind) -> str:
