@@ -369,7 +369,7 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    allow = materialize_grads if allow_unused is None else allow_unused
+    allow = materialize_grads if allow_unused is None else _flag(allow_unused)
     outs, ins = _seen(_tuple(outputs)), _inputs(inputs, "grad()")
     if not only_inputs:
         warnings.warn(

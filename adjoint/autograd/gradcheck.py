@@ -743,8 +743,6 @@ def gradgradcheck(
         "Setting check_batched_grad=True requires check_rev_over_rev to be True"
     )
     arguments = _as_tuple(inputs)
-    if not any(x.requires_grad for x in _tensors(arguments)):
-        raise ValueError(_NOTHING_REQUIRES)
     if grad_outputs is None:
         random = np.random.default_rng(5)
         outs = [o for o in _as_tuple(func(*arguments)) if isinstance(o, TensorBase)]
@@ -752,6 +750,8 @@ def gradgradcheck(
         starts = tuple(_random_start(o, random, gen_non_contig_grad_outputs) for o in chosen)
     else:
         starts = _as_tuple(grad_outputs)
+    if not any(x.requires_grad for x in _tensors(arguments)):
+        raise ValueError(_NOTHING_REQUIRES)
     count = len(starts)
 
     def gradient(*values: Any) -> Any:

@@ -411,8 +411,6 @@ def cross_entropy(
     if a.shape == t.shape and a.ndim > 1 and of(t.dtype).category != 2:
         raise RuntimeError(f"Expected floating point type for target with class probabilities, got {title_of(t.dtype)}")
     if a.shape == t.shape and of(t.dtype).category >= 2:
-        if a.dtype.kind == "c":
-            raise NotImplementedError(f"\"log_softmax_kernel_impl\" not implemented for '{title_of(a.dtype)}'")
         return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)
     _check_classes(input, target, weight)
     if (

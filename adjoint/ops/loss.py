@@ -443,8 +443,6 @@ def gaussian_nll_loss(
 
     Variances below `eps` count as `eps`; gradients pass by that.
     """
-    if not isinstance(var, float | TensorBase):
-        raise TypeError(f"gaussian_nll_loss(): argument 'var' (position 3) must be float, not {type(var).__name__}")
     spread: Any = var if isinstance(var, TensorBase) else input.new_full((1,), var)
     if bool((spread < 0).any()):
         raise ValueError("var has negative entry/entries")

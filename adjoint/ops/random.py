@@ -23,7 +23,7 @@ from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..kernels.random import Stream, probable
-from .arguments import is_int, require_tensor, shape_from
+from .arguments import count_of, is_int, require_tensor, shape_from
 from .compare import zeros_p
 from .create import empty_like, finish, into, like, order_like
 from .draws import batch_stream, batches, checked, refill, refuse_out, sampled, sampled_like
@@ -363,6 +363,7 @@ def randperm(
     """Draw a permutation of 0 to n-1."""
     check_layout(layout)
     refuse_out(out)
+    count_of(n, "n")
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     wanted = as_dtype(_dtype_of(out, dtype) or dtypes.int64)

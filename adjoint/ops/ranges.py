@@ -48,7 +48,8 @@ def arange(
     tensor([1.0000, 1.5000])
     """
     check_layout(layout)
-    if len(args) == 1 and type(args[0]) is int and 0 <= args[0] < 2**63 and start is end is step is out is dtype is None:
+    plain = len(args) == 1 and type(args[0]) is int and start is end is step is out is dtype is None
+    if plain and 0 <= args[0] < 2**63:
         return _made(np.arange(args[0]), device, requires_grad)
     begin, stop, by = _bounds(args, start, end, step)
     whole = all(isinstance(v, int) for v in (begin, stop, by))

@@ -19,18 +19,18 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = {
-    "binary_cross_entropy_with_logits": Refusal("input", "biuc", "log_sigmoid_cpu"),
-    "glu": Refusal("input", "c", "glu_cpu"),
-    "huber_loss": Refusal("input target", "c", "huber_cpu"),
-    "mse_loss": Refusal("input target", "c", "mse_cpu"),
-    "nll_loss": Refusal("input", "biu", "nll_loss_out_frame"),
-    "smooth_l1_loss": Refusal("input target", "c", "smooth_l1_cpu"),
+    "binary_cross_entropy_with_logits": Refusal("input", "biu", "log_sigmoid_cpu"),
     "kl_div": Refusal("input target", "biu", "kl_div: Integral inputs not supported.", RuntimeError),
     "multi_margin_loss": Refusal("input", "biuc", "multi_margin_loss_cpu_kernel"),
     "multilabel_margin_loss": Refusal("input", "biuc", "multilabel_margin_loss_forward_out_frame"),
     "soft_margin_loss": Refusal(
         "input", "biu", "result type Float can't be cast to the desired output type {}", RuntimeError
     ),
+    "glu": Refusal("input", "c", "glu_cpu"),
+    "huber_loss": Refusal("input target", "c", "huber_cpu"),
+    "mse_loss": Refusal("input target", "c", "mse_cpu"),
+    "nll_loss": Refusal("input", "biu", "nll_loss_out_frame"),
+    "smooth_l1_loss": Refusal("input target", "c", "smooth_l1_cpu"),
     "local_response_norm": Refusal("input", "c", "avg_pool3d_out_frame"),
     "max_unpool3d": Refusal("input", "biuc", "max_unpool3d"),
     "max_unpool2d": Refusal("input", "bc", "max_unpooling2d_forward_out"),

@@ -262,6 +262,9 @@ class MultiplicativeLR(_ByFunctions):
         lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
+        for function in lr_lambda if isinstance(lr_lambda, list | tuple) else (lr_lambda,):
+            if not callable(function):
+                raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Any]:

@@ -15,6 +15,7 @@ from ...core.tensor import TensorBase
 from ...ops.arguments import dim_in, require_all_tensors, require_bool, require_tensor
 from ...ops.create import as_tensor, empty_like
 from ...ops.join import stack
+from ...ops.literals import scalar_of
 from ...ops.packed import put_rows_p, rows_of, take_rows_p
 from ...ops.signatures import checks
 
@@ -234,6 +235,9 @@ def pad_packed_sequence(
                 f"total_length={total_length} and max sequence length being {steps}"
             )
         steps = total_length
+    require_bool(batch_first, "batch_first", "pad_packed_sequence")
+    if isinstance(scalar_of(padding_value, "padding_value", "pad_packed_sequence"), complex):
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {padding_value}")
     padded = put_rows_p(data, rows_of(sizes, width), steps * width, padding_value)
     padded = padded.reshape(steps, width, *data.shape[1:])
     lengths = wrap((sizes[None] > np.arange(width)[:, None]).sum(axis=1).astype(np.int64))
@@ -283,6 +287,7 @@ def _padded(sequence: Tensor, length: int, value: float, left: bool) -> Tensor:
     return put_rows_p(sequence, np.arange(start, start + own), length, value)
 
 
+@checks
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """Return the sequences of a padded batch, each cut to its length.
 
@@ -292,6 +297,8 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     >>> adjoint.nn.utils.rnn.unpad_sequence(padded, adjoint.tensor([2, 1]), batch_first=True)
     [tensor([1, 2]), tensor([3])]
     """
+    if lengths.is_complex():
+        raise NotImplementedError(f"\"lt_cpu\" not implemented for '{lengths.dtype.title}': lengths are integers")
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     # Memory of their own, as an index by a mask has: writing into a sequence leaves the batch as it is.
@@ -307,7 +314,8 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     >>> adjoint.nn.utils.rnn.pack_sequence([adjoint.tensor([1, 2, 3]), adjoint.tensor([4, 5])]).batch_sizes
     tensor([2, 2, 1])
     """
-    lengths = [s.shape[0] for s in sequences]
+    require_all_tensors(sequences)
+    lengths = [s.size(0) for s in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
