@@ -200,7 +200,7 @@ def test_what_is_unusual_and_right_is_taken() -> None:
     assert init.normal_(adjoint.ones(3), adjoint.tensor(1.0)).shape == (3,)
     with pytest.warns(UserWarning, match="mean is more than 2 std"):
         assert init.trunc_normal_(adjoint.ones(3), 1e20).tolist() == [2.0] * 3
-    assert init.trunc_normal_(adjoint.ones(3), 0.0, -7.0).abs().max() <= 2
+        assert init.trunc_normal_(adjoint.ones(3), 0.0, -7.0).abs().max() <= 2
     assert adjoint.nn.Conv1d(1, 1, adjoint.tensor([2])).weight.shape == (1, 1, 2)
     assert adjoint.empty((2, adjoint.tensor([1]))).shape == (2, 1)
     packed = RNN.pack_padded_sequence(adjoint.ones(3, 2), adjoint.tensor([3.0, 2.0]))

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._typing import Tensor
+from ..devices.cpu.provider import gpus
 from ..errors import describe, place
-from ..kernels.provider import gpus
 from ..scalar.symbol import Symbol
 from . import device, modes
 from .anomaly import Trail, has_nan

@@ -14,14 +14,14 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..kernels.constants import (
+from ..devices.cpu.constants import (
     float32_constants,
     float32_integers,
     float64_constants,
     float64_integers,
     int64_integers,
 )
-from ..kernels.derived import formula as formula
+from ..devices.cpu.derived import formula as formula
 from . import modes, primitive
 from .device import held
 from .modes import local, off

@@ -13,9 +13,9 @@ from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.nodes import fold, joined
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import few, provider, reductions
-from ..kernels import softmax as kernels
-from ..kernels.softmax import LARGE
+from ..devices.cpu import few, provider, reductions
+from ..devices.cpu import softmax as kernels
+from ..devices.cpu.softmax import LARGE
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into

@@ -15,8 +15,8 @@ pytest.importorskip("numba", reason="the pool's machine code is made by Numba (a
 if not sys.platform.startswith("linux"):
     pytest.skip("the pool is there on Linux only", allow_module_level=True)
 
-from adjoint.kernels import threads
-from adjoint.kernels.pool import Pool, pool
+from adjoint.devices.cpu import threads
+from adjoint.devices.cpu.pool import Pool, pool
 
 PART = ctypes.CFUNCTYPE(None, *[ctypes.c_ssize_t] * 4)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device import module_of
+from ...core.device import module_of
 from . import provider
 from .threads import share
 
@@ -204,7 +204,7 @@ def _gpu(x: Any) -> Any:
     """Return the kernels of the GPU that an array is on, if they have some for it; else None."""
     if provider.gpu(x) is None:
         return None
-    from .gpu import windows  # imports CuPy, which is there if an array of its own is
+    from ..cuda import windows  # imports CuPy, which is there if an array of its own is
 
     return windows if windows.fits(x) else None
 

@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from adjoint.kernels import provider, rows, threads
+from adjoint.devices.cpu import provider, rows, threads
 
-loops = pytest.importorskip("adjoint.kernels.loops", reason="Numba is not installed")
+loops = pytest.importorskip("adjoint.devices.cpu.loops", reason="Numba is not installed")
 
 
 def numbers(n: int = 1025, width: int = 130) -> np.ndarray:

@@ -153,9 +153,9 @@ _READ = {
 _HEAD = """import numpy as np
 from numba import carray
 
-from adjoint.kernels.addresses import add, call, pointer
-from adjoint.kernels.mathematics import _as_float as as_float
-from adjoint.kernels.sources import cfunc
+from adjoint.devices.cpu.addresses import add, call, pointer
+from adjoint.devices.cpu.mathematics import _as_float as as_float
+from adjoint.devices.cpu.sources import cfunc
 
 """
 _PART = """

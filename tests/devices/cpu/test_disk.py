@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from adjoint.kernels import disk
+from adjoint.devices.cpu import disk
 from gates import caches
 
 pytest.importorskip("numba", reason="loops are compiled by Numba (adjoint[fast])")

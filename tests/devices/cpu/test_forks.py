@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import adjoint as torch
-from adjoint.kernels import blas, forks, provider
+from adjoint.devices.cpu import blas, forks, provider
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

@@ -9,7 +9,7 @@ import ctypes
 import functools
 from typing import Any
 
-from .. import forks
+from ..cpu import forks
 from . import arrays, products
 
 __all__ = ["linear", "weigh_and_sum"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..scalar import arrays, loops
-from ..scalar.symbol import Symbol, trace
+from ...scalar import arrays, loops
+from ...scalar.symbol import Symbol, trace
 from . import provider, reductions, rows, selection, threads
 from .constants import Constants
 from .elementwise import elementwise
@@ -190,9 +190,9 @@ import math
 
 import numpy as np
 
-from adjoint.kernels.addresses import array32, array64, load
-from adjoint.kernels.mathematics import NAMES
-from adjoint.kernels.sources import cfunc
+from adjoint.devices.cpu.addresses import array32, array64, load
+from adjoint.devices.cpu.mathematics import NAMES
+from adjoint.devices.cpu.sources import cfunc
 
 globals().update(NAMES)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import cupy
 
-from .. import convolution as host
+from ..cpu import convolution as host
 from . import arrays
 from .cudnn_graph import Graph
 

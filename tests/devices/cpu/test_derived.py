@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.kernels import provider
+from adjoint.devices.cpu import provider
 
 pytest.importorskip("numba", reason="formulas are compiled by Numba (adjoint[fast])")
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from .. import products as host
+from ..cpu import products as host
 from . import arrays
 from .launching import Kernels
 

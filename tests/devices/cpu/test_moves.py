@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adjoint as torch
-from adjoint.kernels import copying, ordering, provider
+from adjoint.devices.cpu import copying, ordering, provider
 
 F = torch.nn.functional
 rng = np.random.default_rng(0)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from adjoint.kernels import threads
-from adjoint.kernels.elementwise import elementwise
+from adjoint.devices.cpu import threads
+from adjoint.devices.cpu.elementwise import elementwise
 
 
 @pytest.fixture(params=[1, 2, 3])

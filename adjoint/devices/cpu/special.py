@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from ..scalar.symbol import Function
+from ...scalar.symbol import Function
+from ..cuda.host import through_host
 from . import approximations, provider
 from .constants import constants_of
 from .elementwise import elementwise
-from .gpu.host import through_host
 
 
 def in_single(kernel: Callable[..., Any]) -> Callable[..., Any]:

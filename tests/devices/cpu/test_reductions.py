@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adjoint.core.nodes import registry
-from adjoint.kernels import copying, provider, reductions, threads
+from adjoint.devices.cpu import copying, provider, reductions, threads
 
 
 @pytest.fixture(params=[1, 2, 3], autouse=True)

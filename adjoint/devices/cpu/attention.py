@@ -300,7 +300,7 @@ def attend_back(
 def _on_gpu() -> Any:
     """Return the kernels of a GPU; None where there is no Triton."""
     try:
-        from .gpu import attention  # late: it imports CuPy
+        from ..cuda import attention  # late: it imports CuPy
     except ImportError:
         return None
     return attention
@@ -372,6 +372,6 @@ def _masked_scores(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any
 
 def kept_weights(q: Any, source: int, keep: float, seed: int) -> Any:
     """Return which weights a GPU keeps of queries `q`, as ones and zeros."""
-    from .gpu import draws  # imports CuPy, which is there if an array of its own is
+    from ..cuda import draws  # imports CuPy, which is there if an array of its own is
 
     return draws.kept((*q.shape[:-1], -(-source // 4) * 4), q.dtype, keep, seed)[..., :source]

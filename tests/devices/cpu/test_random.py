@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import adjoint
-from adjoint.kernels.random import Stream
+from adjoint.devices.cpu.random import Stream
 
 try:
     import torch

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.kernels import provider
+from adjoint.devices.cpu import provider
 
 F = adjoint.nn.functional
 rng = np.random.default_rng(0)
@@ -218,7 +218,7 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
         "import sys, adjoint; F = adjoint.nn.functional; x = adjoint.ones(8, 8); "
         "F.softmax(x, 1); F.gelu(x); F.layer_norm(x, (8,)); "
         "F.conv2d(adjoint.ones(1, 1, 4, 4), adjoint.ones(1, 1, 3, 3)); "
-        "assert 'numba' not in sys.modules and 'adjoint.kernels.onednn' not in sys.modules"
+        "assert 'numba' not in sys.modules and 'adjoint.devices.cpu.onednn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -226,7 +226,7 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
 def test_onednn_is_found_where_its_wheel_is_installed() -> None:
     if importlib.util.find_spec("onednn_cpu_gomp") is None and not _has_wheel():
         pytest.skip("onednn-cpu-gomp is not installed: pip install adjoint[fast]")
-    from adjoint.kernels import onednn
+    from adjoint.devices.cpu import onednn
 
     assert onednn.library() is not None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device import module_of
+from ...core.device import module_of
 from . import blas, provider, threads
 
 Ints = tuple[int, ...]
@@ -37,7 +37,7 @@ def _gpu(*arrays: Any) -> Any:
     """Return the kernels of the GPU that arrays are on, if they have some for these; else None."""
     if provider.gpu(arrays[0]) is None:
         return None
-    from .gpu import convolution  # imports CuPy, which is there if an array of its own is
+    from ..cuda import convolution  # imports CuPy, which is there if an array of its own is
 
     return convolution if convolution.fits(*arrays) and all(a.size for a in arrays) else None
 
