@@ -16,6 +16,30 @@ W = adjoint.ones(2, requires_grad=True)
 I, G = adjoint.ones(1, 1, 2, 2), adjoint.zeros(1, 1, 1, 2)
 NAN = float("nan")
 
+RNN = adjoint.nn.utils.rnn
+
+
+def _optimizer(name: str, **options: Any) -> Any:
+    return getattr(adjoint.optim, name)([adjoint.ones(2, requires_grad=True)], **options)
+
+
+def _schedule(name: str, option: Any) -> Any:
+    return getattr(adjoint.optim.lr_scheduler, name)(_optimizer("SGD"), option)
+
+
+def _weight_norm(dim: Any) -> Any:
+    return adjoint.nn.utils.parametrizations.weight_norm(adjoint.nn.Linear(3, 2), "weight", dim)
+
+
+def _segments(count: Any) -> Any:
+    layers = [adjoint.nn.Linear(3, 3), adjoint.nn.Linear(3, 3)]
+    return adjoint.utils.checkpoint.checkpoint_sequential(layers, count, X, use_reentrant=False)
+
+
+def _ctc(lengths: Any) -> Any:
+    return F.ctc_loss(adjoint.zeros(3, 1, 2), adjoint.tensor([[1]]), lengths, [1])
+
+
 REFUSED: list[tuple[str, Any, type[Exception], str]] = [
     ("sin of a list", lambda: adjoint.sin([1.0]), TypeError, r"argument 'input' .* must be Tensor, not list"),
     ("ndtr of None", lambda: adjoint.special.ndtr(None), TypeError, "must be Tensor, not NoneType"),
@@ -135,6 +159,63 @@ REFUSED: list[tuple[str, Any, type[Exception], str]] = [
     ("a mask of masked", lambda: adjoint.masked.norm(X, None), TypeError, "'ord' must be Number, not NoneType"),
     ("reshape to nothing", lambda: X.reshape(), TypeError, "missing 1 required positional argument"),
     ("linear by a 3-d weight", lambda: F.linear(X, X[None]), RuntimeError, "<= 2 dimensions, but self is 3D"),
+    ("a huge index", lambda: X[2**70], ValueError, "Overflow when unpacking long long"),
+    ("a huge range", lambda: adjoint.arange(2**63), RuntimeError, "without overflow"),
+    ("a range beyond 64 bits", lambda: adjoint.arange(0, 2**64), OverflowError, "int too big to convert"),
+    ("a step of NaN", lambda: adjoint.arange(0, 5, float("nan")), RuntimeError, "step must be nonzero"),
+    ("a step of None", lambda: adjoint.arange(0, 5, None), TypeError, r"got \(int, int, NoneType\)"),
+    ("bounds of randint", lambda: adjoint.randint(True, 5, (2,)), TypeError, "invalid combination"),
+    ("a float for randint", lambda: adjoint.randint(0, adjoint.tensor(5.0), (2,)), TypeError, "invalid combination"),
+    ("an equation", lambda: adjoint.einsum(2**70, X), TypeError, "'equation' .* must be str, not int"),
+    ("a seed of letters", lambda: adjoint.manual_seed("no"), ValueError, "invalid literal"),
+    ("a device's type", lambda: adjoint.device(99, 0), TypeError, "'type' .* must be str, not int"),
+    ("a device's index", lambda: adjoint.device("cpu", X), TypeError, "'index' .* must be int, not Tensor"),
+    ("a huge index of a device", lambda: adjoint.device("cpu", 2**70), ValueError, "Overflow when unpacking"),
+    ("a huge device string", lambda: adjoint.device("cuda:99999999999"), RuntimeError, "Could not parse device index"),
+    ("a flag of one float", lambda: W.sum().backward(retain_graph=X.sum()), TypeError, "only integer tensors of a si"),
+    ("allow_unused", lambda: adjoint.autograd.grad(W.sum(), W, allow_unused="no"), TypeError, "as an integer"),
+    ("gradcheck of None", lambda: adjoint.autograd.gradcheck(lambda x: x * x, None), ValueError, "at least one input"),
+    (
+        "gradcheck by a tensor",
+        lambda: adjoint.autograd.gradcheck(lambda x: x * x, W.detach().double().requires_grad_(), eps=X),
+        RuntimeError,
+        "doesn't match the broadcast shape",
+    ),
+    ("chunks of NaN", lambda: adjoint.func.jacrev(lambda x: x, chunk_size=float("nan")), ValueError, "greater than 0"),
+    (
+        "a batch of meta tensors",
+        lambda: adjoint.vmap(lambda x, y: x * y, (0, None))(adjoint.ones(2, 2, device="meta"), X[0]),
+        RuntimeError,
+        "must match the size",
+    ),
+    ("a schedule by a number", lambda: _schedule("MultiplicativeLR", 0.5), TypeError, "lr_lambda should be a function"),
+    ("a mode of a schedule", lambda: _schedule("ReduceLROnPlateau", ["min"]), TypeError, "unhashable type"),
+    (
+        "a start of Adagrad",
+        lambda: _optimizer("Adagrad", initial_accumulator_value=X[:1, 0]),
+        TypeError,
+        "must be Number",
+    ),
+    ("a norm's bound", lambda: adjoint.nn.utils.clip_grad_norm_([W], X), ValueError, "only one element tensors"),
+    ("a norm's dim", lambda: _weight_norm(99), IndexError, "Dimension out of range"),
+    ("a padding value", lambda: RNN.pad_sequence([X, X], padding_value=None), TypeError, "must be float, not NoneType"),
+    ("packed scalars", lambda: RNN.pack_padded_sequence(X.sum(), [1]), IndexError, "Dimension out of range"),
+    ("packed nothing", lambda: RNN.pack_padded_sequence(X[:0], [1]), RuntimeError, "Cannot pack empty tensors"),
+    ("lengths", lambda: RNN.pack_padded_sequence(X, "no"), TypeError, "invalid data type 'str'"),
+    ("a flag of padding", lambda: RNN.pad_packed_sequence(RNN.pack_sequence([X]), "no"), TypeError, "must be bool"),
+    ("more segments", lambda: _segments(3), ValueError, "range.. arg 3 must not be zero"),
+    ("a truncated normal", lambda: adjoint.nn.init.trunc_normal_(X, a=float("nan")), RuntimeError, "out of bounds"),
+    ("a window of 0", lambda: adjoint.nn.FractionalMaxPool3d(0, 1), ValueError, "kernel_size must be greater than 0"),
+    ("a size of Bilinear", lambda: adjoint.nn.Bilinear([1], 2, 3), TypeError, "must be tuple of ints"),
+    ("the state of an LSTM", lambda: adjoint.nn.LSTM(3, 2)(X, [X]), IndexError, "must be two Tensors"),
+    ("half a state", lambda: adjoint.nn.LSTMCell(3, 2)(X, (X,)), RuntimeError, "expects two hidden states"),
+    ("a projection", lambda: adjoint.nn.LSTM(3, 2, proj_size=float("nan")), TypeError, "must be tuple of ints"),
+    ("a norm of fewer dims", lambda: F.rms_norm(X[0], (5, 5)), ValueError, "must have at least 2 dimensions"),
+    ("mse of complex numbers", lambda: F.mse_loss(X, X + 0j), NotImplementedError, "mse_cpu.*ComplexFloat"),
+    ("glu of complex numbers", lambda: F.glu(X[:, :2] + 0j), NotImplementedError, "glu_cpu"),
+    ("nll of integers", lambda: F.nll_loss(X.long(), X[:, 0].long()), NotImplementedError, "nll_loss_out_frame"),
+    ("kl_div of True", lambda: F.kl_div(True, X), TypeError, "must be Tensor, not bool"),
+    ("lengths of ctc_loss", lambda: _ctc({}), TypeError, "invalid combination of arguments"),
 ]
 
 
@@ -160,6 +241,17 @@ def test_numbers_may_be_tensors_without_dimensions() -> None:
     assert F.softplus(X, two).equal(F.softplus(X, 2.0))
     assert adjoint.ones(2, device="meta").resize_(3, 3).shape == (3, 3)
     assert adjoint.index_put(X, (), X[0]).equal(X)
+def test_what_is_unusual_and_right_is_taken() -> None:
+    """Tensors of one element for numbers, a mean far away from the bounds, an integer tensor for a size."""
+    init = adjoint.nn.init
+    assert init.normal_(adjoint.ones(3), adjoint.tensor(1.0)).shape == (3,)
+    with pytest.warns(UserWarning, match="mean is more than 2 std"):
+        assert init.trunc_normal_(adjoint.ones(3), 1e20).tolist() == [2.0] * 3
+        assert init.trunc_normal_(adjoint.ones(3), 0.0, -7.0).abs().max() <= 2
+    assert adjoint.nn.Conv1d(1, 1, adjoint.tensor([2])).weight.shape == (1, 1, 2)
+    assert adjoint.empty((2, adjoint.tensor([1]))).shape == (2, 1)
+    packed = RNN.pack_padded_sequence(adjoint.ones(3, 2), adjoint.tensor([3.0, 2.0]))
+    assert packed.batch_sizes.tolist() == [2, 2, 1]
 
 
 def test_a_checked_function_keeps_its_signature_and_its_name() -> None:

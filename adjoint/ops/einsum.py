@@ -108,6 +108,8 @@ def einsum(*args: Any) -> Tensor:
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             operands = list(operands[0])
         labels, result = _parsed(equation, tuple([_rank(x) for x in operands]))
+    elif args and not isinstance(args[0], TensorBase) and not hasattr(type(args[0]), "__torch_function__"):
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(args[0]).__name__}")
     else:
         operands, inputs, output = _sublists(args)
         labels, result = _labelled(inputs, output, tuple([_rank(x) for x in operands]))

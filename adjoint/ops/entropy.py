@@ -410,7 +410,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     axis = 1 if a.ndim > 1 else 0
-    if a.shape == t.shape and a.ndim > 1 and of(t.dtype).category < 2:
+    if a.shape == t.shape and a.ndim > 1 and of(t.dtype).category != 2:
         raise RuntimeError(f"Expected floating point type for target with class probabilities, got {title_of(t.dtype)}")
     if a.shape == t.shape and of(t.dtype).category >= 2:
         return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)

@@ -131,6 +131,12 @@ def _explain_number(error: Exception, x: Any, axis: Any, index: Any) -> Exceptio
     return _explain_index(error, x, (*(_ALL,) * axis, index))
 
 
+def _outside(index: int, dim: int, size: int) -> Exception:
+    if not -(2**63) <= index < 2**63:
+        return ValueError(f"Overflow when unpacking long long: index {index} for dimension {dim} with size {size}")
+    return IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+
+
 def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
     """Return torch's error for an index of numbers and slices that NumPy refused."""
     if not isinstance(error, IndexError):
@@ -149,7 +155,7 @@ def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
         if i is Ellipsis:
             dim += rank - consumed
         elif isinstance(i, int) and not -x.shape[dim] <= i < x.shape[dim]:
-            return IndexError(f"index {i} is out of bounds for dimension {dim} with size {x.shape[dim]}")
+            return _outside(i, dim, x.shape[dim])
         elif i is not None:
             dim += 1
     return None
@@ -529,7 +535,7 @@ def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, .
         elif isinstance(item, int):
             size = x.array.shape[dim]
             if not -size <= item < size:
-                raise IndexError(f"index {item} is out of bounds for dimension {dim} with size {size}")
+                raise _outside(item, dim, size)
             basic.append(item)
             dim += 1
             trivial = False

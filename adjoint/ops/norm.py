@@ -555,6 +555,10 @@ def layer_norm(
 
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, then scale."""
+    if len(normalized_shape) > input.array.ndim:
+        raise ValueError(
+            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.array.ndim}"
+        )
     shape, axes = _check_last(input, normalized_shape, weight, None)
     if eps is None:
         eps = finfo(of(f32 if is_half(input.array.dtype) else input.array.dtype)).eps

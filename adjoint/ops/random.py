@@ -23,7 +23,7 @@ from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..devices.cpu.random import Stream, probable
-from .arguments import is_int, require_tensor, shape_from
+from .arguments import count_of, is_int, require_tensor, shape_from
 from .compare import zeros_p
 from .create import empty_like, finish, into, like, order_like
 from .draws import batch_stream, batches, checked, refill, refuse_out, sampled, sampled_like
@@ -339,7 +339,10 @@ def _range(args: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int, tuple[
 
 def _index(value: Any) -> int:
     if not is_int(value):
-        raise TypeError(f"expected the bounds as integers, but got {type(value).__name__}: an invalid combination")
+        raise TypeError(
+            "randint() received an invalid combination of arguments: expected the bounds as integers, but got "
+            f"{type(value).__name__}"
+        )
     note_read("int()", value)
     return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
 
@@ -364,6 +367,7 @@ def randperm(
     """Draw a permutation of 0 to n-1."""
     check_layout(layout)
     refuse_out(out)
+    count_of(n, "n")
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     wanted = as_dtype(_dtype_of(out, dtype) or dtypes.int64)
@@ -702,7 +706,7 @@ def uniform_(
 ) -> Tensor:
     """Fill with uniform numbers from [from, to)."""
     low = _from(kwargs, from_, "uniform_")
-    if low > to:
+    if not low <= to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
     return _filled(input, "uniform", generator, float(low), float(to))
 
@@ -710,6 +714,7 @@ def uniform_(
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
     _check_std(std)
+    mean, std = float(mean), float(std)
 
     def draw(array: Any) -> Any:
         odd = type(array) is np.ndarray and not array.flags.c_contiguous and array.size > 15

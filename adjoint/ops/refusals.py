@@ -26,6 +26,11 @@ REFUSALS = {
     "soft_margin_loss": Refusal(
         "input", "biu", "result type Float can't be cast to the desired output type {}", RuntimeError
     ),
+    "glu": Refusal("input", "c", "glu_cpu"),
+    "huber_loss": Refusal("input target", "c", "huber_cpu"),
+    "mse_loss": Refusal("input target", "c", "mse_cpu"),
+    "nll_loss": Refusal("input", "biu", "nll_loss_out_frame"),
+    "smooth_l1_loss": Refusal("input target", "c", "smooth_l1_cpu"),
     "local_response_norm": Refusal("input", "c", "avg_pool3d_out_frame"),
     "max_unpool3d": Refusal("input", "biuc", "max_unpool3d"),
     "max_unpool2d": Refusal("input", "biuc", "max_unpool2d"),

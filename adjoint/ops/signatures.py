@@ -28,11 +28,11 @@ from ..errors import own_files
 from .arguments import is_int
 from .refusals import REFUSALS, refuse_dtypes
 
-# Functions that small models call in every step.
+# Functions that small models call in every step, and one that says of a seed what `int` does.
 HOT = frozenset((
     "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
-    "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack",
+    "is_floating_point", "is_tensor", "linear", "log_softmax", "manual_seed", "matmul", "max", "maximum", "mean",
+    "min", "minimum", "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack",
     "sum", "tensor", "transpose", "unsqueeze", "where", "zeros", "zeros_like",
 ))  # fmt: skip
 # Functions of every training step that take a few microseconds: they compare after a failure.
@@ -198,6 +198,8 @@ _SHAPES = re.compile(
 )
 # What a tensor or an array says where a number is wanted.
 _AMBIGUOUS = re.compile(r"truth value of an array|Boolean value of Tensor|only one element tensors can be converted")
+# What a function itself says of a number that is too large.
+_TOO_LARGE = re.compile(r"too big to convert|without overflow|expects to return a \[from, to\) range")
 _ESCAPING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, StopIteration, TypeError, ValueError)
 
 _checked: dict[FunctionType, Callable[..., Any]] = {}
@@ -226,7 +228,7 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
     """Raise what a caller should read of an error in a function's body: `error` itself, or one that names the call."""
     text = str(error)
     huge = any(map(_is_huge, _parts(args, kwargs)))
-    clear = type(error) is TypeError and not _FOREIGN.search(text)
+    clear = (type(error) is TypeError and not _FOREIGN.search(text)) or _TOO_LARGE.search(text)
     if huge and not clear and " must be " not in text:
         raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large") from error
     if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
@@ -335,7 +337,8 @@ class _Signature:
             yield f"if {' or '.join(tests)}: _signature.refuse_dtypes(({values}))"
 
     def refuse_dtypes(self, values: tuple[Any, ...]) -> None:
-        """Raise for the first argument of a dtype that is refused."""
+        """Raise for the first argument of a dtype that is refused, or that is no tensor."""
+        self.refuse(values)
         refuse_dtypes(self.function.__name__, dict(zip((*self.places, *self.named), values, strict=True)))
 
     def _test(self, key: str, kind: _Kind) -> str:
@@ -388,6 +391,13 @@ def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Ca
     call.__doc__, call.__annotations__ = function.__doc__, function.__annotations__
     call.__wrapped__ = function  # type: ignore[attr-defined]
     call.checks = True  # type: ignore[attr-defined]
+    return call
+
+
+def checks(function: Any) -> Any:
+    """Decorate a public function of another package: it compares its arguments with its annotations first."""
+    call = checked(function)
+    call.__module__, call.__qualname__ = function.__module__, function.__qualname__
     return call
 
 

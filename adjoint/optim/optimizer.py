@@ -94,9 +94,11 @@ def _explain(optimizer: Any, at: int, error: BaseException) -> None:
 def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:
     for group in groups:
         for p in group["params"]:
+            if p._grad is None:
+                continue
             if set_to_none:
                 p._grad = None
-            elif p._grad is not None:
+            else:
                 if p._grad.grad_fn is not None:
                     p._grad.detach_()
                 else:

@@ -8,6 +8,7 @@ thrown away: gradients flow through that of the first.
 
 from __future__ import annotations
 
+import operator
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -540,18 +541,23 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    parts = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
-    size = len(parts) // segments
+    parts = list(functions.children()) if isinstance(functions, Sequential) else functions
+    count = len(parts)
+    size = count // operator.index(segments)
+    if size == 0:
+        raise ValueError(f"range() arg 3 must not be zero: {count} functions cannot be parted in {segments} segments")
 
     def run(start: int, end: int) -> Callable[[Any], Any]:
         def forward(x: Any) -> Any:
-            for part in parts[start:end]:
-                x = part(x)
+            for i in range(start, end):
+                x = parts[i](x)
             return x
 
         return forward
 
-    last = size * (segments - 1)
-    for start in range(0, last, size or 1):
-        input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
-    return run(last, len(parts))(input)
+    end = 0
+    for start in range(0, size * (segments - 1), size):
+        end = start + size
+        input = checkpoint(run(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return run(end, count)(input)
+
