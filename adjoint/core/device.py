@@ -242,6 +242,7 @@ def _cupy() -> Any:
         from ..devices import cuda as gpu
         from ..devices.cuda import (  # imports CuPy, so not before a GPU is asked for  # noqa: F401
             arrays,
+            attached,
             copies,
             elementwise,
             epilogues,

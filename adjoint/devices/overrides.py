@@ -67,6 +67,11 @@ class Overrides:
 
         return attach
 
+    def applies(self, name: str, x: Any, *params: Any) -> bool:
+        """Return whether some row for a primitive's value applies to these arguments, the first an array."""
+        rows = self.rows.get((name, ""), ())
+        return any(x.size >= least and (when is None or when(x, *params)) for _, least, when in rows)
+
     def kernel(self, name: str, definition: Callable[..., Any], classes: Iterable[type]) -> Callable[..., Any]:
         """Return what computes a primitive's value on arrays of the device: its definition, if there are no rows."""
         rows, make = self.rows.get((name, "")), self.makers.get((name, ""))

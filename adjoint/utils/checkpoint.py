@@ -560,4 +560,3 @@ def checkpoint_sequential(
         end = start + size
         input = checkpoint(run(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
     return run(end, count)(input)
-
