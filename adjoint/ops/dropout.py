@@ -25,8 +25,9 @@ _SELU_LEAST = 1.7580993408473766  # what selu tends to far below zero, negated: 
 
 
 def _check(p: float) -> None:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not 0.0 <= p <= 1.0:
+        kind = ValueError if p == p else RuntimeError
+        raise kind(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:
@@ -48,7 +49,7 @@ def _kept_there(stream: Any, keep: float, shape: tuple[int, ...], dtype: Any, pl
     """Draw for another device: there, by a seed from here; a compiled program lets the device draw too."""
     if place.type == "cuda":
         module = devices.array_module(place)
-        from ..kernels.gpu import draws  # imports CuPy
+        from ..devices.cuda import draws  # imports CuPy
 
         with module.cuda.Device(place.index or 0):
             found = draws.kept(shape, dtype, keep, int(stream.random((1,), np.int64)[0]))

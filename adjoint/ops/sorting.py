@@ -16,7 +16,7 @@ from ..core.observation import literal, opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels import ordering, provider
+from ..devices.cpu import ordering, provider
 from .arguments import dim_in, either, require_tensor
 from .convert import host, values_of
 from .create import apart, into
@@ -247,7 +247,7 @@ def searchsorted(
     tensor([1, 3])
     """
     require_tensor(sorted_sequence, "sorted_sequence", "searchsorted")
-    if isinstance(input, list | tuple | dict | str):
+    if input is None or isinstance(input, list | tuple | dict | str):
         given = f"Tensor, {type(input).__name__}"
         raise TypeError(f"searchsorted() received an invalid combination of arguments - got ({given})")
     if side not in (None, "left", "right"):

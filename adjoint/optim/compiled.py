@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import provider, threads
+from ..devices.cpu import provider, threads
 from ..scalar import cuda
 from ..scalar import functions as functions  # the names that updates are made of
 from ..scalar.symbol import variable
@@ -40,7 +40,7 @@ def _loop(update: Callable[..., Any], buffers: int) -> Any:
         import numba
     except ImportError:
         return None
-    # As in kernels/loops.py: NaNs and infinities are respected, products may be fused with sums.
+    # As in devices/cpu/loops.py: NaNs and infinities are respected, products may be fused with sums.
     options = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
     for name in update.__code__.co_names:
         part = update.__globals__.get(name)
@@ -109,7 +109,7 @@ def _flat(row: Row) -> Row | None:
 @cache
 def _kernel(update: Callable[..., Any], columns: int, fixed: tuple[Any, ...]) -> Any:
     """Return the update as a kernel over rows of arrays, with what is no number fixed; None if it has no text in C."""
-    from ..kernels.gpu.many import Many
+    from ..devices.cuda.many import Many
 
     values = [variable(f"v{i}") for i in range(columns)]
     numbers = [variable(f"n{i}") if f is None else f[0] for i, f in enumerate(fixed)]

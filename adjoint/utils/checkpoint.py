@@ -1,27 +1,44 @@
-"""Checkpointing: save only the inputs of a part of the program, and compute what its backward needs again."""
+"""Checkpointing: keep only the inputs of a part of the program, and compute what its backward needs again.
+
+While the part runs, hooks take every value that an op keeps and leave an empty `_Place` for it. The first place
+that a backward pass asks for makes the part run once more, with the random numbers and autocast of the first
+run; its ops keep the same values in the same order, and these fill the places. The graph of the second run is
+thrown away: gradients flow through that of the first.
+"""
 
 from __future__ import annotations
 
-import copy
+import operator
 import warnings
-from collections import defaultdict
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import Enum
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
+from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from ..autograd.differentiate import backward
 from ..autograd.function import Function
+from ..autograd.grad_mode import enable_grad
+from ..autograd.graph import saved_tensors_hooks
 from ..core import modes
 from ..core.engine import running
+from ..core.nodes import wrap
 from ..core.observation import Observer, is_captured
 from ..core.payload import transforming
-from ..core.tensor import TensorBase, tick, written_ledger
+from ..core.tensor import TensorBase, caller, tick, written_ledger
+from ..core.views import edge_of
 from ..cuda import devices as cuda
-from ..errors import place
+from ..errors import InPlaceError, place
 from ..nn.modules.container import Sequential
+from ..ops.random import default_generator
 from ..tree import tree_leaves
-from .recomputation import CheckpointError, Frame, GraphExecGroup, Settings, Surroundings
+from .selective import (
+    SAC_IGNORED_OPS,
+    CheckpointError,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "SAC_IGNORED_OPS", "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType",
@@ -31,24 +48,33 @@ __all__ = [
 ]  # fmt: skip
 
 
+class _Settings:
+    """What the two context managers below have switched."""
+
+    debug: bool | None = None
+    early_stop: bool | None = None
+    group: GraphExecGroup | None = None
+
+
 @contextmanager
-def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+def _setting(target: Any, name: str, value: Any) -> Iterator[None]:
+    """Give an attribute another value inside the context."""
+    before = getattr(target, name)
+    try:
+        setattr(target, name, value)  # a signal's exception may come right after the call
+        yield
+    finally:
+        setattr(target, name, before)
+
+
+def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager[None]:
     """Overrule the `debug` argument of every `checkpoint` inside the context; None leaves it to them."""
-    before, Settings.debug = Settings.debug, enabled
-    try:
-        yield
-    finally:
-        Settings.debug = before
+    return _setting(_Settings, "debug", enabled)
 
 
-@contextmanager
-def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
     """Overrule the `early_stop` argument of every `checkpoint` inside the context."""
-    before, Settings.early_stop = Settings.early_stop, enable
-    try:
-        yield
-    finally:
-        Settings.early_stop = before
+    return _setting(_Settings, "early_stop", enable)
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
@@ -101,6 +127,33 @@ def set_device_states(devices: Any, states: Any, *, device_type: str | None = No
             cuda.set_rng_state(state, index)
 
 
+class _Surroundings:
+    """What the second run of a function has in common with the first: random numbers and autocast."""
+
+    def __init__(self, preserve_rng_state: bool) -> None:
+        self.random = default_generator.stream.state() if preserve_rng_state else None
+        self.autocast = [(kind, is_autocast_enabled(kind), get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
+        self.autocast_cache = is_autocast_cache_enabled()
+
+    def again(self, run: Callable[[], Any]) -> Any:
+        """Call a function with them once more, and with recording on."""
+        stream = default_generator.stream
+        before = None if self.random is None else stream.state()
+        try:
+            if self.random is not None:
+                stream.set_state(self.random)
+            # By `with`, not by a generator or a stack: what an interrupt leaves of those is put back too late.
+            with self._autocast(0), self._autocast(1), enable_grad():
+                return run()
+        finally:
+            if before is not None:
+                stream.set_state(before)
+
+    def _autocast(self, number: int) -> Any:
+        kind, enabled, dtype = self.autocast[number]
+        return autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self.autocast_cache)
+
+
 class CheckpointFunction(Function):
     """A checkpoint as one node, whose backward runs the function again and a backward pass through it."""
 
@@ -108,7 +161,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         """Run the function without recording it."""
         check_backward_validity(args)
-        ctx.run_function, ctx.surroundings = run_function, Surroundings(preserve_rng_state)
+        ctx.run_function, ctx.surroundings = run_function, _Surroundings(preserve_rng_state)
         ctx.inputs = [None if isinstance(a, TensorBase) else a for a in args]
         ctx.tensor_indices = [i for i, a in enumerate(args) if isinstance(a, TensorBase)]
         ctx.save_for_backward(*(args[i] for i in ctx.tensor_indices))
@@ -136,6 +189,244 @@ class CheckpointFunction(Function):
         return (None, None, *(d.grad if isinstance(d, TensorBase) else None for d in detached))  # type: ignore[attr-defined]
 
 
+class GraphExecGroup:
+    """Lets backward passes over separate parts of a graph share what one second run of a checkpoint has made."""
+
+    def __enter__(self) -> GraphExecGroup:
+        if _Settings.group is not None:
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Already inside group {_Settings.group}")
+        _Settings.group = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _Settings.group = None
+
+
+class _Enough(Exception):
+    """Every place is filled: the rest of the second run is not needed."""
+
+
+class _Place:
+    """Stands in the graph for a kept value that a second run will bring."""
+
+    __slots__ = ("__weakref__", "frame", "number")
+
+    def __init__(self, frame: _Frame, number: int) -> None:
+        self.frame, self.number = frame, number
+
+
+class _Watch(Observer):
+    """Knows which op is running, so that a mismatch can name it; in debug, remembers all of them."""
+
+    def __init__(self, log: list[str] | None) -> None:
+        self.op, self.log = "", log
+
+    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        self.op = op.name
+        if self.log is not None:
+            self.log.append(f"{op.name} at {place(*caller())}")
+        return self.proceed(op, inputs, params, run)
+
+
+class _Kept:
+    """What is known of a value that an op kept: its kind, and which op kept it where."""
+
+    __slots__ = ("code", "dtype", "lasti", "op", "place", "shape")
+
+    def __init__(self, tensor: Any, op: str) -> None:
+        self.shape, self.dtype, self.op = tensor.shape, tensor.dtype, op
+        self.place = tensor.device
+        self.code, self.lasti = caller()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {"shape": self.shape, "dtype": self.dtype, "device": self.place}
+
+    def __str__(self) -> str:
+        where = place(self.code, self.lasti)
+        return f"saved by {self.op}{f' at {where}' if where else ''}"
+
+
+class _Frame:
+    """One checkpointed call: how to run it again, and the places to fill."""
+
+    def __init__(self, function: Any, args: Any, kwargs: Any, options: dict[str, Any], second: Any) -> None:
+        self.function, self.second = function, second
+        self.check = options["determinism_check"] == "default"
+        self.early_stop, self.debug = options["early_stop"], options["debug"]
+        self.args, self.kwargs = [_Input.of(a) for a in args], {k: _Input.of(v) for k, v in kwargs.items()}
+        self.surroundings = _Surroundings(options["preserve_rng_state"])
+        self.places: list[weakref.ref[_Place]] = []
+        self.kept: list[_Kept] = []
+        self.found: dict[Any, dict[int, Any]] = {}
+        self.log: list[str] | None = [] if self.debug else None
+        self.fusing = modes.fusing()
+        self.completed = False  # whether the first run has ended: a backward pass inside it wants only what it had
+
+    def first_run(self) -> ExitStack:
+        """Return the context of the first run: what ops keep becomes a place."""
+        watch = _Watch(self.log)
+
+        def pack(tensor: Any) -> _Place:
+            spot = _Place(self, len(self.places))
+            self.places.append(weakref.ref(spot))
+            self.kept.append(_Kept(tensor, watch.op))
+            return spot
+
+        with ExitStack() as stack:
+            stack.enter_context(_fusing(self.fusing))
+            stack.enter_context(watch)
+            stack.enter_context(saved_tensors_hooks(pack, _fetch))  # which transforms refuse
+            return stack.pop_all()
+
+    def fetch(self, number: int) -> Any:
+        """Return the value of a place, running the function again if this pass has not done so."""
+        group = _Settings.group
+        task = group or (running.tasks[-1] if running.tasks else None)
+        values = self.found.get(task)
+        if group is not None and values is not None and number not in values:
+            raise CheckpointError(
+                "adjoint.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
+                "Performing two backward calls that overlap (i.e. require the same saved activation in order to "
+                "compute gradients) is not allowed while under the adjoint.utils.checkpoint.GraphExecGroup context: "
+                f"{self.kept[number]}"
+            )
+        if values is None or number not in values:
+            values = {}
+            self.run_again(values)
+            if task is not None:
+                self.found = {task: values}
+        return values[number] if task is None else values.pop(number)
+
+    def run_again(self, values: dict[int, Any]) -> None:
+        """Run the function as it ran first, and collect what its ops keep."""
+        log: list[str] | None = [] if self.debug else None
+        watch, wanted = _Watch(log), len(self.places)
+        kept: list[_Kept] = []
+
+        def pack(tensor: Any) -> Any:
+            number = len(kept)
+            kept.append(_Kept(tensor, watch.op))
+            if number < wanted:
+                values[number] = wrap(tensor.array)
+            elif self.completed:
+                raise self._error(
+                    "trying to save more tensors during recomputation than during the original forward pass.\n"
+                    f"Number of tensors saved during forward: {wanted}. One more was {kept[number]}", log
+                )  # fmt: skip
+            if self.early_stop and number + 1 == wanted:
+                raise _Enough
+            return tensor
+
+        args, kwargs = [a.value() for a in self.args], {k: a.value() for k, a in self.kwargs.items()}
+
+        def run() -> None:
+            hooks = saved_tensors_hooks(pack, lambda tensor: tensor)
+            with _without_observers(), _fusing(self.fusing), watch, hooks, self.second:
+                self.function(*args, **kwargs)
+
+        try:
+            self.surroundings.again(run)
+        except _Enough:
+            pass
+        self._compare(kept, wanted, log)
+
+    def _compare(self, kept: list[_Kept], wanted: int, log: list[str] | None) -> None:
+        """Raise unless the second run has saved what the first had."""
+        if len(kept) < wanted:
+            raise self._error(
+                "A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {wanted}\n"
+                f"Number of tensors saved during recomputation: {len(kept)}.\n"
+                f"The first that is missing was {self.kept[len(kept)]}", log
+            )  # fmt: skip
+        if not self.check:
+            return
+        changed = "".join(
+            f"tensor at position {i}:\nsaved metadata: {first.metadata} ({first})\n"
+            f"recomputed metadata: {second.metadata} ({second})\n"
+            for i, (first, second, spot) in enumerate(zip(self.kept, kept, self.places, strict=False))
+            if first.metadata != second.metadata and spot() is not None
+        )
+        if changed:
+            raise self._error(
+                "Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+                + changed, log
+            )  # fmt: skip
+
+    def _error(self, message: str, second: list[str] | None) -> CheckpointError:
+        """Return the error for a second run that differs from the first."""
+        message = f"adjoint.utils.checkpoint: {message}"
+        if self.log is None:
+            return CheckpointError(f"{message}\nTip: checkpoint(..., debug=True) lists the ops of both runs")
+        return CheckpointError(
+            "An error happened while unpacking tensors; dumping logs of latest computation\n"
+            "because you passed `debug=True` to `adjoint.utils.checkpoint.checkpoint()`.\n"
+            f"Operations executed during the original forward:\n{_numbered(self.log, 'original')}\n"
+            f"Operations executed during recomputation:\n{_numbered(second or [], 'recompute')}\n{message}"
+        )
+
+
+def _numbered(log: list[str], run: str) -> str:
+    return "\n".join(f"{line}   ({i} of {len(log)} in {run})" for i, line in enumerate(log, 1))
+
+
+def _fetch(spot: _Place) -> Any:
+    return spot.frame.fetch(spot.number)
+
+
+class _Input:
+    """An argument kept for the second run; inside another checkpoint, that one keeps its value."""
+
+    __slots__ = ("edge", "given", "load", "stamp")
+
+    load: Any
+    edge: Any  # its place in the graph: the second run sees the same kind of tensor, which it may write to as the first
+    stamp: int
+
+    def __init__(self, given: Any) -> None:
+        self.given, self.load = given, None
+
+    @classmethod
+    def of(cls, given: Any) -> _Input:
+        made = cls(given)
+        if isinstance(given, TensorBase):
+            tensor: Any = given
+            made.edge, made.stamp = edge_of(tensor), tick()
+            if modes.local.pack_hooks and tensor.requires_grad:
+                pack, made.load = modes.local.pack_hooks[-1]
+                made.given = pack(wrap(tensor.array))
+            else:
+                made.given = tensor.detach()
+        return made
+
+    def value(self) -> Any:
+        tensor = self.given if self.load is None else self.load(self.given)
+        if not isinstance(tensor, TensorBase):
+            return tensor
+        ledger = written_ledger(tensor.array)
+        if ledger is not None and ledger.time > self.stamp:
+            raise InPlaceError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: an "
+                f"input of a checkpointed function, by {ledger.operation or 'an in-place op'} at "
+                f"{place(ledger.code, ledger.lasti)}, before its backward ran the function again. Write to a copy."
+            )
+        leaf = getattr(self.edge, "variable", None)
+        if leaf is not None and leaf.array is tensor.array and leaf.node is self.edge:
+            return leaf
+        return wrap(tensor.array, self.edge)
+
+
+def _fusing(value: bool) -> AbstractContextManager[None]:
+    """Let ops run in one piece, or not, as they would outside of the checkpoint: in both runs alike."""
+    return _setting(modes.local, "fusing", value)
+
+
+def _without_observers() -> AbstractContextManager[None]:
+    """Run without the observers of the backward pass: a second run is not a part of it."""
+    return _setting(modes.local, "observer", None)
+
+
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
@@ -146,7 +437,7 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call `function` without saving what its ops save: the backward pass runs it again.
+    """Call `function` without keeping what its ops keep: the backward pass runs it again.
 
     Parameters
     ----------
@@ -159,7 +450,7 @@ def checkpoint(
     context_fn
         Returns two contexts, for the first run and the second; see `create_selective_checkpoint_contexts`.
     determinism_check
-        ``"default"`` compares shapes and dtypes of what both runs save, ``"none"`` does not.
+        ``"default"`` compares shapes and dtypes of what both runs keep, ``"none"`` does not.
     debug
         Whether a mismatch lists the ops of both runs.
     early_stop
@@ -197,13 +488,13 @@ def checkpoint(
     if not modes.is_grad_enabled() or is_captured():  # a captured program sees to its memory itself
         return function(*args, **kwargs)
     first, second = context_fn()
-    frame = Frame(
+    frame = _Frame(
         function, args, kwargs,
         {
             "preserve_rng_state": preserve,
             "determinism_check": determinism_check,
-            "debug": debug if Settings.debug is None else Settings.debug,
-            "early_stop": early_stop if Settings.early_stop is None else Settings.early_stop,
+            "debug": debug if _Settings.debug is None else _Settings.debug,
+            "early_stop": early_stop if _Settings.early_stop is None else _Settings.early_stop,
         },
         second,
     )  # fmt: skip
@@ -250,159 +541,22 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    parts = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
-    size = len(parts) // segments
+    parts = list(functions.children()) if isinstance(functions, Sequential) else functions
+    count = len(parts)
+    size = count // operator.index(segments)
+    if size == 0:
+        raise ValueError(f"range() arg 3 must not be zero: {count} functions cannot be parted in {segments} segments")
 
     def run(start: int, end: int) -> Callable[[Any], Any]:
         def forward(x: Any) -> Any:
-            for part in parts[start:end]:
-                x = part(x)
+            for i in range(start, end):
+                x = parts[i](x)
             return x
 
         return forward
 
-    last = size * (segments - 1)
-    for start in range(0, last, size or 1):
-        input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
-    return run(last, len(parts))(input)
-
-
-# --- Selective checkpointing ------------------------------------------------------------------------
-
-
-class CheckpointPolicy(Enum):
-    """What selective checkpointing does with the result of an op."""
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-    MUST_CPU_OFFLOAD = 4
-    PREFER_CPU_OFFLOAD = 5
-
-
-class SelectiveCheckpointContext:
-    """What a policy gets besides the op: whether this is the second run."""
-
-    def __init__(self, *, is_recompute: bool) -> None:
-        self.is_recompute = is_recompute
-
-
-_SAVED = frozenset(CheckpointPolicy) - {CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE}
-SAC_IGNORED_OPS: set[Any] = {"detach"}  # ops that selective checkpointing does not consult the policy for
-
-
-class _Storing(Observer):
-    """Saves the results of the ops that the policy wants saved."""
-
-    def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]]) -> None:
-        self.policy, self.storage, self.context = policy, storage, SelectiveCheckpointContext(is_recompute=False)
-
-    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        out = self.proceed(op, inputs, params, run)
-        if _is_saved(self.policy, self.context, op, inputs, params, out):
-            arrays = tuple(o.array for o in out) if isinstance(out, tuple) else out.array
-            self.storage[op.name].append((arrays, tick()))
-        return out
-
-
-class _Reusing(Observer):
-    """Returns the saved results of the first run, without computing them."""
-
-    def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]], mutable: bool) -> None:
-        self.policy, self.storage, self.context = policy, storage, SelectiveCheckpointContext(is_recompute=True)
-        self.mutable = mutable
-        self.next: dict[str, int] = {}
-
-    def __enter__(self) -> Any:
-        self.next = defaultdict(int)
-        return super().__enter__()
-
-    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        tensors = any(isinstance(v, TensorBase) for v in inputs)
-        if not tensors or not _wants(self.policy, self.context, op, inputs, params):
-            return self.proceed(op, inputs, params, run)
-        number = self.next[op.name]
-        if number >= len(self.storage[op.name]):
-            raise CheckpointError(
-                f"selective checkpointing: {op.name} is called more often in the second run than in the first"
-            )
-        self.next[op.name] = number + 1
-        stored = self.storage[op.name][number]
-        if stored is None:
-            raise RuntimeError(
-                "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
-                "selective activation checkpoint."
-            )
-        arrays, stamp = stored
-        self.storage[op.name][number] = None  # its memory goes as soon as the pass has used it
-        for array in arrays if isinstance(arrays, tuple) else (arrays,):
-            ledger = written_ledger(array)
-            if ledger is not None and ledger.time > stamp and not self.mutable:
-                raise RuntimeError(
-                    "Tensor cached during selective activation checkpoint has been mutated: the result of "
-                    f"{op.name} was overwritten by {ledger.operation} at {place(ledger.code, ledger.lasti)}"
-                )
-        known = copy.copy(op)  # the same op, recorded the same way, that knows its result already
-        known.kernel = lambda *values: arrays
-        return self.proceed(known, inputs, params, run)
-
-
-def _wants(policy: Any, context: Any, op: Any, inputs: Any, params: Any) -> bool:
-    if op.name in SAC_IGNORED_OPS:
-        return False
-    chosen = policy(context, op, *inputs, *params)
-    if isinstance(chosen, bool):
-        return chosen
-    if not isinstance(chosen, CheckpointPolicy):
-        raise TypeError(f"a checkpoint policy returns a CheckpointPolicy, not {chosen!r}")
-    return chosen in _SAVED
-
-
-def _is_saved(policy: Any, context: Any, op: Any, inputs: Any, params: Any, out: Any) -> bool:
-    tensors = isinstance(out, TensorBase) or (isinstance(out, tuple) and all(isinstance(o, TensorBase) for o in out))
-    return tensors and not op.view and _wants(policy, context, op, inputs, params)
-
-
-def create_selective_checkpoint_contexts(
-    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
-) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """Return the two contexts of a checkpoint that saves the results of some ops and computes the others again.
-
-    Parameters
-    ----------
-    policy_fn_or_list
-        ``policy(ctx, op, *args)``, which returns a `CheckpointPolicy`, or a list of ops whose results are saved:
-        functions such as ``adjoint.matmul``, or their names.
-    allow_cache_entry_mutation
-        Whether a saved result may be overwritten in between; it is an error otherwise.
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> from adjoint.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-    >>> x = adjoint.ones(2, 2, requires_grad=True)
-    >>> contexts = partial(create_selective_checkpoint_contexts, ["matmul"])
-    >>> checkpoint(lambda x: (x @ x).exp().sum(), x, use_reentrant=False, context_fn=contexts).backward()
-    """
-    policy: Callable[..., Any] = policy_fn_or_list
-    if isinstance(policy_fn_or_list, list | tuple):
-        names = frozenset(map(_op_name, policy_fn_or_list))
-
-        def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-            return CheckpointPolicy.MUST_SAVE if op.name in names else CheckpointPolicy.PREFER_RECOMPUTE
-
-    elif not callable(policy_fn_or_list):
-        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    storage: dict[str, list[Any]] = defaultdict(list)
-    return _Storing(policy, storage), _Reusing(policy, storage, allow_cache_entry_mutation)
-
-
-def _op_name(op: Any) -> str:
-    if isinstance(op, str):
-        return op
-    inner = getattr(op, "op", op)
-    name = getattr(inner, "name", None) or getattr(op, "__name__", None)
-    if not isinstance(name, str):
-        raise TypeError(f"Expected op in `op_list` to be an adjoint op or its name but got: {op} of type {type(op)}.")
-    return name
+    end = 0
+    for start in range(0, size * (segments - 1), size):
+        end = start + size
+        input = checkpoint(run(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return run(end, count)(input)

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...core.handles import RemovableHandle
 from ...core.tensor import TensorBase
-from ...hooks import RemovableHandle
 from .backward import BackwardHook, warn_non_full_hook
 from .conversion import Convertible
 from .state import Hooks

@@ -39,16 +39,11 @@ from .hooks import (  # noqa: F401 - packages look for the dicts of hooks here
 from .state import REGISTRIES, Hooks, IncompatibleKeys, Members, hooks_of, load_own, load_tree
 
 __all__ = [
-    "Module",
-    "register_module_backward_hook",
-    "register_module_buffer_registration_hook",
-    "register_module_forward_hook",
-    "register_module_forward_pre_hook",
-    "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook",
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
-]
+]  # fmt: skip
 T = TypeVar("T", bound="Module")
 _IncompatibleKeys = IncompatibleKeys
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
