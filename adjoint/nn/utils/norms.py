@@ -25,6 +25,29 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return v.norm(pow, dim=rest, keepdim=True) if rest else v.abs()
 
 
+def of_norm(g: Tensor, v: Tensor, dim: int) -> Tensor:
+    """Return the weight of norms `g` and direction `v` along a dimension."""
+    return v * (g / norm_except_dim(v, 2, dim))
+
+
+def as_matrix(weight: Tensor, dim: int) -> Tensor:
+    """Return a weight as a matrix whose rows are its slices along a dimension."""
+    if dim != 0:
+        weight = weight.permute(dim, *[d for d in range(weight.dim()) if d != dim])
+    return weight.reshape(weight.size(0), -1)
+
+
+def output_dim(module: Any) -> int:
+    """Return the dimension of a layer's weight that counts its outputs."""
+    return 1 if type(module).__name__ in ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d") else 0
+
+
+def check_iterations(n_power_iterations: int) -> None:
+    """Raise for a power iteration of no steps."""
+    if n_power_iterations <= 0:
+        raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+
+
 class WeightNorm:
     """The hook that computes the weight from its norm and direction."""
 
@@ -36,8 +59,7 @@ class WeightNorm:
 
     def compute_weight(self, module: Any) -> Tensor:
         """Return the weight."""
-        g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except_dim(v, 2, self.dim))
+        return of_norm(getattr(module, self.name + "_g"), getattr(module, self.name + "_v"), self.dim)
 
     @staticmethod
     def apply(module: Any, name: str, dim: int | None) -> WeightNorm:
@@ -101,17 +123,12 @@ class SpectralNorm:
     eps: float
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+        check_iterations(n_power_iterations)
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         """Return the weight as a matrix whose rows are its slices along `dim`."""
-        if self.dim != 0:
-            weight = weight.permute(self.dim, *[d for d in range(weight.dim()) if d != self.dim])
-        return weight.reshape(weight.size(0), -1)
+        return as_matrix(weight, self.dim)
 
     def compute_weight(self, module: Any, do_power_iteration: bool) -> Tensor:
         """Return the weight over its norm; training goes on with the power iteration first."""
@@ -167,10 +184,7 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
     """Divide a weight by its greatest singular value; `parametrizations.spectral_norm` is the new way."""
-    if dim is None:
-        transposed = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
-        dim = 1 if type(module).__name__ in transposed else 0
-    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return module
 
 

@@ -16,7 +16,7 @@ from ...ops.join import cat
 from ...ops.norm import normalize
 from ...ops.ranges import eye
 from ..modules.module import Module
-from .norms import norm_except_dim
+from .norms import as_matrix, check_iterations, norm_except_dim, of_norm, output_dim
 from .parametrize import register_parametrization
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -160,7 +160,7 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        return weight_v * (weight_g / norm_except_dim(weight_v, 2, self.dim))
+        return of_norm(weight_g, weight_v, self.dim)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         return norm_except_dim(weight, 2, self.dim), weight
@@ -202,10 +202,7 @@ class _SpectralNorm(Module):
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [-{weight.ndim}, {weight.ndim - 1}] but got {dim})"
             )
-        if n_power_iterations <= 0:
-            raise ValueError(
-                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
-            )
+        check_iterations(n_power_iterations)
         self.dim = dim if dim >= 0 else dim + weight.ndim
         self.eps = eps
         if weight.ndim > 1:
@@ -219,9 +216,7 @@ class _SpectralNorm(Module):
             self._power_method(matrix, 15)
 
     def _reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
-        if self.dim != 0:
-            weight = weight.permute(self.dim, *(d for d in range(weight.dim()) if d != self.dim))
-        return weight.flatten(1)
+        return as_matrix(weight, self.dim)
 
     @no_grad()
     def _power_method(self, matrix: Tensor, n_power_iterations: int) -> None:
@@ -250,7 +245,5 @@ def spectral_norm(
     weight: Any = getattr(module, name, None)
     if not hasattr(weight, "array"):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    if dim is None:
-        transposed = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
-        dim = 1 if type(module).__name__ in transposed else 0
+    dim = output_dim(module) if dim is None else dim
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
