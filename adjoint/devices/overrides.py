@@ -100,7 +100,9 @@ def _two(classes: Iterable[type]) -> tuple[type, type]:
     return found[0], found[-1]
 
 
-def _with_rows(definition: Callable[..., Any], rows: tuple[Row, ...], cls: type, other: type) -> Callable[..., Any]:
+def _with_rows(
+    definition: Callable[..., Any], rows: tuple[Row, ...], cls: type[Any], other: type[Any]
+) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
     def kernel(x: Any, *params: Any) -> Any:
@@ -117,7 +119,7 @@ def _with_rows(definition: Callable[..., Any], rows: tuple[Row, ...], cls: type,
 
 
 def _rule_with_rows(
-    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type, other: type
+    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type[Any], other: type[Any]
 ) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
@@ -138,7 +140,7 @@ def _rule_with_rows(
 
 
 def _joint_with_rows(
-    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type, other: type
+    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type[Any], other: type[Any]
 ) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
