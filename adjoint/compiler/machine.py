@@ -37,9 +37,9 @@ _EXACT = ("contract", "nsz")
 # In LLVM itself, and vectorised; then those of libm, which are called for each element.
 _INTRINSICS = {np.sqrt: "llvm.sqrt", np.floor: "llvm.floor", np.ceil: "llvm.ceil", np.trunc: "llvm.trunc"}
 _LIBM: dict[Any, str] = {
-    math.exp: "exp", math.tanh: "tanh", math.erf: "erf", math.sin: "sin", math.cos: "cos", np.log: "log",
-    np.log1p: "log1p", np.expm1: "expm1", np.log2: "log2", np.tan: "tan", np.arctan: "atan", np.arcsin: "asin",
-    np.arccos: "acos", np.sinh: "sinh", np.cosh: "cosh", operator.pow: "pow",
+    math.exp: "exp", math.tanh: "tanh", math.erf: "erf", math.erfc: "erfc", math.sin: "sin", math.cos: "cos",
+    np.log: "log", np.log1p: "log1p", np.expm1: "expm1", np.log2: "log2", np.tan: "tan", np.arctan: "atan",
+    np.arcsin: "asin", np.arccos: "acos", np.sinh: "sinh", np.cosh: "cosh", np.hypot: "hypot", operator.pow: "pow",
 }  # fmt: skip
 _FOLDED: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
