@@ -59,3 +59,36 @@ def test_gelu(dtype: Any) -> None:
         x = (torch.randn(4, 5, dtype=dtype) * 4).requires_grad_()
         for found, expected in zip(compiled(x), step(x), strict=True):
             torch.testing.assert_close(found, expected)
+
+
+def _compensated(x: Any, y: Any) -> Any:
+    total, lost = x, x * 0
+    for part in (y, y * 3, x / 7):
+        part = part - lost
+        longer = total + part
+        total, lost = longer, (longer - total) - part
+    return total, lost
+
+
+ROUNDED: dict[str, Any] = {
+    "the largest product is the largest": lambda x, y: (x * y - (x * y).amax(1, keepdim=True)).sign(),
+    "a product less itself": lambda x, y: (x * y - (x * y).clone(), x * y + x * x - x * x),
+    "a compensated sum": _compensated,
+    "quotients": lambda x, y: ((x / 0.1).round(), x / y, x / 3 / (y.abs() + 1)),
+    "numbers of rows": lambda x, y: x / y.amax(1, keepdim=True) - y.amin(1, keepdim=True) * x,
+    "zeros with a sign": lambda x, y: (1 / (0 - x * 0), 1 / (x * 0 + 0), 1 / -(x * 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_every_op_is_rounded(name: str, dtype: Any) -> None:
+    # Bit for bit what the eager program computes: users compare, round and compensate.
+    torch.manual_seed(0)
+    compiled = torch.compile(ROUNDED[name])
+    for _ in range(3):
+        x, y = torch.randn(9, 40, dtype=dtype), torch.randn(9, 40, dtype=dtype)
+        found, expected = compiled(x, y), ROUNDED[name](x, y)
+        pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+        for a, b in pairs:
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
