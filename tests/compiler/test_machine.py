@@ -15,6 +15,7 @@ pytest.importorskip("numba", reason="loops are compiled where Numba is installed
 from adjoint.compiler.kernels import code  # noqa: E402
 from adjoint.compiler.loops import Kind  # noqa: E402
 from adjoint.kernels.mathematics import NAMES  # noqa: E402
+from tests.compiler.programs import ROUNDED  # noqa: E402
 
 NUMPY: dict[str, Any] = {
     "erf": np.vectorize(math.erf),
@@ -59,25 +60,6 @@ def test_gelu(dtype: Any) -> None:
         x = (torch.randn(4, 5, dtype=dtype) * 4).requires_grad_()
         for found, expected in zip(compiled(x), step(x), strict=True):
             torch.testing.assert_close(found, expected)
-
-
-def _compensated(x: Any, y: Any) -> Any:
-    total, lost = x, x * 0
-    for part in (y, y * 3, x / 7):
-        part = part - lost
-        longer = total + part
-        total, lost = longer, (longer - total) - part
-    return total, lost
-
-
-ROUNDED: dict[str, Any] = {
-    "the largest product is the largest": lambda x, y: (x * y - (x * y).amax(1, keepdim=True)).sign(),
-    "a product less itself": lambda x, y: (x * y - (x * y).clone(), x * y + x * x - x * x),
-    "a compensated sum": _compensated,
-    "quotients": lambda x, y: ((x / 0.1).round(), x / y, x / 3 / (y.abs() + 1)),
-    "numbers of rows": lambda x, y: x / y.amax(1, keepdim=True) - y.amin(1, keepdim=True) * x,
-    "zeros with a sign": lambda x, y: (1 / (0 - x * 0), 1 / (x * 0 + 0), 1 / -(x * 0)),
-}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
