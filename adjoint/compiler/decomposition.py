@@ -77,7 +77,10 @@ def _bmm(s: Scribe, x: Value, y: Any) -> Value | None:
 def _softmax(s: Scribe, x: Value, axis: int) -> Value:
     axes = _axes(axis, len(x.shape))
     e = s.unary("exp", s.binary("sub", x, s.reduce("amax", x, axes)))
-    return s.binary("mul", e, s.unary("reciprocal", s.reduce("sum", e, axes)))  # a row is divided once
+    total = s.reduce("sum", e, axes)
+    if x.dtype.itemsize < 4:
+        return s.binary("div", e, total)
+    return s.binary("mul", e, s.unary("reciprocal", total))  # one division for a row
 
 
 def _log_softmax(s: Scribe, x: Value, axis: int) -> Value:
