@@ -12,10 +12,10 @@ import adjoint as torch
 
 pytest.importorskip("numba", reason="loops are compiled where Numba is installed")
 
-from adjoint.compiler.kernels import code  # noqa: E402
-from adjoint.compiler.loops import Kind  # noqa: E402
-from adjoint.kernels.mathematics import NAMES  # noqa: E402
-from tests.compiler.programs import ROUNDED  # noqa: E402
+from adjoint.compiler.kernels import code
+from adjoint.compiler.loops import Kind
+from adjoint.kernels.mathematics import NAMES
+from tests.compiler.programs import ROUNDED
 
 NUMPY: dict[str, Any] = {
     "erf": np.vectorize(math.erf),
