@@ -63,6 +63,7 @@ class DeviceProgram:
             for place in step.touched():
                 self.lives.use(place.root, i)
         self.arena = self.lives.plan()
+        assert self.lives.offsets.keys().isdisjoint(self.made), "what leaves a program has memory of its own"
         self.host.finish()
         self.player: Any = None
 
