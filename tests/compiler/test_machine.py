@@ -14,7 +14,7 @@ pytest.importorskip("numba", reason="loops are compiled where Numba is installed
 
 from adjoint.compiler.kernels import code
 from adjoint.compiler.loops import Kind
-from adjoint.kernels.mathematics import NAMES
+from adjoint.devices.cpu.mathematics import NAMES
 from tests.compiler.programs import ROUNDED
 
 NUMPY: dict[str, Any] = {
