@@ -18,7 +18,7 @@ from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
-from ..core.views import refresh
+from ..core.views import note_reach, refresh
 from .arguments import count_of, dim_in, either, index_of, missing, require_tensor, shape_from
 from .compare import zeros_p
 from .create import into
@@ -143,7 +143,8 @@ def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
 
 
 def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
-    view = x.diagonal(offset, axis1, axis2)
+    outside = offset >= x.shape[axis2] or -offset >= x.shape[axis1]  # where NumPy's starts outside of the memory, too
+    view = x.diagonal(0, axis1, axis2)[..., :0] if outside else x.diagonal(offset, axis1, axis2)
     if type(view) is ndarray and x.flags.writeable:
         view.flags.writeable = True
     return view
@@ -470,7 +471,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         found = _of_base(input, shape, strides, offset)
         if found is not None:
             return found
-    return as_strided_p(input, shape, strides, offset - here, own)
+    out = as_strided_p(input, shape, strides, offset - here, own)
+    note_reach(out)
+    return out
 
 
 def _check_within(lies: Any, own: Any, here: int, shape: Any, strides: Any, offset: int | None) -> None:
