@@ -341,6 +341,9 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     item = x.itemsize
+    if any(n > 1 and s != o * item for n, s, o in zip(x.shape, x.strides, own, strict=True)):
+        # Of a value that lies otherwise in memory than the one that was looked at: a tangent, a base after a write.
+        return x.reshape(-1)[place_array(_elements(x.shape, own, shape, strides, shift), device_of(x))]
     strides = tuple(s * item for s in strides)
     if type(x) is not ndarray:
         return _as_strided_on_gpu(x, shape, strides, shift * item)
@@ -393,15 +396,25 @@ def _offsets(shape: Any, strides: Any) -> Any:
     return offsets
 
 
+def _elements(lies: Any, own: Any, shape: Any, strides: Any, shift: Any) -> Any:
+    """Return which elements, counted in the order of their indices, of a tensor of strides `own` a view looks at."""
+    have, wanted = _offsets(lies, own), _offsets(shape, strides) + shift
+    order = np.argsort(have, kind="stable")
+    at = np.minimum(np.searchsorted(have, wanted, sorter=order), max(have.size - 1, 0))
+    if wanted.size and (not have.size or (have[order[at]] != wanted).any()):
+        raise RuntimeError("as_strided looks at elements that the tensor does not have, which is no copy of its memory")
+    return order[at].reshape(shape)
+
+
 def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     array = x.array if isinstance(x, TensorBase) else x
     if type(array) is ndarray or is_batch(array):
         lies = tuple(s // array.itemsize for s in array.strides)
         if lies[1:] == own or math.prod(array.shape[1:]) <= 1:  # a view, so that a program may write through it
             return as_strided_p(x, (x.shape[0], *shape), (lies[0], *strides), shift, lies)
-    offsets = _offsets(shape, strides) + shift
+    elements = _elements(x.shape[1:], own, shape, strides, shift).reshape(-1)
     flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
-    return reshape_p(index_p((flat, offsets), (-1, 0)), (x.shape[0], *shape))
+    return reshape_p(index_p((flat, elements), (-1, 0)), (x.shape[0], *shape))
 
 
 # `strides` count elements; `shift` is how far the first one lies from that of `x`, whose strides are `own`.

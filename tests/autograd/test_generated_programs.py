@@ -374,3 +374,27 @@ def test_an_empty_diagonal_stays_in_its_memory(offset: int) -> None:
     empty = x.diagonal(offset)
     assert empty.numel() == 0 and empty.storage_offset() in (0, 3)
     assert empty.as_strided((3,), (1,), 3).tolist() == [3.0, 4.0, 5.0]
+
+
+@needs_torch
+def test_a_diagonal_is_filled_in_memory_of_any_order_inside_transforms() -> None:
+    def program(T):
+        def f(x):
+            z = x.t() * 2  # which lies as `x.t()` does
+            seen = z.view_as(z)
+            z.fill_diagonal_(0.25)
+            z.mul_(z.clone())
+            return z * 1, seen * 1
+
+        x = T.arange(36.0).reshape(3, 3, 4)
+        slope = T.func.jvp(lambda y: f(y)[1], (x[0],), (T.ones(3, 4),))[1]
+        return *T.func.vmap(f)(x), slope, T.func.vmap(T.func.grad(lambda y: f(y)[1].sum()))(x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same(program)
+
+
+def test_as_strided_of_a_tangent_that_lies_otherwise() -> None:
+    x, t = adjoint.arange(12.0).reshape(3, 4).t(), adjoint.arange(12.0).reshape(4, 3)
+    assert adjoint.func.jvp(lambda y: y.as_strided((3,), (5,)), (x,), (t,))[1].tolist() == [0.0, 4.0, 8.0]
