@@ -16,7 +16,7 @@ hypothesis.settings.load_profile("adjoint")
 
 # Doctest collection imports every module; these need a package that may not be installed.
 collect_ignore = [
-    f"adjoint/kernels/{name}"
+    f"adjoint/devices/cpu/{name}"
     for name, package in {"gpu": "cupy", "numba.py": "numba", "triton.py": "triton"}.items()
     if find_spec(package) is None
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .core import device as devices
 from .core import dtypes, modes
-from .kernels import products, provider, threads
+from .devices.cpu import products, provider, threads
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_default_dtype", "get_deterministic_debug_mode",

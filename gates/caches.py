@@ -204,7 +204,7 @@ def _killed(place: Place) -> None:
 
 def _numbas(place: Place) -> None:
     """Plant files under the names that Numba's own cache would have."""
-    source = HERE / "adjoint" / "kernels" / "loops.py"
+    source = HERE / "adjoint" / "devices" / "cpu" / "loops.py"
     folder = place.work / "numba" / f"kernels_{hashlib.sha1(str(source.parent).encode()).hexdigest()}"
     folder.mkdir(parents=True)
     version = f"py{sys.version_info[0]}{sys.version_info[1]}"

@@ -17,7 +17,7 @@ import pytest
 import adjoint
 from adjoint.core import device as devices
 from adjoint.core import dtypes
-from adjoint.kernels import blas
+from adjoint.devices.cpu import blas
 
 from .expressions import agree, lines
 from .oracle import needs_torch, torch

@@ -20,7 +20,7 @@ from ..core.inplace import is_leaf_node
 from ..core.nodes import differentiable
 from ..core.tensor import TensorBase
 from ..cuda.devices import is_available as has_gpu
-from ..kernels import provider
+from ..devices.cpu import provider
 from ..ops.literals import depth_outside
 from .policies import BANNED, FUNCTIONS, LOWER, POLICIES, SAME, WIDEST
 

@@ -15,7 +15,7 @@ from ..core.interrupts import whole
 from ..core.observation import lifting
 from ..core.tensor import TensorBase, note_write
 from ..cuda.devices import is_available as has_gpu
-from ..kernels import together
+from ..devices.cpu import together
 from ..ops.compare import isfinite, logical_and, logical_not, logical_or
 from ..ops.create import full
 from ..ops.piecewise import where

@@ -12,8 +12,8 @@ from ..core.engine import running
 from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
+from ..devices.cpu import forks
 from ..hooks import RemovableHandle
-from ..kernels import forks
 from .differentiate import GradientEdge, gradient_edge
 from .holdings import saved
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from types import ModuleType
 
-from ..kernels.convolution import settings
+from ..devices.cpu.convolution import settings
 
 __all__ = [  # noqa: F822 - some are properties of the module
     "allow_tf32", "benchmark", "deterministic", "enabled", "flags", "is_available", "version",
@@ -28,7 +28,7 @@ def version() -> int | None:
     """Return the number of cuDNN's version, None where it is not installed."""
     if find_spec("cupy") is None:
         return None
-    from ..kernels.gpu import cudnn
+    from ..devices.cuda import cudnn
 
     return cudnn.version()
 

@@ -11,8 +11,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from ..kernels import blas, threads
-from ..kernels.products import LARGE
+from ..devices.cpu import blas, threads
+from ..devices.cpu.products import LARGE
 
 NEW = None  # stands for an array that is given when the call is made
 _Words = Callable[..., Any]
@@ -52,8 +52,8 @@ class Row(Call):
 class Team(Call):
     """A loop whose first range threads share: the last two words of a block say from where to where.
 
-    Threads are those of kernels/pool.py, where there is one; else Python's. Arrays at places `apart` have a part for
-    each piece.
+    Threads are those of devices/cpu/pool.py, where there is one; else Python's. Arrays at places `apart` have a part
+    for each piece.
     """
 
     __slots__ = ("blocks",)

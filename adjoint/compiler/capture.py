@@ -631,7 +631,7 @@ def _is_mask(operand: Any) -> bool:
 
 def _is_kept(memory: Memory) -> bool:
     """Return whether somebody besides a `Memory` refers to an array of a GPU, which that holds."""
-    from ..kernels.gpu.arrays import spare  # imports CuPy, which is there if such an array is
+    from ..devices.cuda.arrays import spare  # imports CuPy, which is there if such an array is
 
     only_here = 3 if id(memory.held) in spare else 2  # the question itself among them
     return sys.getrefcount(memory.held) > only_here

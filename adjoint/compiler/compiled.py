@@ -18,8 +18,8 @@ from ..core.interrupts import adopt, came, deliver, known
 from ..core.nodes import wrap
 from ..core.overrides import is_subclass
 from ..core.tensor import TensorBase, owner_of
-from ..kernels import forks
-from ..kernels.provider import plainly
+from ..devices.cpu import forks
+from ..devices.cpu.provider import plainly
 from ..ops.literals import depth_outside
 from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten

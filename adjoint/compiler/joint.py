@@ -19,7 +19,7 @@ from ..core.device import module_of
 from ..core.engine import AccumulateGrad
 from ..core.nodes import Freed, wrap
 from ..core.tensor import TensorBase
-from ..kernels import forks
+from ..devices.cpu import forks
 from ..ops.random import get_rng_state, set_rng_state
 from ..tree import tree_flatten, tree_unflatten
 from .capture import Tracer

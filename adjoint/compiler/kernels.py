@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..kernels import disk, forks, threads
-from ..kernels.pool import pool
-from ..kernels.provider import fast_allowed
-from ..kernels.sources import inlined
+from ..devices.cpu import disk, forks, threads
+from ..devices.cpu.pool import pool
+from ..devices.cpu.provider import fast_allowed
+from ..devices.cpu.sources import inlined
 from . import calls
 
 
@@ -33,7 +33,7 @@ class Code:
         """Return the loop whose source this is, for arrays of these kinds."""
 
         def module(symbol: str) -> Any:
-            from ..kernels.mathematics import NAMES
+            from ..devices.cpu.mathematics import NAMES
             from .machine import Writer
 
             return Writer(source, kinds, symbol, NAMES).module

@@ -2,7 +2,7 @@
 
 The text is Python of a small kind: counted loops, elements of arrays, arithmetic with numbers of a known dtype. So its
 translation is a walk over the syntax tree that computes what is known (functions, dtypes, constants) and writes an
-instruction for what is not. Functions of `kernels/mathematics.py` are written out where they are called.
+instruction for what is not. Functions of `devices/cpu/mathematics.py` are written out where they are called.
 
 Compared with Numba, which could compile the same text: a fifth of its time, none of its import where the code is on
 disk; arrays that share no memory are known not to, and a call costs as much as a call of ctypes.

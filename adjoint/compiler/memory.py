@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import device
 from ..core.tensor import owner_of
-from ..kernels.memory import place_of
+from ..devices.cpu.memory import place_of
 from .graph import Step, Value
 
 

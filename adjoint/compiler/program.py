@@ -15,8 +15,8 @@ import numpy as np
 from ..core.interrupts import mark
 from ..core.nodes import wrap
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of
-from ..kernels import forks, threads
-from ..kernels.products import LARGE, dot_into
+from ..devices.cpu import forks, threads
+from ..devices.cpu.products import LARGE, dot_into
 from ..ops.gather import check_rows
 from .calls import NEW, Product, pieces
 from .decomposition import decompose

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.taps import put_back
+from ..devices.cpu.taps import put_back
 from .expressions import REDUCTIONS, is_elementwise
 from .graph import GUARD, WRITE, Effect, Graph, Line, Step, Value
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.cpu.provider import gpus
 from ..errors import NoGPUError
-from ..kernels.provider import gpus
 
 # The names torch knows; only the first two are places where memory can be had here.
 _TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
@@ -221,8 +221,8 @@ def _cupy() -> Any:
             "pip install adjoint[cuda]"
         ) from error
     if cupy.ndarray not in _module_of:
-        from ..kernels import gpu
-        from ..kernels.gpu import (  # imports CuPy, so not before a GPU is asked for  # noqa: F401
+        from ..devices import cuda as gpu
+        from ..devices.cuda import (  # imports CuPy, so not before a GPU is asked for  # noqa: F401
             arrays,
             copies,
             elementwise,
@@ -235,6 +235,7 @@ def _cupy() -> Any:
             rows,
             scans,
             selection,
+            table,
         )
 
         gpus[arrays.Array] = gpus[cupy.ndarray] = gpu

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.cpu import forks
+from ..devices.cpu.copying import copied
+from ..devices.cpu.provider import gpus
 from ..errors import place
-from ..kernels import forks
-from ..kernels.copying import copied
-from ..kernels.provider import gpus
 from . import device, modes, nodes, primitive, recorders
 from .anomaly import has_nan, recording
 from .dtypes import of

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Tensor
-from ..kernels.constants import float32_constants, float32_integers, float64_constants, float64_integers
+from ..devices.cpu.constants import float32_constants, float32_integers, float64_constants, float64_integers
 from . import modes
 from .dtypes import default, of
 from .failures import broadcast_error, not_implemented

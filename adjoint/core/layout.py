@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.copying import copied
+from ..devices.cpu.copying import copied
 from .device import module_of
 from .tensor import owner_of
 

@@ -17,8 +17,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._typing import Tensor
+from ..devices.cpu.attached import override
+from ..devices.cpu.provider import gpus
+from ..devices.overrides import Overrides
 from ..errors import describe, place
-from ..kernels.provider import gpus
 from ..scalar.symbol import Symbol
 from . import device, modes
 from .anomaly import Trail, has_nan
@@ -82,6 +84,7 @@ class Op:
         "flat",
         "floating",
         "frees",
+        "hidden",
         "holomorphic",
         "inputs",
         "into",
@@ -110,6 +113,7 @@ class Op:
         "variants",
         "view",
         "wants_undefined",
+        "whole",
         "written",
     )
 
@@ -136,11 +140,17 @@ class Op:
         into: Callable[..., None] | None = None,
         written: str | None = None,
         flat: bool = False,
+        hidden: tuple[str, ...] = (),
     ) -> None:
         # `into` is how an in-place form writes less than everything: it is called with the same
         # arguments as the kernel and changes the first.
         self.into = into
-        self.name, self.kernel, self.inputs, self.params = name, kernel, inputs, params
+        self.name, self.inputs, self.params = name, inputs, params
+        if sequence is None:  # the op of n inputs calls the kernel of the sequence
+            kernel = override.kernel(name, kernel, _CPU)
+        # With hidden results, `whole` returns a tuple of the value and these, which rules may name and programs do not
+        # see; where a transform computed the value, rules find None. `kernel` returns the value alone.
+        self.hidden, self.whole, self.kernel = hidden, kernel, _first_of(kernel) if hidden else kernel
         self.jvp, self.batch = jvp, batch
         self.promotes, self.floating, self.view, self.outputs = promotes, floating, view, outputs
         self.explain: Callable[..., Exception | None] | None = None
@@ -151,8 +161,8 @@ class Op:
         unknown = set(rules) - set(inputs)
         if unknown:
             raise TypeError(f"{name}: rules for {sorted(unknown)}, but the inputs are {inputs}")
-        self.joint = joint
-        self.rules = tuple(joint or rules.get(i) for i in inputs)
+        self.joint, self.rules = joint, tuple(joint or rules.get(i) for i in inputs)
+        self._attach(override, _CPU)
         self._number_environment()
         # Whether it keeps values of inputs or outputs: a backward pass frees those, and cannot be repeated then.
         self.frees = any(i <= len(inputs) for kept in self.keeps for i in kept)
@@ -163,12 +173,7 @@ class Op:
         # the derivative zero rather than none.
         self.flat = flat
         self.written: Any = written  # the title of its nodes where it writes in place, if it is another; then the op
-        self.run = _run_joint(self) if joint else _run_for(self.rules, self.keeps)
-        # The one rule of an op of one input, where it keeps one value or none: the engine calls it without `run`.
-        lone = len(inputs) == 1 and not outputs and not joint and len(self.keeps[0]) < 2
-        self.direct = self.rules[0] if lone else None
-        if outputs:
-            self.run = _run_several(self.run)
+        self._follow_rules()
         self.wants_undefined = False
         self.holomorphic = holomorphic
         self.variants = _Variants(self)
@@ -184,10 +189,44 @@ class Op:
         if sequence is None:
             registry[name] = self
 
+    def _follow_rules(self) -> None:
+        """Make `run`, what the engine calls, of the rules."""
+        self.run = _run_joint(self) if self.joint else _run_for(self.rules, self.keeps)
+        # The one rule of an op of one input, where it keeps one value or none: the engine calls it without `run`.
+        lone = len(self.inputs) == 1 and not self.outputs and not self.joint and len(self.keeps[0]) < 2
+        self.direct = self.rules[0] if lone else None
+        if self.outputs:
+            self.run = _run_several(self.run)
+
+    def _attach(self, table: Overrides, classes: tuple[type, ...]) -> bool:
+        """Let a device's kernels stand in for rules on its arrays; return whether it has any."""
+        before, arrays = self.rules, (*self.inputs, "out", *self.hidden)
+
+        def attached(gradient: str, rule: Any) -> Any:
+            saved = tuple([n for n in _names_after_g(rule) if n != "needs"]) if rule else ()
+            return rule and table.rule(self.name, gradient, rule, classes, saved, arrays)
+
+        if self.joint:
+            self.joint = attached("joint", self.joint)
+            self.rules = (self.joint,) * len(self.inputs)
+        else:
+            self.rules = tuple([attached(name, rule) for name, rule in zip(self.inputs, before, strict=True)])
+        return any(a is not b for a, b in zip(before, self.rules, strict=True))
+
+    def overridden(self, table: Overrides, classes: tuple[type, ...]) -> Op:
+        """Return the op with a device's own kernels for its value and gradients."""
+        made = copy.copy(self)
+        if self.sequence is None:
+            made.whole = table.kernel(self.name, self.whole, classes)
+            made.kernel = _first_of(made.whole) if self.hidden else made.whole
+        if made._attach(table, classes):
+            made._follow_rules()
+        return made
+
     def _number_environment(self) -> None:
         # What a rule may keep, in one order for every op: inputs, output, parameters, then shapes and
         # dtypes of inputs that some rule names (`x_shape`), computed only then.
-        names = [*self.inputs, "out", *self.params]
+        names = [*self.inputs, "out", *self.hidden, *self.params]
         rules = (self.joint,) if self.joint else self.rules
         wanted = [[n for n in _names_after_g(r) if n != "needs"] if r else [] for r in rules]
         spans: dict[str, list[str]] = {
@@ -217,13 +256,17 @@ class Op:
             return self.variants[type(result)]
         return self.variants[_HALF] if self.sums and result.dtype.itemsize == 2 else self
 
-    def kernel_for(self, values: Sequence[Any]) -> Callable[..., Any]:
-        """Return the kernel that computes these values: a device's own, where an array is one of it."""
+    def form_for(self, values: Sequence[Any]) -> Op:
+        """Return the op whose kernel computes these values: a device's own, where an array is one of it."""
         if gpus and self.kernel is self.variants.op.kernel:
             for v in values:
                 if type(v) in gpus:
-                    return self.variants[type(v)].kernel
-        return self.kernel
+                    return self.variants[type(v)]
+        return self
+
+    def kernel_for(self, values: Sequence[Any]) -> Callable[..., Any]:
+        """Return the kernel that computes these values."""
+        return self.form_for(values).kernel
 
     def in_place(self) -> Op:
         """Return the op to record where it writes into its first input: the nodes of a few have another name then."""
@@ -279,6 +322,9 @@ class _Variants(dict[Any, Op]):
         elif key in gpus:
             saved = tuple(tuple(_names_after_g(rule)) if rule else () for rule in op.rules)
             changes = gpus[key].elementwise.specialized(op, saved, fit_all)
+            if not changes:
+                found = op.overridden(gpus[key].table.override, (key, *[c for c in gpus if c is not key]))
+                return self.setdefault(key, found)
         else:
             return op  # of a class that may become a device's yet
         made = op
@@ -290,6 +336,18 @@ class _Variants(dict[Any, Op]):
 
 
 _COMPLEX, _HALF = "complex", "half"  # of results
+_CPU = (ndarray,)
+
+
+def _first_of(whole: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel that returns the value alone."""
+
+    def kernel(*args: Any) -> Any:
+        return whole(*args)[0]
+
+    kernel.__wrapped__ = whole  # type: ignore[attr-defined]
+    kernel.__name__ = getattr(whole, "__name__", "kernel")
+    return kernel
 
 
 class Primitive(Protocol):
@@ -636,13 +694,20 @@ def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Pay
         return overridden(op, inputs, params)
     if top is not None and top.whole:
         c = type(top).apply(op, level, inputs, params)
+        params = (*(None,) * len(op.hidden), *params)
         return _record_outputs(op, inputs, mine, values, params, c) if any(mine) else c
     if op.promotes:
         values = promote_all(values) if op.promotes is True else promote_some(values, op.promotes or ())
     if op.floating:
         values = tuple([as_floating(v) for v in values])
+    hidden: Sequence[Any] = (None,) * len(op.hidden)
     try:
-        c = op.kernel_for(values)(*values, *params) if top is None else type(top).apply(op, level, values, params)
+        if top is not None:
+            c = type(top).apply(op, level, values, params)
+        elif hidden:
+            c, *hidden = op.form_for(values).whole(*values, *params)
+        else:
+            c = op.kernel_for(values)(*values, *params)
     except RuntimeWarning:
         if top is not None:
             raise
@@ -655,7 +720,7 @@ def _at_level(op: Op, inputs: tuple[Any, ...], params: tuple[Any, ...], top: Pay
         refuse_new_nan(op.name, values, c)
     if not any(mine):
         return c
-    return _record_outputs(op, inputs, mine, values, params, c)
+    return _record_outputs(op, inputs, mine, values, (*hidden, *params), c)
 
 
 def _on_payloads(op: Op, values: tuple[Any, ...], params: tuple[Any, ...], top: Payload) -> Any:

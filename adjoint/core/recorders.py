@@ -14,14 +14,14 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from ..kernels.constants import (
+from ..devices.cpu.constants import (
     float32_constants,
     float32_integers,
     float64_constants,
     float64_integers,
     int64_integers,
 )
-from ..kernels.derived import formula as formula
+from ..devices.cpu.derived import formula as formula
 from . import modes, primitive
 from .device import held
 from .modes import local, off
@@ -104,7 +104,7 @@ def unary(
         name or _name_of(kernel), kernel, ("x",), (), {"x": x} if x else {}, floating=floating,
         **{"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, **options},
     )  # fmt: skip
-    pick, variants = op.pickers[0], op.variants
+    kernel, pick, variants = op.kernel, op.pickers[0], op.variants
     recorded = x is not None
     if op.derived:
         return _publish(op, lambda input, out=None: _into(out, general(op, (input,), ())))
@@ -185,7 +185,7 @@ def binary(
         **{"jvp": "elementwise", "batch": "elementwise", "holomorphic": True, **options},
     )  # fmt: skip
     pick_x, pick_y = op.pickers
-    keeps, variants = any(op.keeps), op.variants
+    kernel, keeps, variants = op.kernel, any(op.keeps), op.variants
     if x is None and y is None and promote:
         return _publish(op, _unrecorded(op, kernel, floating))
     if x is None or y is None or op.derived or not promote:
@@ -437,8 +437,9 @@ def _publish(op: Op, call: Callable[..., Any]) -> Primitive:
     op.call = call
     call.__name__ = call.__qualname__ = f"{op.name}_p"
     call.op = op  # type: ignore[attr-defined]
-    if isinstance(op.kernel, np.ufunc):
-        by_ufunc[op.kernel] = call
+    definition = getattr(op.kernel, "__wrapped__", op.kernel)
+    if isinstance(definition, np.ufunc):
+        by_ufunc[definition] = call
     return cast(Primitive, call)
 
 
@@ -459,9 +460,9 @@ def parametric(
     op = Op(name or _name_of(kernel), kernel, ("x",), params, {"x": x} if x else {}, view=view, **options)
     if op.floating:
         return _publish(op, _named(op))
-    if op.outputs:
-        return _publish(op, _several(op, kernel))
-    pick, derived, variants = op.pickers[0], op.derived, op.variants
+    if op.outputs or op.hidden:
+        return _publish(op, (_several if op.outputs else _fixed)(op))
+    kernel, pick, derived, variants = op.kernel, op.pickers[0], op.derived, op.variants
     only_shape, recorded, always = derived == ((0, "shape"),), x is not None, view == "always"
     varies = op.holomorphic
 
@@ -536,7 +537,7 @@ def nary(kernel: Any, *, name: str | None = None, inputs: int, joint: Rule | Non
     op = Op(name or _name_of(kernel), kernel, names, params, named, joint=joint, **options)
     if op.floating or (op.outputs and op.promotes) or (op.view and not op.outputs):
         return _publish(op, _named(op))
-    return _publish(op, (_several if op.outputs else _fixed)(op, kernel))
+    return _publish(op, (_several if op.outputs else _fixed)(op))
 
 
 def _one_dtype(values: list[Any], which: Any) -> list[Any]:
@@ -561,11 +562,11 @@ def _one_dtype(values: list[Any], which: Any) -> list[Any]:
     return list(promote_some(tuple(values), tuple(which)))
 
 
-def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
+def _fixed(op: Op) -> Callable[..., Any]:
     """Return the recorder of an op of several inputs and one output."""
-    if len(op.inputs) in (2, 3):
-        return (_two if len(op.inputs) == 2 else _three)(op, kernel)
-    promoted = _promoted(op)
+    if len(op.inputs) in (2, 3) and not op.hidden:
+        return (_two if len(op.inputs) == 2 else _three)(op, op.kernel)
+    promoted, whole, hides = _promoted(op), op.whole, bool(op.hidden)
     arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
     keeps, joined, varies = any(op.keeps), op.sequence is not None, op.holomorphic
 
@@ -580,11 +581,14 @@ def _fixed(op: Op, kernel: Any) -> Callable[..., Any]:
         if promoted:
             values = _one_dtype(values, promoted)
         try:
-            c = (kernel if type(values[0]) is ndarray else op.kernel_for(values))(*values, *params)
+            c = (whole if type(values[0]) is ndarray else op.form_for(values).whole)(*values, *params)
         except RuntimeWarning:
-            c = quietly(kernel, *values, *params)
+            c = quietly(whole, *values, *params)
         except Exception as error:
             return rescued(op, error, args[:arity], params)
+        if hides:
+            params = (*c[1:], *params)
+            c = c[0]
         if type(c) is not ndarray:
             c = settle(c)
         out = make()
@@ -700,7 +704,8 @@ def _two(op: Op, kernel: Any) -> Callable[..., Any]:
             a, b = _one_dtype([a, b], promoted)
         try:
             if joined:
-                c = kernel((a, b), params[0]) if single else kernel((a, b), *params)  # a star costs 0.1 µs
+                run = kernel if type(a) is ndarray else op.sequence.kernel_for((a, b))  # type: ignore[union-attr]
+                c = run((a, b), params[0]) if single else run((a, b), *params)  # a star costs 0.1 µs
             else:
                 c = (kernel if type(a) is ndarray else op.kernel_for((a, b)))(a, b, *params)
         except RuntimeWarning:
@@ -877,8 +882,9 @@ def _three(op: Op, kernel: Any) -> Callable[..., Any]:
     return call
 
 
-def _several(op: Op, kernel: Any) -> Callable[..., Any]:
+def _several(op: Op) -> Callable[..., Any]:
     """Return the recorder of an op of several outputs."""
+    kernel = op.kernel
     arity, rules, pickers, derived, joint = len(op.inputs), op.rules, op.pickers, op.derived, op.joint
     keeps, kept, view, lone = any(op.keeps), op.keeps_outputs, op.view, arity == 1
     flows, only_shape = rules[0] is not None, derived == ((0, "shape"),)
@@ -899,7 +905,7 @@ def _several(op: Op, kernel: Any) -> Callable[..., Any]:
                 return general(op, args[:arity], params)
             values, edges, live = taken
         try:
-            arrays = kernel(*values, *params)
+            arrays = (kernel if type(values[0]) is ndarray else op.kernel_for(values))(*values, *params)
         except RuntimeWarning:
             arrays = quietly(kernel, *values, *params)
         except Exception as error:
@@ -990,11 +996,12 @@ def variadic(kernel: Any, xs: Rule, *, name: str | None = None, **options: Any) 
 
     def with_arity(arity: int) -> Op:
         def flat(*args: Any) -> Any:
-            return kernel(args[:arity], *args[arity:])
+            xs = args[:arity]
+            return shown.kernel_for(xs)(xs, *args[arity:])
 
         inputs = tuple([f"x{i}" for i in range(arity)])
         op = Op(name, flat, inputs, params, {}, joint=xs, sequence=shown, **options)
-        op.call = _two(op, kernel) if arity == 2 else _fixed(op, flat)
+        op.call = _two(op, shown.kernel) if arity == 2 else _fixed(op)
         if arity <= _MOST_ARITIES:  # beyond, making it anew costs no more than the call itself
             calls[arity], of_arity[arity] = op.call, op
         return op

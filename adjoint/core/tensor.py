@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.cpu import forks
 from ..errors import own_files
-from ..kernels import forks
 from . import modes
 
 ndarray = np.ndarray

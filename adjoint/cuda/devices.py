@@ -128,7 +128,7 @@ def synchronize(device: Any = None) -> None:
 
 def _report() -> None:
     """Raise if a kernel noted an index that is out of bounds."""
-    from ..kernels.gpu import bounds  # imports CuPy
+    from ..devices.cuda import bounds  # imports CuPy
 
     bounds.report()
 
@@ -201,7 +201,7 @@ def _asked(what: str, device: Any) -> int:
 
 def _forget() -> None:
     """Give small arrays that wait to be used again back to the pool."""
-    from ..kernels.gpu import arrays  # imports CuPy
+    from ..devices.cuda import arrays  # imports CuPy
 
     arrays.forget()
 
@@ -211,7 +211,7 @@ def _peak(device: Any) -> tuple[int, int]:
     cupy = module()
     if cupy is None:
         return 0, 0
-    from ..kernels.gpu import memory  # imports CuPy
+    from ..devices.cuda import memory  # imports CuPy
 
     with cupy.cuda.Device(index_of(device)):
         return memory.peak()
@@ -241,7 +241,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     """Let the most bytes be those that are used now."""
     cupy = module()
     if cupy is not None:
-        from ..kernels.gpu import memory  # imports CuPy
+        from ..devices.cuda import memory  # imports CuPy
 
         _forget()
         with cupy.cuda.Device(index_of(device)):

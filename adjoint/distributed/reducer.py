@@ -12,8 +12,8 @@ from ..core.engine import AccumulateGrad, reach, running
 from ..core.nodes import wrap
 from ..core.tensor import note_write
 from ..core.views import edge_of
+from ..devices.cpu import together
 from ..errors import describe
-from ..kernels import together
 from .engines import ReduceOp
 from .groups import ProcessGroup
 

@@ -17,7 +17,7 @@ from ..core.inplace import inplace
 from ..core.nodes import wrap
 from ..core.payload import Payload, inside
 from ..core.recorders import elementwise
-from ..kernels.special import log1p_exp, normal_cdf
+from ..devices.cpu.special import log1p_exp, normal_cdf
 from .arguments import dim_in
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p

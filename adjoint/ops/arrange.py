@@ -19,7 +19,7 @@ from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import copying, provider, selection
+from ..devices.cpu import copying, provider, selection
 from .arguments import beside, dim_in, dims_in, either, is_int, missing, shape_from
 from .convert import concrete
 from .create import finish, into

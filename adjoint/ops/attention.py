@@ -20,7 +20,7 @@ from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..core.views import has_history
-from ..kernels.attention import (
+from ..devices.cpu.attention import (
     Notes,
     attend,
     attend_back,

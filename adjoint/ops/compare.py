@@ -16,7 +16,7 @@ from ..core.payload import Payload
 from ..core.primitive import by_ufunc
 from ..core.recorders import binary, nary, public, unary
 from ..core.tensor import TensorBase
-from ..kernels.copying import copied
+from ..devices.cpu.copying import copied
 from .arguments import require_any, require_pair, require_tensor
 from .create import into
 

@@ -20,8 +20,8 @@ from ..core.payload import broadcasting, is_batch
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
-from ..kernels import provider
-from ..kernels.products import dot_add, dot_matrices, multiply_batches, sum_rows
+from ..devices.cpu import provider
+from ..devices.cpu.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
 from .create import into
 from .elementwise import add_p, mul_p

@@ -19,8 +19,8 @@ from ..core.failures import not_implemented
 from ..core.payload import broadcasting
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels import provider
-from ..kernels.convolution import channel_sums, convolve, folded, spread, unfolded, weigh
+from ..devices.cpu import provider
+from ..devices.cpu.convolution import channel_sums, convolve, folded, spread, unfolded, weigh
 from .arguments import require_tensor
 from .compare import zeros_p
 from .contraction import check_dtypes

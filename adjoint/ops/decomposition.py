@@ -18,8 +18,8 @@ from ..core.dtypes import of
 from ..core.observation import literal, note_read
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
+from ..devices.cuda.host import through_host
 from ..errors import LinAlgError
-from ..kernels.gpu.host import through_host
 from .arguments import dtype_of
 from .arrange import tril_p, triu_p
 from .contraction import matmul

@@ -48,7 +48,7 @@ def _kept_there(stream: Any, keep: float, shape: tuple[int, ...], dtype: Any, pl
     """Draw for another device: there, by a seed from here; a compiled program lets the device draw too."""
     if place.type == "cuda":
         module = devices.array_module(place)
-        from ..kernels.gpu import draws  # imports CuPy
+        from ..devices.cuda import draws  # imports CuPy
 
         with module.cuda.Device(place.index or 0):
             found = draws.kept(shape, dtype, keep, int(stream.random((1,), np.int64)[0]))

@@ -26,7 +26,7 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, nary, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import pairs
+from ..devices.cpu import pairs
 from .arguments import dtype_of, require_any, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into, tensor

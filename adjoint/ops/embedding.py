@@ -17,7 +17,7 @@ from ..core.observation import literal, opaque
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from ..kernels import gathering, provider
+from ..devices.cpu import gathering, provider
 from .compare import eq_p
 from .convert import values_of
 from .gather import check_index, check_rows

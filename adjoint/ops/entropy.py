@@ -16,8 +16,8 @@ from ..core.failures import not_implemented
 from ..core.nodes import Freed, Node, Packed, fold, part
 from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
-from ..kernels import provider
-from ..kernels.softmax import logsumexp, weighted
+from ..devices.cpu import provider
+from ..devices.cpu.softmax import logsumexp, weighted
 from .arguments import dtype_of
 from .contraction import linear
 from .elementwise import mul_p

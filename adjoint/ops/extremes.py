@@ -16,7 +16,7 @@ from ..core.observation import literal
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
-from ..kernels import few, provider, reductions
+from ..devices.cpu import few, provider, reductions
 from .arguments import dim_in, dims_in, dtype_of, either, require_bool, require_tensor
 from .create import into
 from .elementwise import lerp_by_p, lerp_p

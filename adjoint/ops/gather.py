@@ -22,10 +22,10 @@ from ..core.payload import Payload, is_batch
 from ..core.promotion import number_array
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from ..kernels import gathering as gathering_kernels
-from ..kernels import provider
-from ..kernels.copying import copied, uniform
-from ..kernels.gpu.host import through_host
+from ..devices.cpu import gathering as gathering_kernels
+from ..devices.cpu import provider
+from ..devices.cpu.copying import copied, uniform
+from ..devices.cuda.host import through_host
 from .arguments import dim_in, either, missing, require_tensor
 from .compare import zeros_p
 from .create import apart, copy_for, into
@@ -558,7 +558,7 @@ _JOINS: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.mi
 
 
 def _joined_on_gpu(flat: Any, at: Any, values: Any, reduce: str) -> Any:
-    from ..kernels.gpu import joining  # imports CuPy
+    from ..devices.cuda import joining  # imports CuPy
 
     if flat.dtype.char not in joining.KINDS:
         return _joined(flat, at, values, reduce)

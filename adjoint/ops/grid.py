@@ -16,7 +16,7 @@ from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.nodes import fold, wrap
 from ..core.recorders import Primitive, nary
-from ..kernels import sampling
+from ..devices.cpu import sampling
 from .arguments import require_tensor
 from .contraction import check_dtypes
 from .elementwise import zero_p

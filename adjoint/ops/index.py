@@ -25,8 +25,8 @@ from ..core.observation import is_captured, literal, opaque
 from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric, variadic
 from ..core.tensor import TensorBase, note_write
-from ..kernels import copying, provider
-from ..kernels.gathering import added_rows
+from ..devices.cpu import copying, provider
+from ..devices.cpu.gathering import added_rows
 from . import create
 from .compare import zeros_p
 from .convert import concrete, copy_, values_of

@@ -16,7 +16,7 @@ from ..core.nodes import fold
 from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
-from ..kernels import copying, provider
+from ..devices.cpu import copying, provider
 from .arguments import count_of, dim_in, either, is_int, require_all_tensors
 from .compare import zeros_p
 from .create import apart, into

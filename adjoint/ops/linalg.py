@@ -89,7 +89,7 @@ def algebra(x: Any) -> Any:
     """Return the module of linear algebra for an array: each raises where a matrix has no answer."""
     if module_of(x) is np:
         return np.linalg
-    from ..kernels.gpu import algebra as on_gpu  # imports CuPy
+    from ..devices.cuda import algebra as on_gpu  # imports CuPy
 
     return on_gpu
 

@@ -18,8 +18,8 @@ from ..core.promotion import result_type
 from ..core.recorders import Primitive, Rule, formula, nary
 from ..core.size import Size
 from ..core.tensor import TensorBase
-from ..kernels.derived import can_total
-from ..kernels.special import log1p_exp
+from ..devices.cpu.derived import can_total
+from ..devices.cpu.special import log1p_exp
 from .activation import hardtanh_p, log_sigmoid_p
 from .arguments import require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p

@@ -22,9 +22,9 @@ from ..core.payload import Payload, payload_of
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of, has_history
-from ..kernels import norms, provider
-from ..kernels.constants import constants_of
-from ..kernels.softmax import LARGE
+from ..devices.cpu import norms, provider
+from ..devices.cpu.constants import constants_of
+from ..devices.cpu.softmax import LARGE
 from .arguments import dtype_of, either
 from .compare import zeros_p
 from .create import into

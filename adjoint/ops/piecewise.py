@@ -18,9 +18,9 @@ from ..core.primitive import by_ufunc
 from ..core.promotion import number_like, result_type
 from ..core.recorders import Primitive, binary, elementwise, formula, nary, parametric, public, unary
 from ..core.tensor import TensorBase
-from ..kernels import selection
-from ..kernels.constants import constant
-from ..kernels.special import largest_finite
+from ..devices.cpu import selection
+from ..devices.cpu.constants import constant
+from ..devices.cpu.special import largest_finite
 from .arguments import count_of, dtype_of, index_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into

@@ -21,7 +21,7 @@ from ..core.failures import not_implemented
 from ..core.nodes import fold, framed, wrap
 from ..core.observation import literal
 from ..core.recorders import Primitive, nary, parametric
-from ..kernels.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
+from ..devices.cpu.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
 from . import random
 from .activation import relu
 from .arguments import require_tensor

@@ -22,7 +22,7 @@ from ..core.observation import note_read, opaque
 from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
-from ..kernels.random import Stream, probable
+from ..devices.cpu.random import Stream, probable
 from .arguments import require_tensor, shape_from
 from .compare import zeros_p
 from .create import empty_like, finish, into, like, order_like
@@ -248,7 +248,7 @@ def _drawn(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, generator:
 def _drawn_there(seed: Any, kind: str, shape: tuple[int, ...], dtype: Any, place: Any, *params: Any) -> Any:
     """Draw on a GPU, by a seed from the host's stream."""
     module = devices.array_module(place)
-    from ..kernels.gpu import draws  # imports CuPy
+    from ..devices.cuda import draws  # imports CuPy
 
     with module.cuda.Device(place.index or 0):
         return draws.drawn(kind, shape, dtype, int(seed[0]), *params)

@@ -18,7 +18,7 @@ from ..core.nodes import wrap
 from ..core.payload import Payload
 from ..core.recorders import nary
 from ..core.tensor import TensorBase
-from ..kernels import recurrent as kernels
+from ..devices.cpu import recurrent as kernels
 from .activation import relu_p
 from .contraction import linear
 from .create import require_grad

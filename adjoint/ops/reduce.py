@@ -12,10 +12,9 @@ from ..core.device import module_of
 from ..core.dtypes import as_dtype, default, dtype, of
 from ..core.nodes import fold, joined
 from ..core.recorders import Primitive, parametric
-from ..core.tensor import TensorBase
-from ..kernels import few, provider, reductions
-from ..kernels import softmax as kernels
-from ..kernels.softmax import LARGE
+from ..devices.cpu import few, provider, reductions
+from ..devices.cpu import softmax as kernels
+from ..devices.cpu.softmax import LARGE
 from .arguments import dim_in, dims_in, dtype_of, either, missing, require_bool, require_tensors, shape_from
 from .arrange import pad_p
 from .create import into
@@ -44,13 +43,6 @@ def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
 
 def spread(g: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """Return a reduction's gradient repeated to the shape of its input."""
-    if type(g) is ndarray or isinstance(g, np.generic):  # which arithmetic makes of 0-d arrays
-        kept = g.reshape(kept_shape(shape, axes)) if g.ndim else g
-        if math.prod(shape) <= _LARGE:
-            out = np.empty(shape, g.dtype)
-            out[...] = kept
-            return out
-        return np.broadcast_to(kept, shape)
     return expand_p(reshape_p(g, kept_shape(shape, axes)), shape)
 
 
@@ -107,22 +99,9 @@ _add: Any = np.add.reduce
 
 def _sum(x: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
-    if type(x) is ndarray:
-        if d is f32 or d is f64:
-            if x.size > 4096 and axes and x.flags.c_contiguous:
-                out = reductions.sums(x, axes)
-                if out is not None:
-                    return out.reshape(kept_shape(x.shape, axes)) if keepdims else out
-            return _add(x, axes, None, None, keepdims)
-        if d.kind in "biu":
-            return _add(x, axes, _int64, None, keepdims)
-        if is_half(d):
-            return _add(x, axes, f32, None, keepdims).astype(d)
-        return _add(x, axes, None, None, keepdims)
-    found = on_gpu(x, axes, keepdims, "sum")
-    if found is not None:
-        return found
-    return in_order(x).sum(axis=axes, dtype=_int64 if d.kind in "biu" else None, keepdims=keepdims)
+    if is_half(d):
+        return _add(x, axes, f32, None, keepdims).astype(d)
+    return _add(x, axes, _int64 if d.kind in "biu" else None, None, keepdims)
 
 
 def in_order(x: Any) -> Any:
@@ -148,19 +127,11 @@ sum_p: Primitive = parametric(
 
 
 def _sum_all(x: Any) -> Any:
-    if (x.dtype is f32 or x.dtype is f64) and type(x) is ndarray:
-        return reductions.total(x) if x.size > 4096 else _add(x, None)
     return _sum(x, None, False)
 
 
 def _spread_all(g: Any, x_shape: Any) -> Any:
-    if type(g) is ndarray and g.ndim == 0 and math.prod(x_shape) <= _LARGE:
-        out = np.empty(x_shape, g.dtype)
-        out[...] = g
-        return out
-    if isinstance(g, TensorBase) and g.ndim == 0:  # type: ignore[attr-defined]
-        return expand_p(g, x_shape)
-    return spread(g, x_shape, tuple(range(len(x_shape))))
+    return expand_p(g, x_shape)
 
 
 sum_all_p = parametric(
@@ -255,16 +226,9 @@ def nansum(
 
 def _mean(x: Any, axes: Any, keepdims: Any) -> Any:
     d = x.dtype
-    if type(x) is not ndarray and x.size:
-        found = on_gpu(x, axes, keepdims, "sum", 1 / (x.size if axes is None else count_of(x.shape, axes)))
-        if found is not None:
-            return found
     if is_half(d):
         return _mean(x.astype(f32), axes, keepdims).astype(d)
-    if axes is None:
-        n, total = x.size, _sum_all(x)
-    else:
-        n, total = count_of(x.shape, axes), _sum(x, axes, keepdims)
+    n, total = x.size if axes is None else count_of(x.shape, axes), _sum(x, axes, keepdims)
     return total / d.type(n) if n else total * d.type(math.nan)
 
 

@@ -18,7 +18,7 @@ from .._typing import Tensor
 from ..core.nodes import fold
 from ..core.recorders import Primitive
 from ..core.tensor import TensorBase
-from ..kernels.taps import Taps
+from ..devices.cpu.taps import Taps
 from .arguments import count_of, require_bool, require_tensor
 from .arrange import constant_pad_nd
 from .literals import depth_outside

@@ -17,9 +17,9 @@ from ..core.inplace import inplace
 from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels import few, provider, reductions
-from ..kernels.gpu.host import through_host
-from ..kernels.threads import share
+from ..devices.cpu import few, provider, reductions
+from ..devices.cpu.threads import share
+from ..devices.cuda.host import through_host
 from .arguments import count_of, dim_in, either, require_tensor
 from .arrange import flip_p
 from .create import finish, into

@@ -24,8 +24,8 @@ from ..core.payload import Payload, is_batch, refuse_format
 from ..core.recorders import Primitive, parametric, unary
 from ..core.tensor import TensorBase, ledger_of, note_geometry, note_write, retain_later, storage_of
 from ..core.views import edge_of, expect_shape, leave_base, watch_base
-from ..kernels import provider, reductions
-from ..kernels.copying import copied, uniform
+from ..devices.cpu import provider, reductions
+from ..devices.cpu.copying import copied, uniform
 from .arguments import dim_in, dims_in, either, missing, require_all_tensors, require_tensor, shape_from
 
 # What is a function of adjoint too; the rest are methods only, or for other rooms.

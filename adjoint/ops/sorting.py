@@ -16,7 +16,7 @@ from ..core.observation import literal, opaque
 from ..core.promotion import promote_all
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
-from ..kernels import ordering, provider
+from ..devices.cpu import ordering, provider
 from .arguments import dim_in, either, require_tensor
 from .convert import host, values_of
 from .create import apart, into

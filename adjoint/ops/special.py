@@ -17,9 +17,9 @@ from ..core.failures import not_implemented
 from ..core.inplace import inplace
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, elementwise, nary, parametric, public, unary
-from ..kernels import special as special_kernels
-from ..kernels.constants import constants_of
-from ..kernels.special import few_trigamma, in_single, special
+from ..devices.cpu import special as special_kernels
+from ..devices.cpu.constants import constants_of
+from ..devices.cpu.special import few_trigamma, in_single, special
 from .arguments import count_of, dtype_of, require_any, require_pair, require_tensor
 from .compare import zeros_p
 from .create import into

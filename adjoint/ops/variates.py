@@ -8,8 +8,8 @@ from .._typing import Tensor
 from ..core.device import module_of
 from ..core.dtypes import of
 from ..core.recorders import nary
-from ..kernels.gpu.host import through_host
-from ..kernels.implicit import dirichlet_gradient, gamma_gradient
+from ..devices.cpu.implicit import dirichlet_gradient, gamma_gradient
+from ..devices.cuda.host import through_host
 from .draws import sampled
 from .random import Generator, _sampler, on_host, stream_of
 from .shape import expand_p

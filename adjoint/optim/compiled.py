@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import provider, threads
+from ..devices.cpu import provider, threads
 
 LEAST = 1 << 15  # elements: below, NumPy's few passes through the cache are as fast
 _SHARE = 1 << 17  # elements worth waking a thread for
@@ -36,7 +36,7 @@ def _loop(update: Callable[..., Any], kept: int) -> Any:
         import numba
     except ImportError:
         return None
-    # As in kernels/loops.py: NaNs and infinities keep their meaning, products may be fused with sums.
+    # As in devices/cpu/loops.py: NaNs and infinities keep their meaning, products may be fused with sums.
     options = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
     step = numba.njit(update, **options)
 
@@ -101,7 +101,7 @@ def _flat(row: Row) -> Row | None:
 @cache
 def _kernel(update: Callable[..., Any], columns: int, fixed: tuple[Any, ...]) -> Any:
     """Return the update as a kernel over rows of arrays, with what is no number fixed; None if it has no text in C."""
-    from ..kernels.gpu.many import Many
+    from ..devices.cuda.many import Many
 
     lines: list[str] = []
     values = [_Symbol(f"v{i}", lines) for i in range(columns)]

@@ -24,7 +24,7 @@ from ..core.device import module_of
 from ..core.observation import lifting, number, pattern, unseen
 from ..core.payload import Payload
 from ..core.tensor import TensorBase
-from ..kernels import threads
+from ..devices.cpu import threads
 from ..ops.kinds import view_as_complex, view_as_real
 from . import compiled
 from .optimizer import ByGroup, _device_dtype_check_for_fused, note_written, scalar, zeros_like

@@ -1,7 +1,7 @@
 """The named scalar functions that formulas are made of, and what each is called in every target language.
 
 ``{0}``, ``{1}`` are the operands; in the text of a CPU loop ``{w}`` is the width of the dtype, 32 or 64, and functions
-with it are those of kernels/mathematics.py. In CUDA C, ``W`` is the type computed in. Everything else is composed of
+with it are those of devices/cpu/mathematics.py. In CUDA C, ``W`` is the type computed in. All else is composed of
 these, so a new elementwise op needs no line here unless it needs a function that none of these is.
 """
 

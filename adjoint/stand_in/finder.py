@@ -160,7 +160,7 @@ def _module_of(rest: str) -> types.ModuleType | None:
 
 
 # What a program sees no classes of, or sees under other names already.
-_OWN_ROOMS = ("core", "ops", "kernels", "payloads", "compiler", "stand_in", "explanation", "viz", "serialization")
+_OWN_ROOMS = ("core", "ops", "devices", "payloads", "compiler", "stand_in", "explanation", "viz", "serialization")
 
 
 def _renamed(spec: importlib.machinery.ModuleSpec | None) -> importlib.machinery.ModuleSpec | None:

@@ -9,7 +9,7 @@ import pytest
 
 import adjoint
 from tests.autograd.programs import Program
-from tests.kernels.test_random import needs_own_bernoulli
+from tests.devices.cpu.test_random import needs_own_bernoulli
 from tests.oracle import same
 
 Draw = Callable[[Any, Any], Any]

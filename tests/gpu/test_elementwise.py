@@ -80,7 +80,7 @@ def agree(mine: dict[str, Any], theirs: dict[str, Any], tolerance: float) -> Non
 
 
 def test_every_row_is_tried() -> None:
-    from adjoint.kernels.gpu.elementwise import row_of
+    from adjoint.devices.cuda.elementwise import row_of
 
     assert {op.name for op in registry.values() if row_of(op) is not None} >= set(EXPRESSIONS)
 

@@ -89,7 +89,7 @@ def test_linear(lead: tuple[int, ...], dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_rows_of_odd_length(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large products of such go through matrices with longer rows, of a multiple of 16 bytes."""
-    from adjoint.kernels.gpu import products
+    from adjoint.devices.cuda import products
 
     monkeypatch.setattr(products, "_WORTH", 0)
     monkeypatch.setattr(products, "_LEAST", 1)

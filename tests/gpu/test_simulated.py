@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import adjoint
-from adjoint.kernels.gpu import host
+from adjoint.devices.cuda import host
 
 from . import simulated
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.kernels import convolution
+from adjoint.devices.cpu import convolution
 from tests.oracle import needs_torch, same
 
 from .agreement import agree, batches, numbers

@@ -11,7 +11,7 @@ import pytest
 
 import adjoint
 from tests.autograd.programs import Program
-from tests.kernels.test_random import needs_own_bernoulli
+from tests.devices.cpu.test_random import needs_own_bernoulli
 from tests.oracle import needs_torch, outcome, same, torch
 
 LAYOUTS: dict[str, Callable[[Any], Any]] = {

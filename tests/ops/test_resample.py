@@ -203,7 +203,7 @@ def test_refusals(program: Any) -> None:
 
 
 def test_uneven_taps_transpose() -> None:
-    from adjoint.kernels.taps import Taps, mix
+    from adjoint.devices.cpu.taps import Taps, mix
 
     rng = np.random.default_rng(0)
     index = rng.integers(0, 5, (8, 3))

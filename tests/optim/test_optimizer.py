@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint.kernels import provider
+from adjoint.devices.cpu import provider
 from adjoint.optim import optimizer as rooms
 from tests.oracle import needs_torch, torch
 

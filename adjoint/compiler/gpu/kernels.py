@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.gpu.source import TYPES
+from ...devices.cuda.source import TYPES
 from ...scalar import cuda
 from ..expressions import (
     HALVES,

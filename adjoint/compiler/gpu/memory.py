@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ...kernels import forks
+from ...devices.cpu import forks
 from ..graph import Value
 
 _ALIGNED = 512

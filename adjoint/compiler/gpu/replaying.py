@@ -54,7 +54,7 @@ class Player:
     def __init__(self, program: Any) -> None:
         import cupy
 
-        from ...kernels.gpu.arrays import Array
+        from ...devices.cuda.arrays import Array
 
         self.cupy, self.program, self.kind = cupy, program, Array
         self.place, self.several = cupy.cuda.Device(), cupy.cuda.runtime.getDeviceCount() > 1

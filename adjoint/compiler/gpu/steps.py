@@ -223,7 +223,7 @@ class Attend(Call):
 
     def run(self, env: Any) -> None:
         """Launch it."""
-        from ...kernels.gpu.attention import attend_back
+        from ...devices.cuda.attention import attend_back
 
         g, q, k, v, out, logs, scale, causal = [env.array(o) if isinstance(o, Place) else o for o in self.operands]
         attend_back(g, q, k, v, out, logs, scale, causal, into=tuple(map(env.array, self.outputs)))
@@ -275,8 +275,8 @@ class Env:
     def __init__(self, program: Any, arena: int, mail: int, roots: dict[Value, Any]) -> None:
         import cupy
 
-        from ...kernels.gpu.epilogues import linear_into
-        from ...kernels.gpu.products import multiply
+        from ...devices.cuda.epilogues import linear_into
+        from ...devices.cuda.products import multiply
 
         self.cupy, self.multiply, self.linear = cupy, multiply, linear_into
         self.functions, self.offsets = program.sources.functions, program.lives.offsets
@@ -302,7 +302,7 @@ class Env:
     @property
     def kind(self) -> Any:
         """The class of arrays on the device."""
-        from ...kernels.gpu.arrays import Array
+        from ...devices.cuda.arrays import Array
 
         return Array
 

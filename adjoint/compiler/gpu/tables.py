@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...kernels.gpu.source import TYPES
+from ...devices.cuda.source import TYPES
 from ..expressions import is_floating
 from ..graph import Line, Value
 from .text import computed_as

@@ -6,7 +6,7 @@ import ast
 from functools import cache
 from typing import Any
 
-from ...kernels.gpu.source import HEAD as TYPES_AND_SUMS
+from ...devices.cuda.source import HEAD as TYPES_AND_SUMS
 
 __all__ = ["HEAD", "computed_as", "expressed", "wide"]
 
@@ -19,7 +19,7 @@ template <> __device__ __forceinline__ float join_amin<float>(float a, float b) 
 #endif
 """
 # Philox 4x32-10 (Salmon et al. 2011): the number of element `e` of the draw that has one of the seeds, as it is drawn
-# outside of programs too (`kernels/gpu/draws.py`): four elements have a counter.
+# outside of programs too (`devices/cuda/draws.py`): four elements have a counter.
 _RANDOM = r"""
 __device__ __forceinline__ float draw32(const i64* seeds, int number, i64 e) {
     const i64 seed = seeds[number];

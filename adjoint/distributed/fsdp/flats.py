@@ -12,8 +12,8 @@ from ...core import dtypes
 from ...core.engine import running
 from ...core.nodes import wrap
 from ...core.tensor import note_write
+from ...devices.cpu import together
 from ...errors import describe
-from ...kernels import together
 from ...nn.parameter import Parameter
 from ...ops.create import finish
 from ..engines import ReduceOp

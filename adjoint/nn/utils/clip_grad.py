@@ -14,7 +14,7 @@ from ...core.interrupts import whole
 from ...core.nodes import wrap
 from ...core.observation import lifting, literal
 from ...core.tensor import TensorBase, note_write
-from ...kernels import together
+from ...devices.cpu import together
 from ...linalg import vector_norm
 from ...ops.join import stack
 

@@ -1,0 +1,1 @@
+"""Where tensors are computed: one contract, and one folder for each device."""

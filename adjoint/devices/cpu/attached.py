@@ -1,0 +1,6 @@
+"""Imports every module that attaches overrides to primitives: before the first of these is declared."""
+
+from __future__ import annotations
+
+from . import reductions as reductions
+from .table import override as override

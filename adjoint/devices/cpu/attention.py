@@ -1,0 +1,377 @@
+"""Attention without ever holding all weights: a block of them at a time, threads sharing the blocks.
+
+A block is some heads where heads are small, or some queries of one head where they are large.
+
+Kept for the way back is one number per query, the logarithm of the sum of its exponentials: weights are found
+again from it, block by block. Only where that is dear, heads being wide, or no more than the queries themselves,
+weights are kept. Where oneDNN and Numba are installed, all of it is machine code (heads.py); loops that are compiled,
+where there is Numba alone, do what lies between NumPy's products of matrices in fewer passes.
+"""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import blas, provider, team, threads
+from .memory import place_of
+from .rows import run_part
+
+_BLOCK = 1 << 17  # weights of a block, which stay in a core's cache
+_SPLIT = 1 << 14  # weights under which a block is not cut for a second thread
+_WIDE = 256  # the width of heads from which on weights are kept, if there are not too many
+_KEPT = 1 << 25
+_MACHINE_BLOCK = 1 << 18  # weights of a block that machine code takes, and its least queries; of wide heads twice those
+_LEAST = 64
+_SHORT = 96  # queries and keys up to which BLAS takes longer for a transpose than laying it out anew and multiplying do
+
+
+class Notes:
+    """What the way forth leaves for the way back: logarithms of the sums of exponentials, perhaps weights."""
+
+    __slots__ = ("logs", "weights")
+
+    def __init__(self) -> None:
+        self.logs: Any = None
+        self.weights: Any = None
+
+
+class _Heads:
+    """Queries, keys and values as (batch, heads, length, width), cut into blocks."""
+
+    def __init__(self, q: Any, k: Any, v: Any, causal: bool) -> None:
+        self.q, self.k, self.v = (self.four(x) for x in (q, k, v))
+        self.length, self.source, self.causal = q.shape[-2], k.shape[-2], causal
+        self.step = max(min(_BLOCK // self.source, self.length), 1)
+        self.loops = provider.loops("attention", q, q.size // q.shape[-1] * self.source)
+
+    @staticmethod
+    def four(x: Any) -> Any:
+        """Return an array with two axes for heads, without a copy where it has no more than that."""
+        return x if x.ndim == 4 else x.reshape(-1, 1, *x.shape[-2:])
+
+    def blocks(self) -> list[tuple[int, int, int]]:
+        """Return where blocks of queries begin and end, and how many keys they see."""
+        ends = [(i, min(i + self.step, self.length)) for i in range(0, self.length, self.step)]
+        return [(i, j, min(j, self.source) if self.causal else self.source) for i, j in ends]
+
+    def groups(self) -> list[tuple[slice, slice]]:
+        """Return which heads are computed at once: they fill a block, but leave something for every thread."""
+        batch, heads = self.q.shape[:2]
+        weights = self.length * self.source
+        most = max(min(_BLOCK // weights, -(-batch * heads // threads.count)), -(-_SPLIT // weights), 1)
+        deep = max(most // heads, 1)  # whole rows of heads, or parts of one
+        wide = min(most, heads)
+        return [(slice(b, b + deep), slice(h, h + wide)) for b in range(0, batch, deep) for h in range(0, heads, wide)]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether weights are kept."""
+        batch, heads, length, width = self.q.shape
+        return not self.causal and width >= _WIDE and batch * heads * length * self.source <= _KEPT
+
+    def along(self, x: Any, rows: Any, out: Any = None) -> Any:
+        """Return the products of each row of `x` with each of `rows`."""
+        turned = rows.swapaxes(2, 3)
+        if max(x.shape[2], rows.shape[2]) <= _SHORT:
+            turned = np.ascontiguousarray(turned)
+        return np.matmul(x, turned, out=out)
+
+    def scores(self, q: Any, at: Any, i: int, seen: int, factor: Any, out: Any = None) -> Any:
+        """Return products of queries, from the i-th on, and the keys that they see, scaled if there is a factor."""
+        scores = self.along(q, self.k[at][:, :, :seen], out)
+        if factor is not None:
+            scores *= factor
+        if self.causal and seen > i:
+            part = scores[..., i:]
+            np.fmin(part, _bounds(seen - i, q.shape[2], part.dtype), out=part)  # half the time of a masked copy
+        return scores
+
+    def run(self, work: Callable[[Any], None]) -> None:
+        """Call `work` for each group of heads, side by side where every thread can multiply by itself."""
+        groups = self.groups()
+
+        def part(start: int, stop: int) -> None:
+            for at in groups[start:stop]:
+                work(at)
+
+        if blas.is_known():
+            with blas.alone:
+                threads.share(part, len(groups))
+        else:
+            part(0, len(groups))
+
+
+@functools.lru_cache(32)
+def _bounds(seen: int, count: int, dtype: Any) -> Any:
+    """Return -inf where a key comes after a query, inf elsewhere; `fmin` with it also hides a NaN that is not seen."""
+    return np.where(np.arange(seen) > np.arange(count)[:, None], -np.inf, np.inf).astype(dtype)
+
+
+def _beside(x: Any) -> Any:
+    """Return new memory that lies as `x` does: heads that were split off a row are joined again without a copy."""
+    return np.empty_like(x) if x.ndim == 4 and 0 not in x.strides else np.empty(x.shape, x.dtype)
+
+
+def _rows(x: Any) -> Any:
+    """Return a block of an array in one piece as rows."""
+    return x.reshape(-1, x.shape[-1])
+
+
+def _scaled(q: Any, seen: int, factor: Any) -> tuple[Any, Any]:
+    """Return queries, and by what their products with keys are to be multiplied: whichever are fewer are scaled."""
+    return (q * factor, None) if q.shape[-1] < seen else (q, factor)
+
+
+# --- As machine code --------------------------------------------------------------------------------
+
+
+class _Machine:
+    """Machine code for heads (see heads.py), and the table of numbers and addresses that it reads."""
+
+    def __init__(self, heads: Any, functions: tuple[int, ...], dnn: Any) -> None:
+        self.code, self.number, self.multiply = heads, functions[1], dnn.address_of("sgemm")
+
+    @staticmethod
+    def in_rows(x: Any) -> Any:
+        """Return heads whose rows lie in one piece each, as (batch, heads, length, width)."""
+        step, width = x.strides[-2:]
+        if width != x.itemsize or step < x.shape[-1] * width or not x.flags.aligned:
+            x = np.array(x, order="C")
+        return _Heads.four(x)
+
+    def run(self, part: Any, scale: Any, causal: bool, notes: Notes, scratch: int, *arrays: Any) -> None:
+        """Run one of the ways over all heads; `scratch` blocks of scores are needed at a time."""
+        q, k, v = arrays[:3]
+        batch, heads, length, width = q.shape
+        source = k.shape[2]
+        least = _LEAST if width < _WIDE else 2 * _LEAST
+        # Of a small block, fewer weights are computed that nobody sees.
+        block = min(least if causal else max(_MACHINE_BLOCK // source, least), length)
+        size = -(-scratch * block * source // 64) * 64 + 64
+        memory = np.empty((threads.count, size), np.float32) if scratch else notes.logs
+        kept = 0 if notes.weights is None else place_of(notes.weights)
+        bits = int(np.float32(scale).view(np.int32))
+        words = [
+            self.multiply, self.number, heads, length, source, width, v.shape[3], causal, bits, block,
+            place_of(memory), 4 * size, kept, place_of(notes.logs),
+        ]  # fmt: skip
+        for x in arrays:
+            words += (place_of(x), *x.strides[:3])
+        run_part(part, array("q", words), batch * heads)
+
+
+@functools.cache
+def _made(functions: tuple[int, ...]) -> _Machine:
+    from . import heads, onednn  # late: the first imports Numba
+
+    return _Machine(heads, functions, onednn)
+
+
+def _machine(q: Any, k: Any, v: Any) -> _Machine | None:
+    """Return the machine code for these heads; None where they are small, or oneDNN or Numba is not there."""
+    loops = provider.loops("attention", q, q.size // q.shape[-1] * k.shape[-2])
+    if loops is None or k.dtype is not q.dtype or v.dtype is not q.dtype or not provider.onednn_is_there():
+        return None
+    functions = team.functions()
+    return None if functions is None else _made(functions)
+
+
+def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
+    given = [machine.in_rows(x) for x in (q, k, v)]
+    result = _beside(given[0]) if q.shape[-1] == v.shape[-1] else np.empty((*given[0].shape[:3], v.shape[-1]), q.dtype)
+    batch, heads, length, width = given[0].shape
+    source = k.shape[-2]
+    notes.logs = np.empty((batch, heads, length), q.dtype)
+    if source <= width or (width >= _WIDE and notes.logs.size * source <= _KEPT):
+        notes.weights = np.empty((batch, heads, length, source), q.dtype)
+    machine.run(machine.code.forth, scale, causal, notes, notes.weights is None, *given, result)
+    return result.reshape(*q.shape[:-1], v.shape[-1])
+
+
+def _attend_back_natively(
+    machine: _Machine, g: Any, q: Any, k: Any, v: Any, out: Any, notes: Notes, scale: float, causal: bool
+) -> tuple[Any, Any, Any]:
+    given = [machine.in_rows(x) for x in (q, k, v, out, g)]
+    results = [_beside(x) for x in given[:3]]
+    scratch = 1 if notes.weights is not None else 2
+    machine.run(machine.code.back, scale, causal, notes, scratch, *given, *results)
+    gq, gk, gv = (r.reshape(x.shape) for r, x in zip(results, (q, k, v), strict=True))
+    return gq, gk, gv
+
+
+# --- By NumPy, or loops between its products --------------------------------------------------------
+
+
+def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
+    """Return means of values weighted by the softmax of ``scale * q @ k.T``; leave notes for `attend_back`."""
+    machine = _machine(q, k, v)
+    if machine is not None:
+        return _attend_natively(machine, q, k, v, scale, causal, notes)
+    heads = _Heads(q, k, v, causal)
+    result = _beside(q) if q.shape[-1] == v.shape[-1] else np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    out = heads.four(result)
+    notes.logs = np.empty(out.shape[:3], q.dtype)
+    kept = notes.weights = np.empty((*out.shape[:3], heads.source), q.dtype) if heads.keeps else None
+    blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
+
+    def work(at: Any) -> None:
+        for i, j, seen in blocks:
+            place = (*at, slice(i, j))
+            queries, rest = _scaled(heads.q[place], seen, factor)
+            scores = heads.scores(queries, at, i, seen, rest, None if kept is None else kept[place])
+            sums = np.empty(scores.shape[:3], q.dtype)
+            if loops is not None:
+                loops.exp_rows(_rows(scores), (top := np.empty_like(sums)).reshape(-1), sums.reshape(-1))
+            else:
+                top = np.maximum.reduce(scores, 3)
+                scores -= top[..., None]
+                np.exp(scores, out=scores)
+                np.vecdot(scores, np.ones(seen, q.dtype), out=sums)
+            values = heads.v[at][:, :, :seen]
+            if kept is not None or seen < values.shape[-1]:  # fewer weights than results
+                scores /= sums[..., None]
+                np.matmul(scores, values, out=out[place])
+            else:
+                np.divide(scores @ values, sums[..., None], out=out[place])
+            np.add(np.log(sums), top, out=notes.logs[place])
+
+    heads.run(work)
+    return result
+
+
+def attend_back(
+    g: Any, q: Any, k: Any, v: Any, out: Any, notes: Notes, scale: float, causal: bool
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of queries, keys and values."""
+    machine = _machine(q, k, v)
+    if machine is not None:
+        return _attend_back_natively(machine, g, q, k, v, out, notes, scale, causal)
+    heads = _Heads(q, k, v, causal)
+    gs, outs = heads.four(g), heads.four(out)
+    kept = notes.weights
+    blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
+    whole = len(blocks) == 1 and blocks[0][2] == heads.source
+    results = _beside(q), _beside(k), _beside(v)
+    if not whole:
+        for r in results:
+            r[...] = 0
+    gq, gk, gv = (heads.four(r) for r in results)
+
+    def work(at: Any) -> None:
+        for i, j, seen in blocks:
+            place, visible = (*at, slice(i, j)), (*at, slice(0, seen))
+            (queries, rest), part = _scaled(heads.q[place], seen, factor), gs[place]
+            weights = heads.scores(queries, at, i, seen, rest) if kept is None else kept[place]
+            slopes = heads.along(part, heads.v[visible])
+            along = np.vecdot(part, outs[place])
+            if loops is not None and kept is None:
+                logs = notes.logs[place].reshape(-1)
+                loops.attention_back_rows(_rows(weights), _rows(slopes), logs, along.reshape(-1))
+            else:
+                if kept is None:
+                    weights -= notes.logs[place][..., None]
+                    np.exp(weights, out=weights)
+                slopes -= along[..., None]
+                slopes *= weights
+            if rest is not None:
+                slopes *= rest
+            np.matmul(slopes, heads.k[visible], out=gq[place])
+            if rest is None:
+                gq[place] *= factor
+            for weight, value, total in ((weights, part, gv), (slopes, queries, gk)):
+                if whole:
+                    np.matmul(weight.swapaxes(2, 3), value, out=total[visible])
+                else:
+                    total[visible] += weight.swapaxes(2, 3) @ value
+
+    heads.run(work)
+    return results
+
+
+# --- On either side, with the logarithms in plain sight -----------------------------------------------
+
+
+@functools.cache
+def _on_gpu() -> Any:
+    """Return the kernels of a GPU; None where there is no Triton."""
+    try:
+        from ..cuda import attention  # late: it imports CuPy
+    except ImportError:
+        return None
+    return attention
+
+
+def has_kernel(q: Any, k: Any, v: Any, scale: float) -> bool:
+    """Return whether arrays whose shapes go together lie on a GPU, and there is a kernel for them."""
+    return hasattr(type(q), "__cuda_array_interface__") and _on_gpu() is not None and _on_gpu().takes(q, k, v, scale)
+
+
+def flash(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
+    """Return what `attend` does, and the logarithm of each query's sum of exponentials."""
+    if type(q) is not np.ndarray:
+        return _on_gpu().attend(q, k, v, scale, causal)  # type: ignore[no-any-return]
+    notes = Notes()
+    out = attend(q, k, v, scale, causal, notes)
+    return out, notes.logs.reshape(q.shape[:-1])
+
+
+def flash_back(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
+    """Return the gradients of queries, keys and values, given those of what `flash` returns first."""
+    if type(q) is not np.ndarray:
+        return _on_gpu().attend_back(g, q, k, v, out, logs, scale, causal)  # type: ignore[no-any-return]
+    notes = Notes()
+    notes.logs = logs.reshape(_Heads.four(q).shape[:-1])
+    return attend_back(g, q, k, v, out, notes, scale, causal)
+
+
+def masked_flash(
+    q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, keep: float, seed: int
+) -> tuple[Any, Any]:
+    """Return what `flash` does with a mask, which is added to scores or tells which count, and a share that is kept.
+
+    Weights are dropped on a GPU only: on the CPU attention that drops is composed.
+    """
+    if type(q) is not np.ndarray:
+        return _on_gpu().attend(q, k, v, scale, causal, mask, keep, seed)  # type: ignore[no-any-return]
+    scores = _masked_scores(q, k, mask, scale, causal)
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(top == -np.inf, 0, top))
+    total = weights.sum(-1, keepdims=True)
+    nothing = total == 0  # a query that may look at nothing takes nothing
+    total[nothing] = 1
+    logs = np.where(nothing, np.inf, top + np.log(total))[..., 0]
+    return np.matmul(weights / total, v).astype(q.dtype, copy=False), logs.astype(q.dtype, copy=False)
+
+
+def masked_flash_back(
+    g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, logs: Any, scale: float, causal: bool, keep: float, seed: int
+) -> tuple[Any, Any, Any]:
+    """Return the gradients of queries, keys and values, given those of what `masked_flash` returns first."""
+    if type(q) is not np.ndarray:
+        back = _on_gpu().attend_back
+        return back(g, q, k, v, out, logs, scale, causal, None, mask, keep, seed)  # type: ignore[no-any-return]
+    weights = np.exp(_masked_scores(q, k, mask, scale, causal) - logs[..., None])
+    change = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * out).sum(-1, keepdims=True)) * scale
+    found = np.matmul(change, k), np.matmul(change.swapaxes(-1, -2), q), np.matmul(weights.swapaxes(-1, -2), g)
+    return found[0].astype(q.dtype), found[1].astype(q.dtype), found[2].astype(q.dtype)
+
+
+def _masked_scores(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
+    scores = np.matmul(q * scale, k.swapaxes(-1, -2))
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    if mask is None:
+        return scores
+    return np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+
+
+def kept_weights(q: Any, source: int, keep: float, seed: int) -> Any:
+    """Return which weights a GPU keeps of queries `q`, as ones and zeros."""
+    from ..cuda import draws  # imports CuPy, which is there if an array of its own is
+
+    return draws.kept((*q.shape[:-1], -(-source // 4) * 4), q.dtype, keep, seed)[..., :source]

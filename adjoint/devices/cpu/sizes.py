@@ -1,0 +1,9 @@
+"""From how many elements on a kernel of the CPU beats NumPy's, as measured by benchmarks/sizes.py.
+
+A number holds for forward and backward together; below it NumPy's call costs less than choosing.
+"""
+
+from __future__ import annotations
+
+SUM = 4097  # blocks of dot products, and compiled loops
+BROADCAST = 16384  # up to here a gradient that is repeated is copied out

@@ -1,0 +1,627 @@
+"""Sums, products, extremes and moments along axes: a warp or a block for each row, tiles of columns, or pieces.
+
+An array is taken as (A, R, B), of which R is reduced. Where there are too few results to keep the GPU busy, R is cut
+into pieces whose results are reduced by a second launch; how it is cut depends on the shape alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .copies import contiguous
+from .launching import Kernels, dense, empty, is_float, made
+from .table import override
+
+__all__ = ["extreme", "length_back", "moments", "place_back", "prod_back", "reduced", "var_back"]
+
+_WANTED = 1056  # blocks that keep a large GPU busy
+_LEAST = 64  # elements that a piece has at least
+_INT64 = np.dtype(np.int64)
+
+# What is reduced: how an element enters, how two are joined, how the result leaves.
+_OPS = {
+    "sum": ("x", "a + b", "0", "a * scale"),
+    "square": ("x * x", "a + b", "0", "a * scale"),
+    "length": ("x * x", "a + b", "0", "sqrt(a)"),
+    "size": ("(x < 0 ? -x : x)", "a + b", "0", "a * scale"),
+    "prod": ("x", "a * b", "1", "a"),
+    "amax": ("x", "(a > b || a != a) ? a : b", "-INFINITE", "a"),
+    "amin": ("x", "(a < b || a != a) ? a : b", "INFINITE", "a"),
+}
+_TEXT = r"""
+typedef wide_of<T>::type W;
+#define INFINITE ((W)__uint_as_float(0x7f800000u))
+__device__ __forceinline__ W enter(W x) { return ENTER; }
+__device__ __forceinline__ W join(W a, W b) { return JOIN; }
+__device__ __forceinline__ W leave(W a, W scale) { return LEAVE; }
+__device__ __forceinline__ W warp_join(W a) {
+    for (int k = 16; k > 0; k >>= 1) a = join(a, __shfl_xor_sync(0xffffffff, a, k));
+    return a;
+}
+template <typename V> __device__ __forceinline__ W row_part(const V* x, i64 n, int first, int step, bool raw) {
+    const int P = 16 / sizeof(V);
+    W a = START;
+    i64 packs = ((unsigned long long)x & 15) ? 0 : n / P;
+    const Pack<V, P>* p = (const Pack<V, P>*)x;
+    W b = START;
+    for (i64 i = first; i < packs; i += 2 * step) {
+        Pack<V, P> v = p[i];
+        #pragma unroll
+        for (int j = 0; j < P; ++j) a = join(a, raw ? (W)v.v[j] : enter((W)v.v[j]));
+        if (i + step < packs) {
+            v = p[i + step];
+            #pragma unroll
+            for (int j = 0; j < P; ++j) b = join(b, raw ? (W)v.v[j] : enter((W)v.v[j]));
+        }
+    }
+    for (i64 i = packs * P + first; i < n; i += step) a = join(a, raw ? (W)x[i] : enter((W)x[i]));
+    return join(a, b);
+}
+// (A, R) -> (A): a warp for each row; the last launch of a reduction in pieces reads those as they are.
+extern "C" __global__ void rows_by_warp(const T* x, T* y, i64 A, i64 R, double scale) {
+    i64 row = blockIdx.x * (i64)(blockDim.x >> 5) + (threadIdx.x >> 5);
+    if (row >= A) return;
+    W a = warp_join(row_part<T>(x + row * R, R, threadIdx.x & 31, 32, false));
+    if ((threadIdx.x & 31) == 0) y[row] = (T)leave(a, (W)scale);
+}
+__device__ __forceinline__ W block_join(W a) {
+    __shared__ W part[32];
+    a = warp_join(a);
+    if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = a;
+    __syncthreads();
+    a = part[0];
+    for (int k = 1; k < (blockDim.x >> 5); ++k) a = join(a, part[k]);
+    return a;
+}
+extern "C" __global__ void rows_by_block(const T* x, T* y, i64 A, i64 R, double scale) {
+    W a = block_join(row_part<T>(x + blockIdx.x * R, R, threadIdx.x, blockDim.x, false));
+    if (threadIdx.x == 0) y[blockIdx.x] = (T)leave(a, (W)scale);
+}
+extern "C" __global__ void rows_in_pieces(const T* x, W* y, i64 A, i64 R, i64 pieces, i64 length) {
+    i64 row = blockIdx.x / pieces, from = blockIdx.x % pieces * length;
+    W a = block_join(row_part<T>(x + row * R + from, R - from < length ? R - from : length, threadIdx.x,
+            blockDim.x, false));
+    if (threadIdx.x == 0) y[blockIdx.x] = a;
+}
+extern "C" __global__ void rows_of_pieces(const W* x, T* y, i64 A, i64 R, double scale) {
+    W a = block_join(row_part<W>(x + blockIdx.x * R, R, threadIdx.x, blockDim.x, true));
+    if (threadIdx.x == 0) y[blockIdx.x] = (T)leave(a, (W)scale);
+}
+// (A, R, B) -> (A, B): 32 columns of packs and 8 rows at a time; pieces of R lie one after another.
+template <typename V, int P, bool raw, typename Z>
+__device__ __forceinline__ void columns(const V* x, Z* y, i64 A, i64 R, i64 B, i64 pieces, i64 length, bool last,
+        W scale) {
+    __shared__ W part[8][32 * P + 1];
+    i64 tiles = (B + 32 * P - 1) / (32 * P);
+    i64 tile = blockIdx.x % tiles, rest = blockIdx.x / tiles, piece = rest % pieces, a = rest / pieces;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    i64 column = tile * 32 * P + lane * P, from = piece * length, to = from + length < R ? from + length : R;
+    W found[P];
+    #pragma unroll
+    for (int j = 0; j < P; ++j) found[j] = START;
+    if (column < B) {
+        const V* at = x + a * R * B + column;
+        #pragma unroll 4
+        for (i64 r = from + warp; r < to; r += 8) {
+            Pack<V, P> v = *(const Pack<V, P>*)(at + r * B);
+            #pragma unroll
+            for (int j = 0; j < P; ++j) found[j] = join(found[j], raw ? (W)v.v[j] : enter((W)v.v[j]));
+        }
+    }
+    #pragma unroll
+    for (int j = 0; j < P; ++j) part[warp][lane * P + j] = found[j];
+    __syncthreads();
+    for (int c = threadIdx.x; c < 32 * P; c += blockDim.x) {
+        i64 at = tile * 32 * P + c;
+        if (at >= B) continue;
+        W all = part[0][c];
+        for (int k = 1; k < 8; ++k) all = join(all, part[k][c]);
+        y[(piece * A + a) * B + at] = (Z)(last ? leave(all, scale) : all);
+    }
+}
+extern "C" __global__ void columns_whole(const T* x, T* y, i64 A, i64 R, i64 B, double scale) {
+    columns<T, PACK, false, T>(x, y, A, R, B, 1, R, true, (W)scale);
+}
+extern "C" __global__ void columns_in_pieces(const T* x, W* y, i64 A, i64 R, i64 B, i64 pieces, i64 length) {
+    columns<T, PACK, false, W>(x, y, A, R, B, pieces, length, false, (W)1);
+}
+extern "C" __global__ void columns_of_pieces(const W* x, T* y, i64 A, i64 R, i64 B, double scale) {
+    columns<W, 1, true, T>(x, y, A, R, B, 1, R, true, (W)scale);
+}
+"""
+
+
+def _kernels(op: str) -> Kernels:
+    enter, join, start, leave = _OPS[op]
+    text = _TEXT.replace("ENTER", enter).replace("JOIN", join).replace("LEAVE", leave).replace("START", f"(W)({start})")
+    return Kernels(text, "T", "PACK")
+
+
+_REDUCTIONS = {op: _kernels(op) for op in _OPS}
+
+
+def _wide(dtype: Any) -> Any:
+    return dtype if dtype.char == "d" else np.dtype(np.float32)
+
+
+def folded(shape: tuple[int, ...], axes: Any) -> tuple[int, int, int] | None:
+    """Return sizes of what lies before, in and after the axes; None if they are not side by side."""
+    rank = len(shape)
+    axes = [a for a in (range(rank) if axes is None else axes) if shape[a] != 1]
+    if not axes:
+        return math.prod(shape), 1, 1
+    first, last = min(axes), max(axes)
+    if any(shape[i] != 1 and i not in axes for i in range(first, last)):
+        return None
+    return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
+
+
+def left_shape(shape: tuple[int, ...], axes: Any, keepdims: bool) -> tuple[int, ...]:
+    """Return the shape of a reduction's result."""
+    rank = range(len(shape))
+    axes = rank if axes is None else axes
+    if keepdims:
+        return tuple([1 if i in axes else shape[i] for i in rank])
+    return tuple([shape[i] for i in rank if i not in axes])
+
+
+def _laid(x: Any, axes: Any) -> tuple[Any, tuple[int, int, int]]:
+    """Return the array so that the axes lie side by side in row-major memory, as (A, R, B)."""
+    if not x._c_contiguous and (axes is None or len(axes) == x.ndim) and x.flags.f_contiguous:
+        return x, (1, x.size, 1)  # in any order, all of it is the same
+    sizes = folded(x.shape, axes)
+    if sizes is not None:
+        return dense(x), sizes
+    others = [i for i in range(x.ndim) if i not in axes]
+    count = math.prod([x.shape[i] for i in axes])
+    return dense(x.transpose(*others, *axes)), (x.size // count, count, 1)
+
+
+def reduced(x: Any, axes: Any, keepdims: bool, op: str = "sum", scale: float = 1.0, out: Any = None) -> Any:
+    """Return a reduction along axes (None: all), times `scale` where it is a sum; None where CuPy must do it."""
+    if not is_float(x) or not x.size:
+        return None
+    if axes is not None and op in _IN_TURN and x._c_contiguous and folded(x.shape, axes) is None:
+        if x.dtype.char in "fd" or op != "sum":  # 16 bits between two sums would be too few
+            return reduced(reduced(x, _last_run(x.shape, axes), True, op), axes, keepdims, op, scale, out)
+    out = made(out, left_shape(x.shape, axes, keepdims), x.dtype)
+    x, (before, count, after) = _laid(x, axes)
+    if after == 1:
+        _reduce_rows(_REDUCTIONS[op], x, out, before, count, scale)
+    else:
+        _reduce_columns(_REDUCTIONS[op], x, out, before, count, after, scale)
+    return out
+
+
+def _attached(value: Any, x: Any, axes: Any, keepdims: bool, method: str) -> Any:
+    """Return a kernel's result; else CuPy's, of an array without gaps, which a single block would walk over."""
+    return getattr(contiguous(x), method)(axis=axes, keepdims=keepdims) if value is None else value
+
+
+@override("sum")
+def sum_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
+    """Return sums along axes."""
+    if x.dtype.kind in "biu":
+        return NotImplemented
+    return _attached(reduced(x, axes, keepdims), x, axes, keepdims, "sum")
+
+
+@override("sum_all")
+def sum_all(x: Any) -> Any:
+    """Return the sum of all elements."""
+    return sum_over_axes(x, None, False)
+
+
+@override("mean", when=lambda x, axes, keepdims: x.size)
+def mean_over_axes(x: Any, axes: Any, keepdims: bool) -> Any:
+    """Return means along axes."""
+    count = x.size if axes is None else math.prod([x.shape[i] for i in axes])
+    found = reduced(x, axes, keepdims, "sum", 1 / max(count, 1))
+    return NotImplemented if found is None else found
+
+
+@override("mean_all", when=lambda x: x.size)
+def mean_all(x: Any) -> Any:
+    """Return the mean of all elements."""
+    return mean_over_axes(x, None, False)
+
+
+_IN_TURN = ("sum", "amax", "amin")  # what may be reduced along one axis after another
+
+
+def _last_run(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the last of the axes, with those that lie before it without a gap."""
+    at = max([a for a in axes if shape[a] != 1])
+    run = []
+    while at >= 0 and (at in axes or shape[at] == 1):
+        run.append(at)
+        at -= 1
+    return tuple([a for a in run if a in axes])
+
+
+def _reduce_rows(kernels: Kernels, x: Any, out: Any, rows: int, n: int, scale: float) -> None:
+    key = (x.dtype.char, 1)
+    if n <= 64 or (n <= 1024 and rows >= 128):
+        kernels.launch("rows_by_warp", key, -(-rows // 4), 128, (x, out, rows, n, scale))
+        return
+    pieces, length = _pieces(rows, n, 4096)
+    if pieces == 1:
+        kernels.launch("rows_by_block", key, rows, 128 if n <= 2048 else 512, (x, out, rows, n, scale))
+        return
+    parts = empty((rows, pieces), _wide(x.dtype))
+    kernels.launch("rows_in_pieces", key, rows * pieces, 256, (x, parts, rows, n, pieces, length))
+    kernels.launch("rows_of_pieces", key, rows, 128 if pieces <= 512 else 512, (parts, out, rows, pieces, scale))
+
+
+def _pieces(results: int, n: int, least: int) -> tuple[int, int]:
+    """Return into how many pieces of which length an axis is cut; a length on the border of packs."""
+    pieces = min(-(-_WANTED // results), n // least)
+    if pieces <= 1:
+        return 1, n
+    length = (-(-n // pieces) + 7) // 8 * 8
+    return -(-n // length), length
+
+
+def _pack(x: Any, after: int) -> int:
+    pack = 16 // x.itemsize
+    return pack if after % pack == 0 and after >= 32 and not x.data.ptr & 15 else 1
+
+
+def _reduce_columns(kernels: Kernels, x: Any, out: Any, before: int, n: int, after: int, scale: float) -> None:
+    pack = _pack(x, after)
+    tiles, key = -(-after // (32 * pack)) * before, (x.dtype.char, pack)
+    pieces, length = _pieces(tiles, n, _LEAST)
+    if pieces == 1:
+        kernels.launch("columns_whole", key, tiles, 256, (x, out, before, n, after, scale))
+        return
+    parts = empty((pieces, before * after), _wide(x.dtype))
+    kernels.launch("columns_in_pieces", key, tiles * pieces, 256, (x, parts, before, n, after, pieces, length))
+    blocks = -(-before * after // 32)
+    kernels.launch("columns_of_pieces", (key[0], 1), blocks, 256, (parts, out, 1, pieces, before * after, scale))
+
+
+# --- Moments ----------------------------------------------------------------------------------------
+
+_MOMENTS = Kernels(
+    r"""
+typedef wide_of<T>::type W;
+struct M { W n, mean, m2; };
+__device__ __forceinline__ M join(M a, M b) {
+    if (b.n == 0) return a;
+    if (a.n == 0) return b;
+    W n = a.n + b.n, d = b.mean - a.mean, share = b.n / n;
+    return M{n, a.mean + d * share, a.m2 + b.m2 + d * d * a.n * share};
+}
+__device__ __forceinline__ M warp_join(M a) {
+    for (int k = 16; k > 0; k >>= 1) {
+        M b{__shfl_xor_sync(0xffffffff, a.n, k), __shfl_xor_sync(0xffffffff, a.mean, k),
+                __shfl_xor_sync(0xffffffff, a.m2, k)};
+        a = (threadIdx.x & k) ? join(b, a) : join(a, b);
+    }
+    return a;
+}
+__device__ __forceinline__ M block_join(M a) {
+    __shared__ M part[32];
+    a = warp_join(a);
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = a;
+    __syncthreads();
+    a = part[0];
+    for (int k = 1; k < (blockDim.x >> 5); ++k) a = join(a, part[k]);
+    return a;
+}
+__device__ __forceinline__ void leave(M a, T* var, W* mean, i64 at, W free, bool root) {
+    W v = a.m2 / free;
+    var[at] = (T)(root ? sqrt(v) : v);
+    if (mean) mean[at] = a.mean;
+}
+// The moments of a stretch: its mean first, then how far from it the elements are; the second time it is in the cache.
+__device__ __forceinline__ M stretch(const T* x, i64 n) {
+    W sum = 0;
+    for (i64 i = threadIdx.x; i < n; i += blockDim.x) sum += (W)x[i];
+    W mean = block_sum(sum) / (W)n, m2 = 0;
+    for (i64 i = threadIdx.x; i < n; i += blockDim.x) { W d = (W)x[i] - mean; m2 += d * d; }
+    return M{(W)n, mean, block_sum(m2)};
+}
+extern "C" __global__ void rows_whole(const T* x, T* var, W* mean, i64 R, double free, i64 root) {
+    M a = stretch(x + blockIdx.x * R, R);
+    if (threadIdx.x == 0) leave(a, var, mean, blockIdx.x, (W)free, root);
+}
+extern "C" __global__ void rows_in_pieces(const T* x, W* parts, i64 R, i64 pieces, i64 length) {
+    i64 from = blockIdx.x % pieces * length;
+    M a = stretch(x + blockIdx.x / pieces * R + from, R - from < length ? R - from : length);
+    if (threadIdx.x == 0) { parts[blockIdx.x * 3] = a.n; parts[blockIdx.x * 3 + 1] = a.mean;
+            parts[blockIdx.x * 3 + 2] = a.m2; }
+}
+// Results whose pieces lie `step` apart, each result's `stride` from the next.
+extern "C" __global__ void of_pieces(const W* parts, T* var, W* mean, i64 pieces, i64 step, i64 stride,
+        double free, i64 root) {
+    M a{0, 0, 0};
+    for (i64 k = threadIdx.x; k < pieces; k += blockDim.x) {
+        const W* p = parts + (blockIdx.x * stride + k * step) * 3;
+        a = join(a, M{p[0], p[1], p[2]});
+    }
+    a = block_join(a);
+    if (threadIdx.x == 0) leave(a, var, mean, blockIdx.x, (W)free, root);
+}
+extern "C" __global__ void columns(const T* x, T* var, W* mean, W* parts, i64 A, i64 R, i64 B, i64 pieces, i64 length,
+                                   double free, i64 root) {
+    __shared__ M part[8][33];
+    i64 tiles = (B + 31) / 32, tile = blockIdx.x % tiles, rest = blockIdx.x / tiles, piece = rest % pieces,
+            at = rest / pieces;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    i64 column = tile * 32 + lane, from = piece * length, to = from + length < R ? from + length : R;
+    M a{0, 0, 0};
+    if (column < B) for (i64 r = from + warp; r < to; r += 8) {
+        W v = (W)x[(at * R + r) * B + column], d = v - a.mean;
+        a.n += 1;
+        a.mean += d / a.n;
+        a.m2 += d * (v - a.mean);
+    }
+    part[warp][lane] = a;
+    __syncthreads();
+    if (warp || column >= B) return;
+    for (int k = 1; k < 8; ++k) a = join(a, part[k][lane]);
+    if (!parts) { leave(a, var, mean, at * B + column, (W)free, root); return; }
+    W* p = parts + ((piece * A + at) * B + column) * 3;
+    p[0] = a.n; p[1] = a.mean; p[2] = a.m2;
+}
+// In (A, R, B), which of A and B an element belongs to; 64 bits are divided slowly.
+__device__ __forceinline__ i64 group_of(i64 i, i64 size, i64 R, i64 B) {
+    if (size >= (i64)1 << 31) return B == 1 ? i / R : i / (R * B) * B + i % B;
+    unsigned int k = (unsigned int)i, r = (unsigned int)R, b = (unsigned int)B;
+    return b == 1 ? k / r : k / (r * b) * b + k % b;
+}
+// Elements times a number for each group, 0 where the length is.
+extern "C" __global__ void lengths(const T* x, const T* g, const T* length, T* y, i64 size, i64 R, i64 B) {
+    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < size; i += gridDim.x * (i64)blockDim.x) {
+        i64 group = group_of(i, size, R, B);
+        W l = (W)length[group];
+        y[i] = (T)(l == 0 ? (W)0 : (W)x[i] * ((W)g[group] / l));
+    }
+}
+// How far elements are from their mean, times a number for each group.
+extern "C" __global__ void away(const T* x, const W* mean, const T* g, const T* root, T* y, i64 size, i64 R,
+        i64 B, double scale) {
+    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < size; i += gridDim.x * (i64)blockDim.x) {
+        i64 group = group_of(i, size, R, B);
+        W f = (W)g[group] * (W)scale;
+        if (root) { W r = (W)root[group]; f = r == 0 ? (W)0 : f / (2 * r); }
+        y[i] = (T)(f * ((W)x[i] - mean[group]));
+    }
+}
+""",
+    "T",
+)
+
+
+def moments(x: Any, axes: Any, keepdims: bool, free: float, root: bool = False) -> tuple[Any, Any] | None:
+    """Return the sum of squared distances from the mean over `free` (its root, if asked), and the mean."""
+    if not is_float(x) or not x.size:
+        return None
+    shape = left_shape(x.shape, axes, keepdims)
+    var, mean = empty(shape, x.dtype), empty(shape, _wide(x.dtype))
+    x, (before, n, after) = _laid(x, axes)
+    key, leave = (x.dtype.char,), (float(free), int(root))
+    if after == 1:
+        pieces, length = _pieces(before, n, 4096)
+        if pieces == 1:
+            threads = min(max(32, (n + 127) // 128 * 32), 512)
+            _MOMENTS.launch("rows_whole", key, before, threads, (x, var, mean, n, *leave))
+            return var, mean
+        parts = empty((before, pieces, 3), mean.dtype)
+        _MOMENTS.launch("rows_in_pieces", key, before * pieces, 256, (x, parts, n, pieces, length))
+        _MOMENTS.launch("of_pieces", key, before, 256, (parts, var, mean, pieces, 1, pieces, *leave))
+        return var, mean
+    tiles = -(-after // 32) * before
+    pieces, length = _pieces(tiles, n, _LEAST)
+    parts = 0 if pieces == 1 else empty((pieces, before * after, 3), mean.dtype)
+    args: Any = (x, var, mean, parts, before, n, after, pieces, length, *leave)
+    _MOMENTS.launch("columns", key, tiles * pieces, 256, args)
+    if pieces > 1:
+        args = (parts, var, mean, pieces, before * after, 1, *leave)
+        _MOMENTS.launch("of_pieces", key, before * after, 32, args)
+    return var, mean
+
+
+def var_back(g: Any, x: Any, axes: Any, free: float, root: Any = None) -> Any:
+    """Return the gradient of a variance's input; of a deviation's, if that (`root`) is given."""
+    found = moments(x, axes, False, 1.0) if g.dtype == x.dtype else None
+    sizes = None if found is None else folded(x.shape, axes)
+    if found is None or sizes is None:
+        return None
+    x, (_, n, after) = dense(x), sizes
+    out = empty(x.shape, x.dtype)
+    scale = 2 / free if free else math.inf
+    args = (x, found[1], dense(g), 0 if root is None else dense(root), out, x.size, n, after, scale)
+    _MOMENTS.launch("away", (x.dtype.char,), min(-(-x.size // 256), 1 << 16), 256, args)
+    return out
+
+
+def length_back(g: Any, x: Any, length: Any, axes: Any) -> Any:
+    """Return the gradient of vectors whose lengths along axes are given; 0 where a length is."""
+    sizes = folded(x.shape, axes) if is_float(x) and x.size and g.dtype == x.dtype else None
+    if sizes is None:
+        return None
+    x, out, (_, n, after) = dense(x), empty(x.shape, x.dtype), sizes
+    args = (x, dense(g), dense(length), out, x.size, n, after)
+    _MOMENTS.launch("lengths", (x.dtype.char,), min(-(-x.size // 256), 1 << 16), 256, args)
+    return out
+
+
+# --- Extremes with their places ---------------------------------------------------------------------
+
+_EXTREMES = Kernels(
+    r"""
+typedef wide_of<T>::type W;
+#define INFINITE ((W)__uint_as_float(0x7f800000u))
+struct E { W v; i64 at; };
+__device__ __forceinline__ E join(E a, E b) {
+    bool na = a.v != a.v, nb = b.v != b.v;
+    bool first = na ? (!nb || a.at < b.at) : (!nb && ((LARGEST ? a.v > b.v : a.v < b.v) ||
+            (a.v == b.v && a.at < b.at)));
+    return first ? a : b;
+}
+__device__ __forceinline__ E start() { return E{LARGEST ? -INFINITE : INFINITE, (i64)1 << 62}; }
+__device__ __forceinline__ E block_join(E a) {
+    __shared__ E part[32];
+    for (int k = 16; k > 0; k >>= 1) a = join(a, E{__shfl_xor_sync(0xffffffff, a.v, k),
+            __shfl_xor_sync(0xffffffff, a.at, k)});
+    if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = a;
+    __syncthreads();
+    a = part[0];
+    for (int k = 1; k < (blockDim.x >> 5); ++k) a = join(a, part[k]);
+    return a;
+}
+extern "C" __global__ void rows(const T* x, T* y, i64* places, W* parts, i64* at, i64 R, i64 pieces, i64 length) {
+    i64 from = blockIdx.x % pieces * length, to = from + length < R ? from + length : R;
+    const T* row = x + blockIdx.x / pieces * R;
+    E a = start();
+    #pragma unroll 4
+    for (i64 i = from + threadIdx.x; i < to; i += blockDim.x) a = join(a, E{(W)row[i], i});
+    a = block_join(a);
+    if (threadIdx.x) return;
+    if (parts) { parts[blockIdx.x] = a.v; at[blockIdx.x] = a.at; } else { y[blockIdx.x] = (T)a.v;
+            places[blockIdx.x] = a.at; }
+}
+extern "C" __global__ void of_pieces(const W* parts, const i64* at, T* y, i64* places, i64 pieces, i64 step,
+        i64 stride) {
+    E a = start();
+    for (i64 k = threadIdx.x; k < pieces; k += blockDim.x) {
+        i64 i = blockIdx.x * stride + k * step;
+        a = join(a, E{parts[i], at[i]});
+    }
+    a = block_join(a);
+    if (threadIdx.x == 0) { y[blockIdx.x] = (T)a.v; places[blockIdx.x] = a.at; }
+}
+extern "C" __global__ void columns(const T* x, T* y, i64* places, W* parts, i64* at, i64 A, i64 R, i64 B,
+        i64 pieces, i64 length) {
+    __shared__ E part[8][33];
+    i64 tiles = (B + 31) / 32, tile = blockIdx.x % tiles, rest = blockIdx.x / tiles, piece = rest % pieces,
+            group = rest / pieces;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    i64 column = tile * 32 + lane, from = piece * length, to = from + length < R ? from + length : R;
+    E a = start();
+    if (column < B) {
+        #pragma unroll 4
+        for (i64 r = from + warp; r < to; r += 8) a = join(a, E{(W)x[(group * R + r) * B + column], r});
+    }
+    part[warp][lane] = a;
+    __syncthreads();
+    if (warp || column >= B) return;
+    for (int k = 1; k < 8; ++k) a = join(a, part[k][lane]);
+    i64 i = (piece * A + group) * B + column;
+    if (parts) { parts[i] = a.v; at[i] = a.at; } else { y[i] = (T)a.v; places[i] = a.at; }
+}
+// Zeros with one element of each row in its place; below, of each group.
+extern "C" __global__ void back_rows(const T* g, const i64* places, T* y, i64 R) {
+    i64 place = places[blockIdx.x];
+    T* row = y + blockIdx.x * R;
+    T value = g[blockIdx.x], zero = (T)0.0f;
+    for (i64 i = threadIdx.x; i < R; i += blockDim.x) row[i] = i == place ? value : zero;
+}
+extern "C" __global__ void back(const T* g, const i64* places, T* y, i64 size, i64 R, i64 B) {
+    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < size; i += gridDim.x * (i64)blockDim.x) {
+        i64 group, r;
+        if (size < (i64)1 << 31) {  // 64 bits are divided slowly
+            unsigned int n = (unsigned int)R, b = (unsigned int)B, k = (unsigned int)i / b, a = k / n;
+            r = k - a * n;
+            group = a * b + ((unsigned int)i - k * b);
+        } else { i64 k = i / B; r = k % R; group = k / R * B + i - k * B; }
+        y[i] = places[group] == r ? g[group] : (T)0.0f;
+    }
+}
+""",
+    "T",
+    "LARGEST",
+)
+
+
+def extreme(x: Any, axis: int, keepdims: bool, largest: bool) -> tuple[Any, Any] | None:
+    """Return the largest (or smallest) elements along an axis and their places: the first of equals, or of NaNs."""
+    if not is_float(x) or not x.size:
+        return None
+    shape = left_shape(x.shape, (axis,), keepdims)
+    out, places = empty(shape, x.dtype), empty(shape, _INT64)
+    x, (before, n, after) = dense(x), (math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :]))
+    key, by_rows = (x.dtype.char, int(largest)), after == 1
+    tiles = before if by_rows else -(-after // 32) * before
+    pieces, length = _pieces(tiles, n, 4096 if by_rows else _LEAST)
+    parts: Any = (0, 0)
+    if pieces > 1:
+        count = pieces * before * after
+        parts = empty((count,), _wide(x.dtype)), empty((count,), _INT64)
+    if by_rows:
+        threads = min(max(32, (n + 127) // 128 * 32), 512)
+        _EXTREMES.launch("rows", key, before * pieces, threads, (x, out, places, *parts, n, pieces, length))
+    else:
+        args = (x, out, places, *parts, before, n, after, pieces, length)
+        _EXTREMES.launch("columns", key, tiles * pieces, 256, args)
+    if pieces > 1:
+        steps = (1, pieces) if by_rows else (before * after, 1)
+        _EXTREMES.launch("of_pieces", key, before * after, 128, (*parts, out, places, pieces, *steps))
+    return out, places
+
+
+def place_back(g: Any, places: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """Return zeros of a shape with each element of `g` at its place along an axis; None where CuPy must do it."""
+    if not is_float(g) or places.dtype != _INT64 or not math.prod(shape):
+        return None
+    out = empty(shape, g.dtype)
+    g, places, n, after = dense(g), dense(places), shape[axis], math.prod(shape[axis + 1 :])
+    if after == 1 and n >= 32:
+        threads = min(max(32, (n + 127) // 128 * 32), 512)
+        _EXTREMES.launch("back_rows", (g.dtype.char, 1), out.size // n, threads, (g, places, out, n))
+        return out
+    args = (g, places, out, out.size, n, after)
+    _EXTREMES.launch("back", (g.dtype.char, 1), min(-(-out.size // 256), 1 << 16), 256, args)
+    return out
+
+
+# --- Products back ----------------------------------------------------------------------------------
+
+_PRODUCTS = Kernels(
+    r"""
+typedef wide_of<T>::type W;
+__device__ __forceinline__ W others(W x, W g, W all, W zeros) {
+    return zeros == 0 ? g * all / x : (zeros == 1 && x == 0) ? g * all : (W)0;
+}
+extern "C" __global__ void rows(const T* g, const T* x, T* y, i64 R) {
+    const T* row = x + blockIdx.x * R;
+    W all = 1, zeros = 0;
+    for (i64 i = threadIdx.x; i < R; i += blockDim.x) { W v = (W)row[i]; if (v == 0) zeros += 1; else all *= v; }
+    all = block_prod(all);
+    zeros = block_sum(zeros);
+    W part = (W)g[blockIdx.x];
+    for (i64 i = threadIdx.x; i < R; i += blockDim.x) y[blockIdx.x * R + i] = (T)others((W)row[i], part, all, zeros);
+}
+extern "C" __global__ void columns(const T* g, const T* x, T* y, i64 count, i64 R, i64 B) {
+    i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    i64 first = i / B * R * B + i % B;
+    W all = 1, zeros = 0, part = (W)g[i];
+    for (i64 r = 0; r < R; ++r) { W v = (W)x[first + r * B]; if (v == 0) zeros += 1; else all *= v; }
+    for (i64 r = 0; r < R; ++r) y[first + r * B] = (T)others((W)x[first + r * B], part, all, zeros);
+}
+""",
+    "T",
+)
+
+
+def prod_back(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the gradient of a product's factors, zeros among them or not; None where CuPy must do it."""
+    sizes = folded(x.shape, axes) if is_float(x) and x.size and g.dtype == x.dtype else None
+    if sizes is None:
+        return None
+    g, x, out = dense(g), dense(x), empty(x.shape, x.dtype)
+    before, n, after = sizes
+    if after == 1:
+        threads = min(max(32, (n + 127) // 128 * 32), 1024)
+        _PRODUCTS.launch("rows", (x.dtype.char,), before, threads, (g, x, out, n))
+    else:
+        args = (g, x, out, before * after, n, after)
+        _PRODUCTS.launch("columns", (x.dtype.char,), -(-before * after // 128), 128, args)
+    return out

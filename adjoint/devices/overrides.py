@@ -1,0 +1,142 @@
+"""Overrides: kernels that a device attaches to primitives, by their names and from its own side.
+
+A primitive's kernel and rules are its definition: they are written in NumPy's words, run on any class of arrays that
+speaks them, and name no device. Where a measurement asks for something faster, a device has a row in its table::
+
+    @override("softmax", least=sizes.ROWS, when=by_rows)
+    def softmax_rows(x, axis): ...
+
+
+    @override("softmax", gradient="x", when=by_rows_backward)
+    def softmax_backward(g, out, axis): ...
+
+An override takes the arguments of what it stands for. Rows are tried in order where the first argument is an array of
+the device with at least `least` elements and `when` holds; one that returns NotImplemented lets the next try. Tensors,
+batched, dual and traced values only ever meet the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+K = TypeVar("K", bound=Callable[..., Any])
+
+
+class Row(NamedTuple):
+    """A kernel, and when it applies."""
+
+    kernel: Callable[..., Any]
+    least: int  # elements of the first array
+    when: Callable[..., bool] | None
+
+
+class Overrides:
+    """The overrides of one device, by a primitive's name and the input whose gradient is meant ("": the value)."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], list[Row]] = {}
+
+    def __call__(
+        self, name: str, gradient: str = "", *, least: int = 0, when: Callable[..., bool] | None = None
+    ) -> Callable[[K], K]:
+        """Attach the decorated kernel to a primitive's value, or to its rule for the input named `gradient`.
+
+        ``gradient="joint"`` stands for the one rule of all inputs.
+        """
+
+        def attach(kernel: K) -> K:
+            self.rows.setdefault((name, gradient), []).append(Row(kernel, least, when))
+            return kernel
+
+        return attach
+
+    def kernel(self, name: str, definition: Callable[..., Any], classes: Iterable[type]) -> Callable[..., Any]:
+        """Return what computes a primitive's value on arrays of the device: its definition, if there are no rows."""
+        rows = self.rows.get((name, ""))
+        return definition if rows is None else _with_rows(definition, tuple(rows), *_two(classes))
+
+    def rule(
+        self, name: str, gradient: str, rule: Any, classes: Iterable[type], saved: Sequence[str], arrays: Sequence[str]
+    ) -> Any:
+        """Return what computes a gradient on arrays of the device: the rule itself, if there are no rows.
+
+        `saved` names what the rule takes after `g`, and `arrays` those of an op's values that are arrays.
+        """
+        rows = self.rows.get((name, gradient))
+        if rows is None:
+            return rule
+        places = tuple([i for i, n in enumerate(saved) if n in arrays])
+        make = _joint_with_rows if gradient == "joint" else _rule_with_rows
+        return make(rule, tuple(rows), places, *_two(classes))
+
+
+def _two(classes: Iterable[type]) -> tuple[type, type]:
+    """Return the one or two classes of a device's arrays as a pair: two identity tests are faster than a search."""
+    found = tuple(classes)
+    return found[0], found[-1]
+
+
+def _with_rows(definition: Callable[..., Any], rows: tuple[Row, ...], cls: type, other: type) -> Callable[..., Any]:
+    least = min(row.least for row in rows)
+
+    def kernel(x: Any, *params: Any) -> Any:
+        first = x[0] if type(x) is tuple else x  # of a sequence, as for `cat`
+        if (type(first) is cls or type(first) is other) and (size := first.size) >= least:
+            for override, smallest, when in rows:
+                if size >= smallest and (when is None or when(x, *params)):
+                    out = override(x, *params)
+                    if out is not NotImplemented:
+                        return out
+        return definition(x, *params)
+
+    return _as(definition, kernel)
+
+
+def _rule_with_rows(
+    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type, other: type
+) -> Callable[..., Any]:
+    least = min(row.least for row in rows)
+
+    def chosen(g: Any, *saved: Any) -> Any:
+        if (type(g) is cls or type(g) is other) and (size := g.size) >= least:
+            for i in places:
+                v = saved[i]
+                if v is not None and type(v) is not cls and type(v) is not other:
+                    return rule(g, *saved)
+            for override, smallest, when in rows:
+                if size >= smallest and (when is None or when(g, *saved)):
+                    out = override(g, *saved)
+                    if out is not NotImplemented:
+                        return out
+        return rule(g, *saved)
+
+    return _as(rule, chosen)
+
+
+def _joint_with_rows(
+    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type, other: type
+) -> Callable[..., Any]:
+    least = min(row.least for row in rows)
+
+    def chosen(g: Any, *saved: Any, **needs: Any) -> Any:
+        first = next((v for v in g if v is not None), None) if type(g) is list or type(g) is tuple else g
+        values = (first, *[saved[i] for i in places])
+        plain = all([v is None or type(v) is cls or type(v) is other for v in values])  # noqa: C419 - no generator
+        if plain and first is not None and first.size >= least:
+            for override, smallest, when in rows:
+                if first.size >= smallest and (when is None or when(g, *saved)):
+                    out = override(g, *saved, **needs)
+                    if out is not NotImplemented:
+                        return out
+        return rule(g, *saved, **needs)
+
+    return _as(rule, chosen)
+
+
+def _as(definition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function under the name and with the attributes of the definition that it stands for."""
+    function.__dict__.update(getattr(definition, "__dict__", {}))
+    function.__name__ = getattr(definition, "__name__", function.__name__)
+    function.__wrapped__ = definition  # type: ignore[attr-defined]
+    return function
