@@ -26,7 +26,7 @@ def leaf(T: Any, *shape: int) -> Any:
     return T.ones(*(shape or (3,)), requires_grad=True)
 
 
-class raises:  # noqa: N801 (it reads as a function)
+class raises:
     """Let a block fail; not by contextlib, whose frame and the error refer to each other in Python 3.12."""
 
     def __init__(self, *kinds: type[BaseException]) -> None:
