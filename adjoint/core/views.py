@@ -210,9 +210,11 @@ def _is_covered(base: Any, own: Any) -> bool:
 def note_reach(x: TensorBase) -> None:
     """Let a view by any strides have a history of its base only where it looks at nothing else."""
     view = x.lineage
-    if view is not None and type(x.array) is ndarray and type(view.base.array) is ndarray:
-        if not _is_covered(view.base.array, x.array):
-            view.epoch = -1
+    if view is None or type(x.array) is not ndarray or type(view.base.array) is not ndarray:
+        return
+    base = view.base.array
+    if not (base.base is None and base.flags.forc) and not _is_covered(base, x.array):  # else it has all of the memory
+        view.epoch = -1
 
 
 def _extent(array: Any) -> int:
