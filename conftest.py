@@ -21,7 +21,7 @@ collect_ignore = [
     if find_spec(package) is None
 ]
 # What only the start of a process is to run.
-collect_ignore.append("adjoint/stand_in/startup")
+collect_ignore.append("adjoint/compat/stand_in/startup")
 # "1": a simulated GPU for all tests that need one; "few": for a few of the cases of each.
 _SIMULATED = os.environ.get("ADJOINT_SIMULATED_GPU", "")
 if _SIMULATED:
@@ -53,7 +53,7 @@ def _has_gpu() -> bool:
 _LONG = (
     "tests/compiler", "tests/conformance", "tests/distributed", "tests/gpu", "tests/real_programs", "tests/utils/data",
     "tests/test_demo.py", "tests/test_docs.py", "tests/test_examples.py", "tests/test_tutorials.py", "tests/typed",
-    "tests/stand_in", "gates",
+    "tests/compat", "gates",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any as _Any
 # `name as name` tells type checkers that a name is meant for users.
 # isort: off
 from . import (
-    _C as _C,
+    _paths as _paths,  # how `adjoint.jit` and its like are found
     autograd as autograd,
     backends as backends,
     cuda as cuda,
@@ -23,9 +23,7 @@ from . import (
     signal as signal,
     special as special,
     testing as testing,
-    types as types,
     utils as utils,
-    version as version,
 )
 from ._version import __version__
 from .autograd import (
@@ -35,6 +33,7 @@ from .autograd import (
     set_grad_enabled as set_grad_enabled,
 )
 from .autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
+from .core import dtypes as _dtypes
 from .core import primitive as _primitive  # first: everything else stands on it
 from .core.device import device as device
 from .core.dtypes import (
@@ -85,7 +84,6 @@ from .ops.namespace import *  # noqa: F403
 from .printing import set_printoptions as set_printoptions
 from .settings import *  # noqa: F403
 from .tensor import Tensor as Tensor
-from .typed import host as _typed_constructors
 # isort: on
 
 float = float32
@@ -103,7 +101,6 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-globals().update(_typed_constructors)
 _signatures.enforce_methods(Tensor)
 
 # NumPy warns where torch computes inf or nan in silence. Only what adjoint's own frames compute is meant:
@@ -112,9 +109,10 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"adjoint\.")
 
 # Rooms and names that are loaded when a program first says them, so that the import stays quick.
 _ROOMS_LATER: frozenset[str] = frozenset({
-    "accelerator", "amp", "compiler", "cpu", "distributed", "distributions", "explanation", "export", "func",
-    "functional", "futures", "fx", "hub", "jit", "library", "masked", "multiprocessing", "nested", "nn", "optim",
-    "profiler", "quasirandom", "serialization", "sparse", "stand_in", "storage", "tree", "viz",
+    "_C", "accelerator", "amp", "compat", "compiler", "cpu", "distributed", "distributions", "explanation", "export",
+    "func", "functional", "futures", "fx", "hub", "jit", "library", "masked", "multiprocessing", "nested", "nn",
+    "optim", "profiler", "quasirandom", "serialization", "sparse", "stand_in", "storage", "tree", "types", "version",
+    "viz",
 })  # fmt: skip
 # The name, and the module that has it.
 _NAMES_LATER: dict[str, str] = {
@@ -128,15 +126,16 @@ _NAMES_LATER |= dict.fromkeys(
         "_assert", "_assert_async", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
         "_check_tensor_all", "_check_type", "_check_value", "_check_with",
     ),
-    "_checks",
+    "compat.checks",
 )  # fmt: skip
 _NAMES_LATER |= dict.fromkeys(
     (
         "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
         "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage",
     ),
-    "storage",
+    "compat.storage",
 )  # fmt: skip
+_NAMES_LATER |= dict.fromkeys((f"{kind.title}Tensor" for kind in _dtypes.ALL), "compat.typed")
 _NAMES_LATER |= dict.fromkeys(
     (
         "dsmm", "hspmm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
@@ -168,16 +167,12 @@ _NAMES_LATER |= dict.fromkeys(
 if _typing.TYPE_CHECKING:  # the same, for type checkers and editors
     from . import amp as amp
     from . import compiler as compiler
-    from . import cpu as cpu
     from . import distributed as distributed
     from . import distributions as distributions
     from . import explanation as explanation
     from . import func as func
-    from . import functional as functional
     from . import futures as futures
     from . import fx as fx
-    from . import hub as hub
-    from . import jit as jit
     from . import library as library
     from . import masked as masked
     from . import multiprocessing as multiprocessing
@@ -186,11 +181,18 @@ if _typing.TYPE_CHECKING:  # the same, for type checkers and editors
     from . import profiler as profiler
     from . import quasirandom as quasirandom
     from . import serialization as serialization
-    from . import stand_in as stand_in
     from . import tree as tree
     from . import viz as viz
     from .amp import autocast as autocast
     from .autograd.budget import memory_budget as memory_budget
+    from .compat import _C as _C
+    from .compat import cpu as cpu
+    from .compat import functional as functional
+    from .compat import hub as hub
+    from .compat import jit as jit
+    from .compat import stand_in as stand_in
+    from .compat import types as types
+    from .compat import version as version
     from .compiler import compile as compile
     from .explanation import explain as explain
     from .func import vmap as vmap

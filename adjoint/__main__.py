@@ -12,7 +12,7 @@ __all__ = ["main"]
 
 def _run(arguments: list[str]) -> None:
     """Run a program with adjoint in torch's place."""
-    from .stand_in import include_children, install
+    from .compat.stand_in import include_children, install
 
     install()
     include_children()

@@ -14,4 +14,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["Tensor"]
+Number = Any  # of Python or NumPy, or a tensor without dimensions
+
+__all__ = ["Number", "Tensor"]

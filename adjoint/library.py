@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from types import NoneType, UnionType
 from typing import Any, Union
 
-from . import _ops
 from .autograd.function import Function
 from .core.device import device
 from .core.dtypes import dtype
 from .core.modes import is_grad_enabled
 from .core.tensor import TensorBase
 from .core.views import has_history
+from .ops import overloads
 from .tensor import Tensor
 
 __all__ = [
@@ -51,7 +51,7 @@ class CustomOpDef:
         self._setup_context: Kernel | None = None
         self._composite = False
         self._functions: dict[Spans, Any] = {}
-        self._opoverload = _ops.register(namespace, name, self, schema).default
+        self._opoverload = overloads.register(namespace, name, self, schema).default
         if fn is not None:
             functools.update_wrapper(self, fn)
 
@@ -104,7 +104,7 @@ class CustomOpDef:
             if kind in self._kernels:
                 return self._kernels[kind](*args, **kwargs)
         if self._init_fn is None:
-            lost = f"; {_ops.refused[-1]}, which adjoint cannot load, may have one" if _ops.refused else ""
+            lost = f"; {overloads.refused[-1]}, which adjoint cannot load, may have one" if overloads.refused else ""
             raise NotImplementedError(f"{self._qualname}: no implementation was registered{lost}")
         return self._init_fn(*args, **kwargs)
 
@@ -323,11 +323,13 @@ def _found(op: Any) -> CustomOpDef:
     """Return the operator that a name, an overload or a definition means."""
     if isinstance(op, CustomOpDef):
         return op
-    if isinstance(op, _ops.OpOverload):
+    if isinstance(op, overloads.OpOverload):
         op = f"{op.namespace}::{op._opname}"
     space, name = _split(op)
-    known: Any = vars(_ops.namespace(space)).get(name)
-    if known is None and _ops.refused:  # it may be one of a compiled library: what is registered for it stays unused
+    known: Any = vars(overloads.namespace(space)).get(name)
+    if (
+        known is None and overloads.refused
+    ):  # it may be one of a compiled library: what is registered for it stays unused
         return CustomOpDef(space, name, "(...)")
     if known is None:
         raise RuntimeError(f"operator {op} does not exist: define it before registering something for it")

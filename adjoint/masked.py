@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from .core import dtypes
-from .ops.arguments import dims_in
+from .ops.arguments import dims_in, require_tensor
 from .ops.measure import vector_norm
 from .tensor import Tensor
 
@@ -31,6 +31,7 @@ def _spread(input: Tensor, mask: Tensor) -> Tensor:
 
 def _filled(input: Tensor, mask: Tensor | None, value: float) -> Tensor:
     """Return the input with `value` where the mask leaves out; an infinite one is the bound of an integer dtype."""
+    require_tensor(input, "input", "masked")
     if mask is None:
         return input
     if math.isinf(value) and not (input.is_floating_point() or input.is_complex()):
@@ -115,9 +116,10 @@ def norm(
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Measure the vector of what the mask lets through."""
+    if not isinstance(ord, int | float):
+        raise TypeError(f"linalg_vector_norm(): argument 'ord' must be Number, not {type(ord).__name__}")
     filled = _filled(input, mask, math.inf if ord == -math.inf else 0)
-    order = 2.0 if ord is None else ord
-    return vector_norm(filled, order, _axes(input, dim), bool(keepdim), dtype=dtype or input.dtype)
+    return vector_norm(filled, ord, _axes(input, dim), bool(keepdim), dtype=dtype or input.dtype)
 
 
 def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> Tensor:
@@ -143,6 +145,7 @@ def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """Find the median of what the mask lets through along `dim`; NaN where that is nothing."""
+    require_tensor(input, "input", "masked")
     floating = input.is_floating_point()
     values = input if floating else input.to(dtypes.float32)
     out = _filled(values, mask, math.nan).nanmedian(dim, keepdim).values

@@ -11,6 +11,7 @@ import functools
 import inspect
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -39,27 +40,26 @@ UNTOUCHED = {
     "_make_wrapper_subclass", "__torch_dispatch__",
 }  # fmt: skip
 
+_SLOTS = {name: vars(TensorBase)[name] for name in TensorBase.__slots__ if not name.startswith("__")}
+_MEANINGS = {"array": ", its value as a NumPy or CuPy array", "node": ", where its gradient goes"}
 
-class _Twofold:
-    """A name that a subclass gives to an attribute of its own, and adjoint's code to a slot of every tensor."""
 
-    def __init__(self, slot: Any, own: Any) -> None:
-        self.slot, self.own = slot, own
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        ours = instance is not None and sys._getframe(1).f_globals.get("__package__", "").startswith("adjoint")
-        return (self.slot if ours else self.own).__get__(instance, owner)
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        ours = sys._getframe(1).f_globals.get("__package__", "").startswith("adjoint")
-        (self.slot if ours else self.own).__set__(instance, value)
+def _keep_slots(cls: Any) -> None:
+    """Leave out what a class, or a mixin of its, has under the name of a slot of every tensor, and say so."""
+    for name, slot in _SLOTS.items():
+        if getattr(cls, name) is slot:
+            continue
+        setattr(cls, name, slot)  # ops read it there
+        warnings.warn(
+            f"{cls.__name__}.{name} is left out: `{name}` is an attribute of every tensor of adjoint"
+            f"{_MEANINGS.get(name, '')}. Give yours another name",
+            stacklevel=4,
+        )
 
 
 def prepare(cls: Any, tensor: Any) -> None:
     """Make a new subclass of `tensor` plain, if it wants to be, or let its methods ask it."""
-    for name in vars(cls).keys() & {*TensorBase.__slots__}:
-        if isinstance(vars(cls)[name], property):
-            setattr(cls, name, _Twofold(vars(TensorBase)[name], vars(cls)[name]))
+    _keep_slots(cls)
     if any("__torch_dispatch__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(tensor)]):
         dispatching.add(cls)
         if _is_inherited(cls, tensor):

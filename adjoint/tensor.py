@@ -15,6 +15,7 @@ from .core import device as devices
 from .core import dtypes, modes, nodes, overrides, recorders
 from .core import layout as layouts
 from .core.engine import AccumulateGrad
+from .core.handles import RemovableHandle, warn_if_has_hooks
 from .core.inplace import is_bare, is_leaf_node
 from .core.nodes import extra_of, output_index, shown, wrap
 from .core.payload import (
@@ -40,7 +41,6 @@ from .core.tensor import (
     tick,
 )
 from .core.views import edge_of, expect_shape, has_history, note_detached, refresh, show_views
-from .hooks import RemovableHandle, warn_if_has_hooks
 from .ops import (
     activation,
     compare,

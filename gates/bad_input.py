@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import inspect
 import itertools
 import operator
 import os
@@ -60,27 +61,36 @@ OPAQUE = re.compile(
 )
 # Words that name the argument, or the call.
 CLEAR = re.compile(
-    r"must be .*, (not|but) |to be Tensors, got|Input arguments must all be"
+    r"must be .*, (not|but) |to be Tensors, got|must be Tensor, got|Input arguments must all be"
     r"|invalid combination of arguments|must be callable"
-    r"|^\w+\(\) (missing|takes|got)|'mode'|'dim'|index out of range in self"
+    r"|^[\w.]+\(\) (missing|takes|got)|'mode'|'dim'|index out of range in self"
 )
 # What torch's own Python code says of an argument that it did not look at: there a clear TypeError is better.
 STUMBLED = re.compile(
     r"object has no attribute|Boolean value of Tensor|truth value of an array|a value of type .* for argument"
     r"|referenced before|not associated with a value|index out of range|not supported between|object is not"
-    r"|unsupported operand|can only concatenate|has no len|INTERNAL ASSERT|Could this error message be improved"
+    r"|unsupported operand|can only concatenate|has no len|iinfo\(\) requires|INTERNAL ASSERT"
+    r"|Could this error message be improved"
 )
 # Rows of docs/pytorch.md, by torch's words: operands of several dtypes, meta tensors, devices that are not there.
 _OF_DTYPES = re.compile(
     r"expected scalar type \w+ but found|[sS]ame d?type|mixed dtype|to have scalar type"
     r"|can't be cast to the desired output type"
 )
-_OF_META = re.compile(r"Meta tensors|on the expected device|same device")
+_OF_META = re.compile(r"Meta tensors|on the expected device|same device|cpu DeviceType")
+# Rows by torch's words and the wrong value: a size without a tuple, `var(x, dim=True)`, `round(integers, decimals=0)`.
+_OF_FORMS = {
+    "must be tuple of ints, not int": ("0", "-7", "99"),
+    "(std|var)(_mean)?\\(\\) received an invalid combination": ("True",),
+    r"output with shape \[\] doesn't match the broadcast": ("an empty tuple",),  # of logsumexp
+    "round_vml_cpu. not implemented for 'Long'": ("integers",),
+}
+DEFAULT = "None, the default"
 STUMBLING = ("AttributeError", "AssertionError", "KeyError")
 BAD = ("class", "accepted", "refused", "opaque", "hung", "crashed")
-# The bar is 2 % for all of these together, and none accepted or opaque. It is not met yet: torch's parser of arguments
-# refuses what Python's duck typing lets pass. Until it is, these shares keep what there is from getting worse.
-ALLOWED = {"all": 0.06, "accepted": 0.03, "opaque": 0.02}
+# The bar is 2 % for all of these together, and none accepted or opaque. Of the latter, other seeds still find a few in
+# ten thousand: these shares, of which one call in a short run is the most, keep it so.
+ALLOWED = {"all": 0.02, "accepted": 0.004, "opaque": 0.004}
 FEWEST = 300  # calls that shares are of, at least: in a short run one call is a large share
 _SLOW = re.compile(r"combinations|cartesian|histogramdd|vander")  # 99 of these fill the memory
 
@@ -155,6 +165,8 @@ class Call(NamedTuple):
     def _is_better(self) -> bool:
         # Rows of docs/pytorch.md: NumPy's arrays as operands, integers that become floats, differences with booleans.
         text = self.theirs[1]
+        if self.wrong == DEFAULT or any(self.wrong in w and re.search(t, text) for t, w in _OF_FORMS.items()):
+            return True
         if self.wrong == "2**70":
             return "too big" in text
         if self.wrong in ("integers", "booleans", "complex") and "in place" not in self.name and self.name[-1] != "_":
@@ -162,9 +174,10 @@ class Call(NamedTuple):
                 return True
         if self.wrong == "a meta tensor" and _OF_META.search(text):
             return True
-        return self.wrong == "an array" or text.startswith(
-            ("Subtraction, the `-` operator", "Cannot access accelerator device when none")
-        )
+        return self.wrong == "an array" or text.startswith((
+            "Subtraction, the `-` operator", "Cannot access accelerator device when none", "stack expects a non-empty",
+            "select(): index 0 out of range for tensor of size [0]",
+        ))  # fmt: skip
 
     @property
     def has_phrase(self) -> bool | None:
@@ -225,7 +238,7 @@ T.utils.data.TensorDataset (x, x) ;; T.utils.data.Subset ([1, 2, 3], [0, 1])
 T.utils.data.random_split ([1, 2, 3], [1, 2]) ;; T.utils.data.BatchSampler (range(4), 2, False)
 T.utils.data.WeightedRandomSampler ([0.5, 0.5], 2, True)
 T.utils.checkpoint.checkpoint (lambda x: x * 2, x, use_reentrant=False)
-T.nn.utils.clip_grad_norm_ ([leaf], 1.0, norm_type=2.0) ;; T.nn.utils.clip_grad_value_ ([leaf], 1.0)
+T.nn.utils.clip_grad_norm_ ([leaf], 1.0, norm_type=2.0) ;; T.nn.utils.clip_grad_value_ ([leaf], 1.0, foreach=False)
 T.nn.utils.parameters_to_vector ([leaf],) ;; T.nn.utils.rnn.pad_sequence ([x, x], batch_first=True, padding_value=0.0)
 T.nn.utils.rnn.pack_padded_sequence (T.ones(3, 2, 4), [3, 2], batch_first=False)
 T.nn.init.uniform_ (T.ones(3, 3), 0.0, 1.0) ;; T.nn.init.normal_ (T.ones(3, 3), 0.0, 1.0)
@@ -253,6 +266,56 @@ T.distributions.Laplace (0.0, 1.0) ;; T.distributions.LogNormal (0.0, 1.0) ;; T.
 T.distributions.MultivariateNormal (x, T.eye(3)) ;; T.distributions.Poisson (1.0,)
 T.distributions.StudentT (1.0, 0.0, 1.0) ;; T.distributions.Uniform (0.0, 1.0)
 T.distributions.kl_divergence (T.distributions.Normal(0.0, 1.0), T.distributions.Normal(0.0, 1.0))
+T.autograd.functional.hvp (lambda x: (x * x).sum(), x, x) ;; T.autograd.functional.vhp (lambda x: (x * x).sum(), x, x)
+T.autograd.gradgradcheck (lambda x: x * x, T.ones(2, dtype=T.float64, requires_grad=True))
+T.autograd.grad (leaf * 2, [leaf], grad_outputs=[x], retain_graph=False, allow_unused=True, is_grads_batched=False)
+T.autograd.graph.register_multi_grad_hook ((leaf,), lambda grads: None)
+T.autograd.graph.saved_tensors_hooks (lambda t: t, lambda t: t) ;; T.autograd.graph.save_on_cpu (pin_memory=False)
+T.autograd.set_grad_enabled (True,) ;; T.autograd.inference_mode (True,) ;; T.autograd.detect_anomaly (False,)
+T.func.hessian(lambda x: x.dot(x)) (x,) ;; T.func.hessian (lambda x: (x * x).sum(), argnums=0)
+T.func.jacrev (lambda x: x * x, argnums=0, has_aux=False, chunk_size=1) ;; T.func.jacfwd (lambda x: x * x, argnums=0)
+T.func.grad_and_value (lambda x: x.sum(), argnums=0, has_aux=False) ;; T.func.linearize (lambda x: x * x, x)
+T.func.grad(lambda x, y: x.dot(y), argnums=(0, 1)) (x, x) ;; T.func.stack_module_state ([T.nn.Linear(3, 2)],)
+T.func.vmap(lambda x, y: x * y, in_dims=(0, None)) (m, x) ;; T.func.vjp(lambda x: x * x, x)[1] (x,)
+leaf.register_post_accumulate_grad_hook (lambda t: None,) ;; T.ones(3).requires_grad_ (True,)
+T.utils.data.ConcatDataset ([[1, 2], [3]],) ;; T.utils.data.RandomSampler ([1, 2, 3], True, 2)
+T.utils.data.SequentialSampler ([1, 2, 3],) ;; T.utils.data.SubsetRandomSampler ([0, 1],)
+T.utils.data.default_collate ([x, x],) ;; T.utils.data.StackDataset (x, x)
+T.utils.checkpoint.checkpoint_sequential ([T.nn.Linear(3, 3), T.nn.Linear(3, 3)], 2, x, use_reentrant=False)
+T.nn.utils.vector_to_parameters (x, [leaf]) ;; T.nn.utils.get_total_norm ([x], 2.0, error_if_nonfinite=False)
+T.nn.utils.rnn.pack_sequence ([x, x], enforce_sorted=True) ;; T.nn.utils.rnn.unpad_sequence (m, T.tensor([3, 2, 1]))
+T.nn.utils.rnn.pad_packed_sequence (T.nn.utils.rnn.pack_sequence([x, x]), True, 0.0, 3)
+T.nn.utils.parametrizations.weight_norm (T.nn.Linear(3, 2), "weight", 0)
+T.nn.utils.parametrizations.spectral_norm (T.nn.Linear(3, 2), "weight", 1, 1e-12)
+T.nn.utils.parametrize.register_parametrization (T.nn.Linear(3, 2), "weight", T.nn.Identity())
+T.nn.init.sparse_ (T.ones(3, 3), 0.5, 0.01)
+T.nn.init.dirac_ (T.ones(3, 3, 1), 1) ;; T.nn.init.eye_ (T.ones(3, 3),) ;; T.nn.init.xavier_normal_ (T.ones(3, 3), 1.0)
+T.nn.Linear(3, 2).add_module ("a", T.nn.Linear(3, 2)) ;; T.nn.Linear(3, 2).apply (lambda m: None,)
+T.nn.Linear(3, 2).register_forward_hook (lambda m, i, o: None, prepend=False)
+T.nn.Linear(3, 2).get_parameter ("weight",) ;; T.nn.Linear(3, 2).zero_grad (True,) ;; T.nn.Linear(3, 2).eval ()
+T.nn.Linear(3, 2).state_dict (prefix="", keep_vars=False) ;; T.nn.ParameterList ([leaf],)
+T.nn.ParameterDict ({"a": leaf},) ;; T.nn.ModuleList([T.nn.Linear(3, 2)]).insert (0, T.nn.Linear(3, 2))
+T.nn.Sequential(T.nn.Linear(3, 2)).append (T.nn.Linear(2, 2),) ;; T.nn.Buffer (x, persistent=True)
+T.optim.lr_scheduler.MultiStepLR (T.optim.SGD([leaf], 0.1), [2, 4], gamma=0.1)
+T.optim.lr_scheduler.ExponentialLR (T.optim.SGD([leaf], 0.1), 0.9)
+T.optim.lr_scheduler.LinearLR (T.optim.SGD([leaf], 0.1), 0.3, 1.0, 5)
+T.optim.lr_scheduler.ConstantLR (T.optim.SGD([leaf], 0.1), 0.3, 5)
+T.optim.lr_scheduler.PolynomialLR (T.optim.SGD([leaf], 0.1), 5, 1.0)
+T.optim.lr_scheduler.CyclicLR (T.optim.SGD([leaf], 0.1, momentum=0.9), 0.01, 0.1, 5)
+T.optim.lr_scheduler.CosineAnnealingWarmRestarts (T.optim.SGD([leaf], 0.1), 10, 1, 0.0)
+T.optim.lr_scheduler.MultiplicativeLR (T.optim.SGD([leaf], 0.1), lambda e: 0.5)
+T.optim.lr_scheduler.StepLR(T.optim.SGD([leaf], 0.1), 2).step () ;; T.optim.SGD([leaf], 0.1).step (None,)
+T.optim.SGD([leaf], 0.1).add_param_group ({"params": [T.ones(2, requires_grad=True)]},)
+T.optim.SGD([leaf], 0.1).zero_grad (True,) ;; T.optim.swa_utils.AveragedModel (T.nn.Linear(3, 2),)
+T.amp.autocast ("cpu", T.bfloat16, True) ;; T.amp.GradScaler ("cpu", 2.0, 2.0, 0.5, 2000, True)
+T.autocast ("cpu", dtype=T.bfloat16, enabled=True, cache_enabled=True) ;; T.Generator().manual_seed (1,)
+T.distributions.TransformedDistribution (T.distributions.Normal(x, x), [T.distributions.ExpTransform()])
+T.distributions.AffineTransform (0.0, 1.0) ;; T.distributions.ContinuousBernoulli (probs=x / 2)
+T.distributions.HalfCauchy (1.0,) ;; T.distributions.InverseGamma (1.0, 1.0) ;; T.distributions.Kumaraswamy (1.0, 1.0)
+T.distributions.NegativeBinomial (3, probs=x / 2) ;; T.distributions.OneHotCategorical (probs=x)
+T.distributions.Pareto (1.0, 1.0) ;; T.distributions.VonMises (0.0, 1.0) ;; T.distributions.Weibull (1.0, 1.0)
+T.distributions.Normal(x, x).expand ((2, 3),) ;; T.distributions.Normal(0.0, 1.0).cdf (x,)
+T.distributions.RelaxedBernoulli (T.tensor(1.0), probs=x / 2) ;; T.distributions.LogisticNormal (x, x)
 """
 # Arguments that are tried for functions of which nothing is known.
 GUESSES = (
@@ -439,11 +502,22 @@ def _made_wrong(subject: Subject, dice: random.Random, each: int) -> Iterator[Ca
             given = [_replaced(*subject.given(T), place, wrong, T) for T in (torch, adjoint)]
         except Exception:  # this value cannot be made of that argument
             continue
-        call = Call(subject.name, place, wrong.name, None, None)
+        name = DEFAULT if wrong.name == "None" and _has_default(subject.ours, place) else wrong.name
+        call = Call(subject.name, place, name, None, None)
         yield call
         call = call._replace(theirs=_outcome(subject.theirs, *given[0]))
         yield call
         yield call._replace(mine=_outcome(subject.ours, *given[1]))
+
+
+def _has_default(function: Any, place: int | str) -> bool:
+    """Return whether None says what leaving the argument out says."""
+    try:
+        parameters = inspect.signature(function).parameters
+        name = place if isinstance(place, str) else list(parameters)[place]
+        return parameters[name].default is None
+    except (IndexError, KeyError, TypeError, ValueError):
+        return False
 
 
 def _is_method(name: str) -> bool:

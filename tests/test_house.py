@@ -8,22 +8,23 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from adjoint import _paths
 
 PACKAGE = Path(__file__).resolve().parent.parent / "adjoint"
 FILES = sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
 
 # From the cellar up. A file imports from its own room and from rooms that stand before it in this list.
 ROOMS = [
-    "_version", "_typing", "_paths", "_checks", "errors", "hooks", "printing", "scalar", "devices", "core",
-    "return_types", "ops", "subclasses", "tensor", "functional", "quasirandom", "settings", "typed", "types", "version",
-    "overrides", "random", "_C", "storage", "payloads", "autograd", "_ops", "library", "tree", "func", "compiler",
-    "fft", "linalg", "special", "signal", "sparse", "masked", "cuda", "cpu", "accelerator", "mps", "backends", "amp",
-    "nn", "nested", "optim", "distributions", "serialization", "utils", "profiler", "explanation", "viz",
-    "multiprocessing", "futures", "distributed", "testing", "jit", "fx", "export", "onnx", "hub", "stand_in", "demo",
-    "__main__",
+    "_version", "_typing", "_paths", "errors", "printing", "scalar", "devices", "core", "return_types", "ops",
+    "subclasses", "tensor", "quasirandom", "settings", "overrides", "random", "payloads", "autograd", "library", "tree",
+    "func", "compiler", "fft", "linalg", "special", "signal", "sparse", "masked", "cuda", "accelerator", "backends",
+    "amp", "nn", "nested", "optim", "distributions", "serialization", "utils", "profiler", "explanation", "viz",
+    "multiprocessing", "futures", "distributed", "testing", "fx", "export", "compat", "demo", "__main__",
 ]  # fmt: skip
 RANK = {room: number for number, room in enumerate(ROOMS)}
 
@@ -213,17 +214,30 @@ def test_every_module_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(tree(path)), name_of(path)
 
 
+def test_the_top_level_shows_the_product() -> None:
+    """What exists only so that programs written for torch find a name is in `compat`."""
+    assert {room_of(path) for path in FILES} == {*ROOMS, "__init__"}
+
+
+@pytest.mark.parametrize("name", sorted(_paths._FILES))
+def test_a_name_of_compat_has_no_file_of_its_own_and_can_be_imported(name: str) -> None:
+    old = PACKAGE.joinpath(*name.split("."))
+    assert not [path for path in FILES if path == old.with_suffix(".py") or old in path.parents]
+    assert import_module(f"adjoint.{name}") is import_module(f"adjoint.{_paths._FILES[name]}")
+
+
 def test_import_is_light() -> None:
     """Importing adjoint imports none of the heavy packages, and leaves the public functions as they are."""
     program = (
         "import sys, types, adjoint\n"
         f"print([m for m in {HEAVY} if m in sys.modules])\n"
+        "print([m for m in sys.modules if m.startswith('adjoint.compat')])\n"
         "print(type(adjoint.sin) is types.FunctionType and type(adjoint.cat) is types.FunctionType)\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent, timeout=60, check=True
     )
-    assert run.stdout.split("\n")[:2] == ["[]", "True"], run.stdout
+    assert run.stdout.split("\n")[:3] == ["[]", "[]", "True"], run.stdout
 
 
 def test_asking_for_a_gpu_where_cupy_is_missing_imports_nothing() -> None:

@@ -568,11 +568,24 @@ def test_shared_memory_is_seen_by_a_forked_process() -> None:
     assert x.is_shared() and x[1].untyped_storage().is_shared() and not adjoint.zeros(1).is_shared()
 
 
-def test_a_subclass_may_call_a_property_as_we_call_a_slot() -> None:
-    class Image(adjoint.Tensor):
-        @property
-        def array(self) -> Any:
-            return self.numpy()
+def test_a_subclass_cannot_redefine_a_slot() -> None:
+    with pytest.warns(UserWarning, match="Image.array is left out: `array` is an attribute of every tensor of adjoint"):
 
+        class Image(adjoint.Tensor):
+            @property
+            def array(self) -> Any:
+                return self.numpy()
+
+    class Numbered:
+        node = 3
+
+    with pytest.warns(UserWarning, match=r"Graph.node is left out: .* where its gradient goes"):
+
+        class Graph(Numbered, adjoint.Tensor):
+            pass
+
+    x = adjoint.ones(2, requires_grad=True)
+    (x.as_subclass(Graph) * 2).sum().backward()
+    assert x.grad is not None
     image = adjoint.ones(2).as_subclass(Image)
     assert isinstance(image.array, np.ndarray) and (image * 2).array.tolist() == [2.0, 2.0]

@@ -21,28 +21,8 @@ from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 
 __all__ = [
-    "Function",
-    "NestedIOFunction",
-    "Variable",
-    "anomaly_mode",
-    "backward",
-    "debug_mode",
-    "detect_anomaly",
-    "enable_grad",
-    "enforce_grad_layout_policy",
-    "forward_ad",
-    "function",
-    "functional",
-    "grad",
-    "grad_mode",
-    "gradcheck",
-    "gradgradcheck",
-    "graph",
-    "inference_mode",
-    "no_grad",
-    "profiler",
-    "set_detect_anomaly",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-    "variable",
-]
+    "Function", "NestedIOFunction", "Variable", "anomaly_mode", "backward", "debug_mode", "detect_anomaly",
+    "enable_grad", "enforce_grad_layout_policy", "forward_ad", "function", "functional", "grad", "grad_mode",
+    "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad", "profiler", "set_detect_anomaly",
+    "set_grad_enabled", "set_multithreading_enabled", "variable",
+]  # fmt: skip

@@ -316,7 +316,11 @@ def _input_node(x: Any, roots: Sequence[Any]) -> Any:
 
 def _flag(value: Any) -> bool:
     """Return an argument that is a bool; integers stand for one, as in PyTorch."""
-    if isinstance(value, bool | np.bool_) or (isinstance(value, TensorBase) and value.array.size == 1):
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, TensorBase):
+        if value.array.size != 1 or value.array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index: give True or False")
         return bool(value)
     if not is_int(value):
         raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer: give True or False")
@@ -365,7 +369,7 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    allow = materialize_grads if allow_unused is None else allow_unused
+    allow = materialize_grads if allow_unused is None else _flag(allow_unused)
     outs, ins = _seen(_tuple(outputs)), _inputs(inputs, "grad()")
     if not only_inputs:
         warnings.warn(

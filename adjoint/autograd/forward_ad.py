@@ -14,14 +14,7 @@ from ..core.views import edge_of
 from ..ops.shape import copy_strided_p, view
 from ..payloads.dual import Dual, forget_tangents, holders
 
-__all__ = [
-    "UnpackedDualTensor",
-    "dual_level",
-    "enter_dual_level",
-    "exit_dual_level",
-    "make_dual",
-    "unpack_dual",
-]
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 _levels: list[tuple[Level, int]] = []
 

@@ -52,14 +52,9 @@ from ..core.views import edge_of, watch_base
 from ..errors import InPlaceError, place
 
 __all__ = [
-    "BackwardCFunction",
-    "Function",
-    "FunctionCtx",
-    "FunctionMeta",
-    "InplaceFunction",
-    "NestedIOFunction",
+    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
     "once_differentiable",
-]
+]  # fmt: skip
 
 
 class _Kept:

@@ -15,16 +15,9 @@ getframe = sys._getframe
 F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
-    "_unsafe_preserve_version_counter",
-    "enable_grad",
-    "enforce_grad_layout_policy",
-    "inference_mode",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
-    "no_grad",
-    "set_grad_enabled",
-    "set_multithreading_enabled",
-]
+    "_unsafe_preserve_version_counter", "enable_grad", "enforce_grad_layout_policy", "inference_mode",
+    "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled", "set_multithreading_enabled",
+]  # fmt: skip
 
 
 _GENERATOR, _COROUTINE = 0x20, 0x80  # inspect.CO_*: importing inspect takes a tenth of our import time

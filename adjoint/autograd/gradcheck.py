@@ -82,6 +82,8 @@ class _Subject:
         self.func = func
         self.inputs = _as_tuple(inputs)
         self.checked = [x for x in _tensors(self.inputs) if x.requires_grad]
+        if not self.checked:  # before the function sees what may be no tensor at all
+            raise ValueError(_NOTHING_REQUIRES)
         self.first = [o for o in _as_tuple(func(*self.inputs)) if isinstance(o, TensorBase)]
         self.where = [i for i, o in enumerate(self.first) if o.requires_grad]  # type: ignore[attr-defined]
 
@@ -110,6 +112,16 @@ def _joined(along_x: Any, along_y: Any, part: str) -> Jacobian:
 
 
 # --- Numerical --------------------------------------------------------------------------------------
+
+
+def _check_step(eps: Any) -> None:
+    """Raise unless the step of the differences is a number."""
+    if isinstance(eps, TensorBase) and eps.is_meta:  # type: ignore[attr-defined]
+        raise NotImplementedError("Cannot copy out of meta tensor; no data! The step eps is a number")
+    if shape := list(getattr(eps, "shape", ())):
+        raise RuntimeError(f"output with shape [] doesn't match the broadcast shape {shape}: the step eps is a number")
+    if isinstance(eps, int) and abs(eps) >= 2**63:
+        raise OverflowError(f"int too big to convert: the step eps is {eps}")
 
 
 def _difference(subject: _Subject, x: Tensor, step: Any, eps: float) -> list[Any]:
@@ -427,8 +439,6 @@ def _like(pattern: Any, values: Any) -> Any:
 
 
 def _check_inputs(subject: _Subject) -> None:
-    if not subject.checked:
-        raise ValueError(_NOTHING_REQUIRES)
     if any(_is_sparse(out) for out in subject.first):
         raise ValueError(
             "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
@@ -660,6 +670,7 @@ def gradcheck(
     try:
         subject = _Subject(*_by_values(func, inputs))
         _check_inputs(subject)
+        _check_step(eps)
         if not subject.where:
             _check_nothing_differentiable(subject, eps, atol)
             return True
@@ -732,8 +743,6 @@ def gradgradcheck(
         "Setting check_batched_grad=True requires check_rev_over_rev to be True"
     )
     arguments = _as_tuple(inputs)
-    if not any(x.requires_grad for x in _tensors(arguments)):
-        raise ValueError(_NOTHING_REQUIRES)
     if grad_outputs is None:
         random = np.random.default_rng(5)
         outs = [o for o in _as_tuple(func(*arguments)) if isinstance(o, TensorBase)]
@@ -741,6 +750,8 @@ def gradgradcheck(
         starts = tuple(_random_start(o, random, gen_non_contig_grad_outputs) for o in chosen)
     else:
         starts = _as_tuple(grad_outputs)
+    if not any(x.requires_grad for x in _tensors(arguments)):
+        raise ValueError(_NOTHING_REQUIRES)
     count = len(starts)
 
     def gradient(*values: Any) -> Any:

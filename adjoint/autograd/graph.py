@@ -9,29 +9,19 @@ from typing import Any
 
 from ..core import device, modes
 from ..core.engine import running
+from ..core.handles import RemovableHandle
 from ..core.nodes import Hidden, Node, check_hooks, shown, wrap
 from ..core.tensor import TensorBase, note_write
 from ..core.views import edge_of
 from ..devices.cpu import forks
-from ..hooks import RemovableHandle
 from .differentiate import GradientEdge, gradient_edge
 from .holdings import saved
 
 __all__ = [
-    "GradientEdge",
-    "Node",
-    "allow_mutation_on_saved_tensors",
-    "disable_saved_tensors_hooks",
-    "get_gradient_edge",
-    "increment_version",
-    "region_activation_memory_budget",
-    "register_multi_grad_hook",
-    "save_on_cpu",
-    "saved",
-    "saved_tensors_hooks",
-    "set_override_stale_capture_stream",
-    "set_warn_on_accumulate_grad_stream_mismatch",
-]
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "region_activation_memory_budget", "register_multi_grad_hook", "save_on_cpu", "saved",
+    "saved_tensors_hooks", "set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch",
+]  # fmt: skip
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:

@@ -1,13 +1,22 @@
-"""Switches of torch's backends, which programs set; here they are remembered and change nothing."""
+"""Switches of torch's backends: those that adjoint has take effect, the others are remembered."""
 
 from __future__ import annotations
 
-from .._paths import lead_to
-from . import absent as mkl
-from . import absent as mps
-from . import absent as openmp
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from . import cuda, cudnn, mkldnn
+
+if _TYPE_CHECKING:
+    from ..compat import unavailable as mkl
+    from ..compat import unavailable as mps
+    from ..compat import unavailable as openmp
 
 __all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 
-lead_to(__name__, {"absent": "mkl mps openmp"})
+
+def __getattr__(name: str) -> _Any:
+    if name in ("mkl", "mps", "openmp"):
+        return _importlib.import_module(f"adjoint.backends.{name}")
+    raise AttributeError(f"module 'adjoint.backends' has no attribute '{name}'")

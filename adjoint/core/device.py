@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 from typing import Any
 
@@ -38,8 +39,8 @@ class device:
     index: int | None
 
     def __init__(self, type: str | int | device, index: int | None = None) -> None:
-        if index is not None and (isinstance(index, bool) or not hasattr(index, "__index__")):
-            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {_kind(index)}")
+        if index is not None:
+            index = _index(type, index)
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
         elif isinstance(type, int) and not isinstance(type, bool):
@@ -95,6 +96,21 @@ def _kind(value: Any) -> str:
     return str(value.__class__.__name__)
 
 
+def _index(type: Any, index: Any) -> int:
+    """Return the index that was given beside a type, which then is a name."""
+    if not isinstance(type, str):
+        raise TypeError(f"device(): argument 'type' (position 1) must be str, not {_kind(type)}")
+    try:
+        number = operator.index(index)
+    except (TypeError, ValueError, RuntimeError):
+        number = None
+    if number is None or isinstance(index, bool) or getattr(getattr(index, "dtype", None), "name", "") == "bool":
+        raise TypeError(f"device(): argument 'index' (position 2) must be int, not {_kind(index)}")
+    if number >= 2**63:
+        raise ValueError(f"Overflow when unpacking long long: there is no device {number}")
+    return number
+
+
 def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
     name, colon, number = text.partition(":")
     if name not in _TYPES:
@@ -105,6 +121,8 @@ def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
         raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {text}")
     if not (number.isascii() and number.isdigit()) or (number[0] == "0" and len(number) > 1):
         raise RuntimeError(f"Invalid device string: '{text}'")
+    if int(number) >= 2**31:
+        raise RuntimeError(f"Could not parse device index '{number}' in device string '{text}'")
     return name, int(number)
 
 
@@ -224,6 +242,7 @@ def _cupy() -> Any:
         from ..devices import cuda as gpu
         from ..devices.cuda import (  # imports CuPy, so not before a GPU is asked for  # noqa: F401
             arrays,
+            attached,
             copies,
             elementwise,
             epilogues,

@@ -13,10 +13,10 @@ import numpy as np
 
 from .._typing import Tensor
 from ..errors import FreedGraphError, InPlaceError, place
-from ..hooks import RemovableHandle
 from . import device, modes
 from .anomaly import Trail, recording
 from .dtypes import of
+from .handles import RemovableHandle
 from .observation import literal
 from .payload import is_captured
 from .shown import TRIMMED, is_one_of_many, views_of
@@ -501,7 +501,7 @@ def settle(value: Any) -> Any:
 
 def show_saved(op: Any) -> None:
     """Give the op's node class an attribute `_saved_NAME` for each value that its rules may keep."""
-    names = [*op.inputs, "out", *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
+    names = [*op.inputs, "out", *op.hidden, *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
     for index in sorted({i for kept in op.keeps for i in kept}):
         title = op.saved_names.get(names[index], names[index])
         if is_one_of_many(names[index]):
@@ -519,7 +519,7 @@ def show_saved(op: Any) -> None:
 def _viewed(node: Any, view: Any) -> Any:
     """Return something that a node shows of what it keeps, or of the form of its output."""
     op, form = node.op, form_of(node)
-    names = [*op.inputs, "out", *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
+    names = [*op.inputs, "out", *op.hidden, *op.params, *(f"{op.inputs[i]}_{what}" for i, what in op.derived)]
     value = view(lambda name: _saved_value(node, names.index(name)) if name in names else None, form and form.shape)
     if type(value) is tuple:
         return tuple(wrap(v) if type(v) is ndarray else v for v in value)
@@ -539,7 +539,7 @@ def _saved_value(node: Node, index: int) -> Any:
 
 def kept_parameter(node: Node, name: str) -> Any:
     """Return a parameter that a node keeps; None if it does not, or not any more."""
-    names = [*node.op.inputs, "out", *node.op.params]
+    names = [*node.op.inputs, "out", *node.op.hidden, *node.op.params]
     for kept, indexes in zip(node.saved, node.op.keeps, strict=True) if type(node.saved) is tuple else ():
         if names.index(name) in indexes:
             return kept if len(indexes) == 1 else kept[indexes.index(names.index(name))]

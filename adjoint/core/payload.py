@@ -58,7 +58,10 @@ class Payload:
         """Return the array at the bottom: of a batch all of it, of a dual value the primal."""
         value: Any = self
         while isinstance(value, Payload | TensorBase):
-            value = value.array if isinstance(value, TensorBase) else value.below()
+            inner = value.array if isinstance(value, TensorBase) else value.below()
+            if inner is value:  # a shape without elements, which says what stands for its memory
+                return value.memory()
+            value = inner
         return value
 
     def below(self) -> Any:

@@ -264,6 +264,12 @@ class Op:
                     return self.variants[type(v)]
         return self
 
+    def is_overridden(self, *args: Any) -> bool:
+        """Return whether the device of the first argument, an array, has a kernel of its own for a call."""
+        kind = type(args[0])
+        table = override if kind is ndarray else gpus[kind].table.override if kind in gpus else None
+        return table is not None and table.applies(self.name, *args)
+
     def kernel_for(self, values: Sequence[Any]) -> Callable[..., Any]:
         """Return the kernel that computes these values."""
         return self.form_for(values).kernel

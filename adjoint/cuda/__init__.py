@@ -6,8 +6,7 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from .._paths import lead_to as _lead_to
-from ..typed import gpu as _types
-from . import amp
+from ..core import dtypes as _dtypes
 from .devices import (
     DeferredCudaCallError,
     Event,
@@ -51,9 +50,9 @@ from .devices import (
     synchronize,
 )
 
-globals().update(_types)
 _lead_to(__name__, {"devices": "memory random streams"})
 
+_TYPED = frozenset(f"{kind.title}Tensor" for kind in _dtypes.ALL)
 _GRAPHS = ("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables")
 
 
@@ -61,4 +60,8 @@ def __getattr__(name: str) -> _Any:
     if name in _GRAPHS or name == "graphs":
         found = _importlib.import_module("adjoint.cuda.graphs")
         return found if name == "graphs" else getattr(found, name)
+    if name == "amp":
+        return _importlib.import_module("adjoint.cuda.amp")
+    if name in _TYPED:
+        return _importlib.import_module("adjoint.compat.typed").gpu[name]
     raise AttributeError(f"module 'adjoint.cuda' has no attribute '{name}'")

@@ -30,7 +30,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[0] == "--torch":
         # The room of stand-ins is built on all others; only this command puts adjoint in torch's place.
-        from ..stand_in import include_children, install
+        from ..compat.stand_in import include_children, install
 
         arguments = arguments[1:]
         install()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Number
+from numbers import Number, Real
 from typing import Any
 
 from .._typing import Tensor
@@ -290,8 +290,8 @@ class Beta(ExponentialFamily):
     has_rsample = True
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
-        if isinstance(concentration1, Number) and isinstance(concentration0, Number):
-            both = ops.tensor([float(concentration1), float(concentration0)])  # type: ignore[arg-type]
+        if isinstance(concentration1, Real) and isinstance(concentration0, Real):
+            both = ops.tensor([float(concentration1), float(concentration0)])
         else:
             both = ops.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)

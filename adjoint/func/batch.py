@@ -52,7 +52,7 @@ def vmap(
             [0., 4.]])
     """
     _check_randomness_arg(randomness)
-    if chunk_size is not None and chunk_size <= 0:
+    if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)

@@ -43,7 +43,7 @@ def jacrev(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if chunk_size is not None and chunk_size <= 0:
+    if chunk_size is not None and not chunk_size > 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func)

@@ -13,25 +13,9 @@ from .rewriting import Match, replace_pattern
 from .tracer import Tracer, symbolic_trace, wrap
 
 __all__ = [
-    "Attribute",
-    "CodeGen",
-    "Graph",
-    "GraphModule",
-    "Interpreter",
-    "Match",
-    "Node",
-    "Proxy",
-    "PythonCode",
-    "TraceError",
-    "Tracer",
-    "TracerBase",
-    "Transformer",
-    "has_side_effect",
-    "map_aggregate",
-    "map_arg",
-    "replace_pattern",
-    "symbolic_trace",
-    "wrap",
-]
+    "Attribute", "CodeGen", "Graph", "GraphModule", "Interpreter", "Match", "Node", "Proxy", "PythonCode", "TraceError",
+    "Tracer", "TracerBase", "Transformer", "has_side_effect", "map_aggregate", "map_arg", "replace_pattern",
+    "symbolic_trace", "wrap",
+]  # fmt: skip
 
 _lead_to(__name__, {"tracer": "_symbolic_trace", "rewriting": "subgraph_rewriter"})

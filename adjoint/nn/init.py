@@ -95,6 +95,9 @@ def trunc_normal_(
             "incorrect.",
             stacklevel=2,
         )
+    for name, edge in (("from", a), ("to", b)):
+        if edge != edge:
+            raise RuntimeError(f"{name} is out of bounds for {str(tensor.dtype).rpartition('.')[2]}: it is NaN")
     low, high = (math.erf((edge - mean) / std / math.sqrt(2.0)) for edge in (a, b))
     inside = (high - low) / 2  # the share of the whole distribution
     with no_grad():
@@ -121,11 +124,14 @@ def _draw_until(tensor: Tensor, draw: Callable[[Tensor], Tensor], fits: Callable
 
 def _draw_thinned(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> None:
     """Fill a tensor from a narrow part of a normal distribution: drawn evenly, kept by density."""
-    top = min(max(mean, a), b)
-    edges = max(a, top - 40 * std), min(b, top + 40 * std)  # beyond that nothing is ever kept
+    top, std = min(max(mean, a), b), abs(std)
+    reach = 40 * std  # beyond that nothing is ever kept
+    if abs(top - mean) > reach:  # far out the density falls faster
+        reach *= reach / abs(top - mean)
+    edges = max(a, top - reach), min(b, top + reach)
 
     def fits(x: Tensor) -> Tensor:
-        density = (((top - mean) ** 2 - (x - mean) ** 2) / (2 * std * std)).exp()
+        density = ((top - x) * ((top - mean) + (x - mean)) / (2 * std * std)).exp()
         return empty_like(x).uniform_(generator=generator) <= density
 
     _draw_until(tensor, lambda x: x.uniform_(*edges, generator=generator), fits)

@@ -16,6 +16,6 @@ _asked = frozenset(
 def __getattr__(name: str) -> Any:
     if name in _rooms or name in _asked or name.startswith("__"):  # a module here that is still to be imported
         raise AttributeError(f"module 'adjoint.ops' has no attribute '{name}'")
-    from .. import _ops  # a namespace of operators knows all functions, so it stands below them
+    from . import overloads
 
-    return _ops.load_library if name == "load_library" else _ops.namespace(name)
+    return overloads.load_library if name == "load_library" else overloads.namespace(name)

@@ -21,6 +21,7 @@ from ..devices.cpu.special import log1p_exp, normal_cdf
 from .arguments import dim_in
 from .create import into
 from .elementwise import add_p, div_p, mul_p, sigmoid_p, sub_p, tanh_p
+from .literals import real_of
 from .piecewise import abs_p, where_p
 from .precision import autocasting
 from .shape import reshape_p
@@ -242,12 +243,14 @@ softshrink_p = elementwise(
 
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     """Replace elements between ``-lambd`` and `lambd` by zero."""
+    if type(lambd) not in (float, int):
+        lambd = real_of(lambd, "lambd", "hardshrink")
     return into(out, hardshrink_p(input, lambd))
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Any = None) -> Tensor:
     """Move elements towards zero by `lambd`, and not past it."""
-    if lambd < 0:
+    if not lambd >= 0:
         kind = title_of(input.dtype)
         raise RuntimeError(f"lambda must be in range [0, the greatest number] of input dtype {kind}, but found {lambd}")
     return into(out, softshrink_p(input, lambd))
@@ -359,6 +362,8 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Any 
     >>> adjoint.nn.functional.softplus(adjoint.tensor([0.0, 30.0]))  # doctest: +SKIP
     tensor([ 0.6931, 30.0000])
     """
+    if type(threshold) not in (float, int) or type(beta) not in (float, int):
+        beta, threshold = real_of(beta, "beta", "softplus"), real_of(threshold, "threshold", "softplus")
     return into(out, softplus_p(input, beta, threshold))
 
 
@@ -489,8 +494,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     size = input.array.shape[axis]
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
-    if input.array.dtype.kind in "biu":
-        raise not_implemented("glu", input.array)
+    if input.array.dtype.kind in "biuc":
+        raise not_implemented("glu_cpu", input.array)
     return mul_p(input.narrow(axis, 0, size // 2), sigmoid_p(input.narrow(axis, size // 2, size // 2)))
 
 

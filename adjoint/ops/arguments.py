@@ -107,7 +107,7 @@ def shape_from(sizes: tuple[Any, ...]) -> tuple[int, ...]:
 def _size(value: Any) -> int:
     if isinstance(value, TensorBase) and is_int(value):
         note_read("int()", value)
-        return int(value.array)
+        return operator.index(value)  # type: ignore[arg-type]
     if isinstance(value, TensorBase | np.ndarray | bool) or not hasattr(type(value), "__index__"):
         found = type(value).__name__
         raise TypeError(f"argument 'size' must be tuple of ints, but found element of type {found}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core import device as devices
 from ..core import dtypes
 from ..core.device import module_of
@@ -20,7 +20,7 @@ from ..core.observation import literal
 from ..core.recorders import Primitive, parametric
 from ..core.tensor import TensorBase
 from ..devices.cpu import copying, provider, selection
-from .arguments import beside, dim_in, dims_in, either, is_int, missing, shape_from
+from .arguments import beside, count_of, dim_in, dims_in, either, is_int, missing, shape_from
 from .convert import concrete
 from .create import finish, into
 from .index import index_p
@@ -77,6 +77,8 @@ def repeat(input: Tensor, *args: Any, repeats: Any = None) -> Tensor:
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: got "
             f"{len(counts)} for a tensor of {rank} dimensions"
         )
+    if any(n >= 2**63 for n in counts):
+        raise TypeError(f"repeat(): argument 'repeats' failed to unpack {counts}: Overflow when unpacking long long")
     if any(n < 0 for n in counts):
         raise RuntimeError(f"Trying to create tensor with negative dimension: repeats are {list(counts)}")
     return repeat_p(input, counts)
@@ -225,7 +227,9 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     >>> adjoint.tensor([1, 2, 3]).roll(1)
     tensor([3, 1, 2])
     """
-    steps = (int(shifts),) if hasattr(shifts, "__index__") else tuple(int(s) for s in shifts)
+    if dims is not None and not (isinstance(dims, list | tuple) or is_int(dims)):
+        raise TypeError(f"roll(): argument 'dims' must be tuple of ints, not {type(dims).__name__}")
+    steps = (count_of(shifts, "shifts"),) if hasattr(shifts, "__index__") else tuple(int(s) for s in shifts)
     if not steps:
         raise RuntimeError("`shifts` required")
     places = () if dims is None else (dims,) if hasattr(dims, "__index__") else tuple(dims)
@@ -263,7 +267,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {rank}")
     if dims[0] == dims[1] or abs(dims[0] - dims[1]) == rank:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    return rot90_p(input, int(k) % 4, tuple(dim_in(d, rank) for d in dims))
+    return rot90_p(input, count_of(k, "k") % 4, tuple(dim_in(d, rank) for d in dims))
 
 
 # --- Triangles --------------------------------------------------------------------------------------
@@ -341,7 +345,7 @@ def _triangle(of: Any, row: int, col: int, offset: int, dtype: Any, device: Any)
         if count < 0:
             raise RuntimeError(f"{word} must be non-negative, got {count}")
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
-    if wanted.is_complex:
+    if wanted not in (dtypes.int32, dtypes.int64):
         raise NotImplementedError(f"\"{of.__name__}\" not implemented for '{title_of(wanted)}'")
     array = np.stack(of(row, offset, col)).astype(wanted.np)
     return finish(literal(devices.place_array(array, devices.as_device(device))))
@@ -439,7 +443,7 @@ pad_p: Primitive = parametric(
 )
 
 
-def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Any, value: Number = 0) -> Tensor:
     """Pad with a constant; `pad` has (before, after) of the last dimension first.
 
     Examples
@@ -463,4 +467,6 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
                 f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative "
                 f"output size, which is invalid. Check dimension {d} of your input."
             )
+    if isinstance(value, complex) and input.array.dtype.kind != "c":
+        raise RuntimeError("value cannot be converted to type float without overflow: constant_pad_nd(value)")
     return pad_p(input, tuple(widths), value)

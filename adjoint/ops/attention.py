@@ -11,8 +11,8 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core import modes
+from ..core.device import module_of, place_array
 from ..core.device import of as device_of
-from ..core.device import place_array
 from ..core.dtypes import of
 from ..core.nodes import fold, wrap
 from ..core.observation import observer, opaque
@@ -20,17 +20,7 @@ from ..core.payload import top_payload
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from ..core.views import has_history
-from ..devices.cpu.attention import (
-    Notes,
-    attend,
-    attend_back,
-    flash,
-    flash_back,
-    has_kernel,
-    kept_weights,
-    masked_flash,
-    masked_flash_back,
-)
+from ..devices.cpu.attention import flash, flash_back, kept_weights, masked_flash, masked_flash_back
 from .arguments import constant_beside
 from .arrange import constant_pad_nd
 from .contraction import linear, matmul
@@ -44,10 +34,6 @@ from .random import stream_of
 from .reduce import all_p, softmax_p
 from .shape import cast_p, reshape_p, transpose_p
 
-ndarray = np.ndarray
-_FULL = (np.dtype("float32"), np.dtype("float64"))
-_LARGE = 1 << 13  # weights from which on they are not kept, but found again
-
 
 class _Choice(threading.local):
     """What a program allows in this thread: kernels that compute attention in blocks, or only its steps."""
@@ -60,8 +46,12 @@ choice = _Choice()
 # --- Without a mask, in blocks ----------------------------------------------------------------------
 
 
-def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any, notes: Any) -> Any:
-    return attend(q, k, v, scale, causal, notes or Notes())
+def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any) -> Any:
+    scores = (q * scale) @ k.swapaxes(-1, -2)
+    if causal:
+        scores = module_of(q).where(module_of(q).tri(*scores.shape[-2:], dtype=bool), scores, -math.inf)
+    weights = softmax_p(scores, scores.ndim - 1)
+    return weights @ v, None, weights
 
 
 def _weights_of(q: Any, k: Any, scale: Any, causal: Any, mask: Any = None) -> Any:
@@ -82,17 +72,18 @@ def _slopes(weights: Any, change: Any) -> Any:
     return product - weights * product.sum(-1, keepdims=True)
 
 
-def _attend_back(g: Any, q: Any, k: Any, v: Any, out: Any, scale: Any, causal: Any, notes: Any, needs: Any) -> Any:
-    raw = all(type(x) is ndarray for x in (g, q, k, v, out))
-    if raw and notes is not None and notes.logs is not None and g.dtype == q.dtype:
-        return attend_back(g, q, k, v, out, notes, scale, causal)
-    weights = _weights_of(q, k, scale, causal)
+def _attend_back(
+    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: Any, causal: Any, needs: Any
+) -> Any:
+    # Found again where they are not saved; and by ops where these are differentiated.
+    if weights is None or isinstance(q, TensorBase):
+        weights = _weights_of(q, k, scale, causal)
     change = _slopes(weights, g @ v.swapaxes(-1, -2))
     return change @ k * scale, change.swapaxes(-1, -2) @ q * scale, weights.swapaxes(-1, -2) @ g
 
 
 def _attend_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
-    (tq, tk, tv), (q, k, v), (scale, causal, _) = tangents, inputs, params
+    (tq, tk, tv), (q, k, v), (scale, causal) = tangents, inputs, params
     weights = _weights_of(q, k, scale, causal)
     total = None if tv is None else weights @ tv
     for left, right in ((tq, k), (q, tk)):
@@ -107,7 +98,8 @@ attend_p: Primitive = nary(
     inputs=3,
     joint=_attend_back,
     jvp=_attend_jvp,
-    batch=lambda q, k, v, scale, causal, notes: attend_p(q, k, v, scale, causal, None),
+    batch=lambda q, k, v, scale, causal: attend_p(q, k, v, scale, causal),
+    hidden=("logs", "weights"),  # logarithms of the sums of exponentials, from which weights are found again; or those
     name="attend",
     node_name="ScaledDotProductFlashAttentionForCpuBackward0",
     saved={"q": "query", "k": "key", "v": "value", "causal": "is_causal"},
@@ -142,7 +134,7 @@ def _flash_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
             change = (left * scale) @ right.swapaxes(-1, -2)
             part = (_weights_of(q, k, scale, causal) * change).sum(-1)
             of_logs = part if of_logs is None else of_logs + part
-    return _attend_jvp(tangents, inputs, out, (*params, None)), of_logs
+    return _attend_jvp(tangents, inputs, out, params), of_logs
 
 
 # On a GPU. The logarithms are a result of their own: a program that was captured hands them to its way back.
@@ -242,11 +234,10 @@ def _in_blocks(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: 
     q, k, v = query.array, key.array, value.array
     if type(q) is not type(k) or type(q) is not type(v) or not _go_together(q.shape, k.shape, v.shape):
         return None
-    if type(q) is not ndarray:
-        small = not (q.size and v.shape[-1]) or not has_kernel(q, k, v, scale)
-        return None if small else flash_p(query, key, value, scale, causal)[0]
-    if modes.fusing() and q.dtype in _FULL and math.prod(q.shape[:-1]) * k.shape[-2] >= _LARGE:
-        return attend_p(query, key, value, scale, causal, Notes())
+    if flash_p.op.is_overridden(q, k, v, scale, causal):
+        return flash_p(query, key, value, scale, causal)[0]
+    if modes.fusing() and attend_p.op.is_overridden(q, k, v, scale, causal):
+        return attend_p(query, key, value, scale, causal)
     return None
 
 
@@ -255,9 +246,9 @@ def _masked_in_blocks(
 ) -> Any:
     """Return attention with a mask, or weights dropped, in one kernel on a GPU where there is one; or None."""
     q, k, v = query.array, key.array, value.array
-    if type(q) is ndarray or not _go_together(q.shape, k.shape, v.shape) or not (q.size and v.shape[-1]):
+    if type(q) is not type(k) or type(q) is not type(v) or not _go_together(q.shape, k.shape, v.shape):
         return None
-    if type(q) is not type(k) or type(q) is not type(v) or not has_kernel(q, k, v, scale):
+    if not masked_flash_p.op.is_overridden(q, k, v, mask, scale, causal, 1.0, 0):
         return None
     if mask is not None and not _fits(mask, q, k):
         return None
@@ -282,7 +273,11 @@ def _fits(mask: Tensor, q: Any, k: Any) -> bool:
 def _grouped(query: Tensor, key: Tensor, value: Tensor, scale: float, causal: bool) -> Any:
     """Return attention where a head of keys serves several of queries, in one kernel on a GPU; or None."""
     heads = key.array.shape[-3]
-    if type(query.array) is ndarray or not heads or value.array.shape[-3] != heads:
+    if (
+        not heads
+        or value.array.shape[-3] != heads
+        or not flash_p.op.is_overridden(query.array, key.array, value.array, scale, causal)
+    ):
         return None
     groups = query.array.shape[-3] // heads
     k, v = (x.unsqueeze(-3).expand(*x.array.shape[:-2], groups, *x.array.shape[-2:]) for x in (key, value))

@@ -12,7 +12,7 @@ from ..core.dtypes import of
 from ..core.nodes import fold
 from ..core.payload import is_batch
 from ..core.tensor import TensorBase, note_write
-from .arguments import beside, on_host
+from .arguments import beside, dim_in, index_of, on_host
 from .einsum import einsum
 from .elementwise import add_p, div_p, mul_p
 from .embedding import embedding_p, keep_gradient_sparse
@@ -39,6 +39,8 @@ def _counted(padding_idx: int | None, rows: int) -> int:
     """Return the padding row counted from the front, -1 for none."""
     if padding_idx is None:
         return -1
+    if type(padding_idx) is not int:
+        padding_idx = index_of(padding_idx, "padding_idx", "embedding")
     if not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
     return padding_idx + rows if padding_idx < 0 else padding_idx
@@ -47,6 +49,12 @@ def _counted(padding_idx: int | None, rows: int) -> int:
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Shorten, in place, the rows of a table that `indices` name and that are longer than `max_norm`."""
     array = input.array
+    if of(array.dtype).category < 2:
+        raise RuntimeError(
+            f"norm(): input dtype should be either floating point or complex. Got {of(array.dtype).title} instead."
+        )
+    if isinstance(max_norm, complex):
+        raise TypeError("embedding_renorm_(): argument 'max_norm' (position 3) must be float, not complex")
     xp = module_of(array)
     rows = xp.unique(indices.array)
     lengths = xp.linalg.norm(array[rows], norm_type, axis=1)
@@ -166,8 +174,19 @@ def _embedding_bag(
             f"embedding_bag: If per_sample_weights ({list(per_sample_weights.array.shape)}) is not None, then it must "
             f"have the same shape as the input ({list(input.array.shape)})"
         )
+    if weight.array.dtype.kind == "c":
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
+            f"Float, Double; but got {of(weight.array.dtype).title} instead (while checking arguments for "
+            "embedding_bag)"
+        )
     if weight.array.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.array.ndim}")
+    if offsets is not None and offsets.array.dtype.kind not in "iu":
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{of(offsets.array.dtype).title} instead (while checking arguments for embedding_bag: the offsets)"
+        )
     if input.array.ndim == 2:
         if offsets is not None:
             raise ValueError(
@@ -252,6 +271,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
                 f"bilinear(): input batch dimensions do not match at dim {i}: got {input1.array.shape[i]} and "
                 f"{input2.array.shape[i]}"
             )
+    dim_in(2, weight.array.ndim)
     for name, x, axis in (("input1", input1, 1), ("input2", input2, 2)):
         if x.array.shape[-1] != weight.array.shape[axis]:
             raise RuntimeError(

@@ -323,10 +323,10 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     a, b = input.array.dtype, other.array.dtype
     if a != b:
         raise RuntimeError(f"{dtypes.of(a).title} did not match {dtypes.of(b).title}: isclose compares equal dtypes")
-    if rtol < 0 or atol < 0:
+    if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(
             f"rtol must be greater than or equal to zero, but got {rtol}"
-            if rtol < 0
+            if not rtol >= 0
             else f"atol must be greater than or equal to zero, but got {atol}"
         )
     return isclose_p(input, other, rtol, atol, equal_nan)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import weakref
 from collections.abc import Sequence
@@ -14,18 +13,18 @@ import numpy as np
 from .._typing import Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.failures import not_implemented
 from ..core.nodes import Node, Special, Unfolded, fold, kept_arrays, part, reveal, saved_input, shaping, split
 from ..core.overrides import answered
 from ..core.payload import broadcasting, is_batch
 from ..core.primitive import by_ufunc
 from ..core.recorders import Primitive, binary, nary
 from ..core.tensor import TensorBase
-from ..devices.cpu import provider
-from ..devices.cpu.products import dot_add, dot_matrices, multiply_batches, sum_rows
 from .arguments import dim_in, either, require_all_tensors, require_tensor, require_tensors
 from .create import into
 from .elementwise import add_p, mul_p
 from .precision import autocasting
+from .reduce import sum_p
 from .shape import reshape_p, t_p
 
 Number = Any
@@ -35,86 +34,39 @@ __all__ = [
     "kron", "matmul", "mm", "mv", "outer", "vdot",
 ]  # fmt: skip
 
-ndarray = np.ndarray
-f32, f64 = np.dtype("float32"), np.dtype("float64")
-_FEW = 1024  # elements whose places are kept for the next call
-_MANY = 1 << 13  # elements from which on a batch may be worth sharing
+f32 = np.dtype("float32")
 
 # --- Products of two ----------------------------------------------------------------------------------
 
 
 def multiply(x: Any, y: Any) -> Any:
-    """Return the matrix product; leading dims of `x` are folded into rows where `y` is one matrix."""
-    if type(x) is not ndarray and (gpu := _gpu(x, y)) is not None:
-        return _odd_product(x, y) if x.dtype.kind == "b" else gpu.products.matmul(x, y)
-    d = x.dtype
-    if d is not f32 and d is not f64 and d.kind != "c":
-        return _odd_product(x, y)
-    if y.ndim > 2 and x.ndim > 1 and x.shape[-1] == 1:
-        return x * y  # a batch of outer products, which BLAS would be called for one by one
-    if x.ndim > 2 and y.ndim == 2:
-        return (_times(x.reshape(-1, x.shape[-1]), y)).reshape(*x.shape[:-1], y.shape[1]) if x.size else x @ y
-    return _times(x, y)
-
-
-def _gpu(x: Any, y: Any) -> Any:
-    """Return the kernels of the GPU that two values, if they are arrays, lie on; else None."""
-    return None if provider.gpu(x) is None else provider.gpu(y)
-
-
-def _times(x: Any, y: Any) -> Any:
-    """Return ``x @ y``; large batches of arrays are shared out."""
-    if x.ndim > 2 and x.ndim == y.ndim and type(x) is ndarray and x.size >= _MANY and x.dtype.kind == "f":
-        return multiply_batches(x, y)
-    if type(x) is ndarray is type(y):
-        return dot_matrices(x, y) if x.ndim == 2 == y.ndim else x @ y
-    gpu = _gpu(x, y)
-    return x @ y if gpu is None else gpu.products.matmul(x, y)
-
-
-def _odd_product(x: Any, y: Any) -> Any:
-    """Return the product in a dtype that BLAS does not have; half precision is summed in float32."""
+    """Return the matrix product of arrays; half precision is summed in single."""
     d = x.dtype
     if d.kind == "b":
         raise NotImplementedError(
             "\"addmm_impl_cpu_\" not implemented for 'Bool': matrix products of bools have no meaning here; "
             "convert with .int() or .float()"
         )
-    if d.kind in "iu":
-        return x @ y
-    return multiply(x.astype(f32), y.astype(f32)).astype(d)
-
-
-def multiply_matrices(x: Any, y: Any) -> Any:
-    """Return the product of two matrices, of arrays."""
-    if type(x) is ndarray is type(y) and (x.dtype is f32 or x.dtype is f64):
-        return dot_matrices(x, y)
-    return multiply(x, y)
-
-
-def _mm_x(g: Any, y: Any) -> Any:
-    return dot_matrices(g, y.T) if type(g) is ndarray is type(y) else project_p(g, y)
-
-
-def _mm_y(g: Any, x: Any) -> Any:
-    return dot_matrices(x.T, g) if type(g) is ndarray is type(x) else _times(x.swapaxes(-1, -2), g)
+    if d.itemsize == 2 and d.kind not in "iu":
+        return multiply(x.astype(f32), y.astype(f32)).astype(d)
+    return x @ y
 
 
 def _matmul_x(g: Any, y: Any) -> Any:
-    # Which operand was a vector shows in the ranks: the rule need not keep a shape for it.
+    # Which operand was a vector shows in the ranks: the rule need not save a shape for it.
     if y.ndim == 1:
         return g.reshape((*g.shape, 1)) * y if g.ndim else g * y
     if g.ndim < y.ndim:
-        return _times(y, g.reshape((*g.shape, 1))).reshape(y.shape[:-1])
-    return _times(g, y.swapaxes(-1, -2))
+        return product(y, g.reshape((*g.shape, 1))).reshape(y.shape[:-1])
+    return product(g, y.swapaxes(-1, -2))
 
 
 def _matmul_y(g: Any, x: Any) -> Any:
     if x.ndim == 1:
         return g * x if g.ndim == 0 else x.reshape((-1, 1)) * g.reshape((*g.shape[:-1], 1, g.shape[-1]))
     if g.ndim < x.ndim:
-        return _times(x.swapaxes(-1, -2), g.reshape((*g.shape, 1))).reshape((*x.shape[:-2], x.shape[-1]))
-    return _times(x.swapaxes(-1, -2), g)
+        return product(x.swapaxes(-1, -2), g.reshape((*g.shape, 1))).reshape((*x.shape[:-2], x.shape[-1]))
+    return product(x.swapaxes(-1, -2), g)
 
 
 @broadcasting
@@ -145,10 +97,10 @@ def with_rank(x: Any, rank: int) -> Any:
 
 
 mm_p: Primitive = binary(
-    multiply_matrices,
+    multiply,
     name="mm",
-    x=_mm_x,
-    y=_mm_y,
+    x=lambda g, y: project_p(g, y),
+    y=lambda g, x: product(x.swapaxes(-1, -2), g),
     jvp="bilinear",
     batch=_batched_product,
     saved={"y": "mat2"},
@@ -604,76 +556,33 @@ def _overwrite(input: Tensor, term: Tensor, beta: Number, alpha: Number) -> Tens
 
 
 def _project(x: Any, weight: Any) -> Any:
-    if type(x) is not ndarray and (gpu := _gpu(x, weight)) is not None:
-        return gpu.products.project(x, weight)
-    if x.ndim <= 2 == weight.ndim and (x.dtype is f32 or x.dtype is f64):
-        return x @ weight.T if type(x) is not ndarray else dot_matrices(x, weight.T) if x.ndim == 2 else x.dot(weight.T)
     return multiply(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
 
 
 def _linear(x: Any, weight: Any, bias: Any) -> Any:
-    if type(x) is ndarray and weight.ndim == 2 and bias.ndim == 1 and (x.dtype is f32 or x.dtype is f64):
-        rank = x.ndim
-        if rank == 2:
-            return dot_add(x, weight.T, bias)
-        if rank == 1:
-            out = weight.dot(x)
-            out += bias
-            return out
-        if rank and x.size:
-            return dot_add(x.reshape(-1, x.shape[-1]), weight.T, bias).reshape(*x.shape[:-1], len(bias))
-    if type(x) is not ndarray and (gpu := _gpu(x, weight)) is not None:
-        return gpu.epilogues.linear(x, weight, bias)
-    out = _project(x, weight)
-    if out.ndim == 0:
-        return out + bias
-    out += bias
-    return out
+    return _project(x, weight) + bias
 
 
 def _linear_x(g: Any, y: Any) -> Any:
-    if type(g) is ndarray is type(y) and y.ndim == 2:
-        return dot_matrices(g, y) if g.ndim == 2 else g.dot(y) if g.ndim < 2 else multiply(g, y)
-    return _times(g, y) if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
+    return product(g, y) if y.ndim > 1 else g.reshape((*g.shape, 1)) * y
 
 
 def _linear_weight(g: Any, x: Any) -> Any:
-    if type(g) is not ndarray and g.ndim == x.ndim and (gpu := _gpu(g, x)) is not None:
-        return gpu.products.weigh(g, x)
-    if g.ndim == 2 == x.ndim:
-        return dot_matrices(g.T, x) if type(g) is ndarray is type(x) else _times(g.swapaxes(0, 1), x)
-    if g.ndim == 1 == x.ndim and type(g) is ndarray is type(x):
-        return g[:, None].dot(x[None])
     count = math.prod(x.shape[:-1])
     rows = x.reshape((count, x.shape[-1]))
     if g.ndim < x.ndim:  # the weight is a vector
-        return _times(g.reshape((1, count)), rows).reshape((x.shape[-1],))
-    return _times(g.reshape((count, g.shape[-1])).swapaxes(0, 1), rows)
+        return product(g.reshape((1, count)), rows).reshape((x.shape[-1],))
+    return product(g.reshape((count, g.shape[-1])).swapaxes(0, 1), rows)
 
 
 def _linear_back(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
     gx = _linear_x(g, weight) if needs[0] else None
-    if needs[1] and needs[2] and type(g) is not ndarray and g.ndim == x.ndim > 1 and (gpu := _gpu(g, x)) is not None:
-        both = gpu.epilogues.weigh_and_sum(g, x)
-        if both is not None:
-            return gx, *both
     gw = _linear_weight(g, x) if needs[1] else None
     gb = None
     if needs[2]:
         rank = g.ndim - 1 if weight.ndim > 1 else g.ndim
-        if rank and type(g) is ndarray and weight.ndim > 1:
-            gb = sum_rows(g)
-        else:
-            gb = _leading_sums(g, rank) if rank else g
+        gb = sum_p(g, tuple(range(rank)), False) if rank else g
     return gx, gw, gb
-
-
-def _leading_sums(g: Any, rank: int) -> Any:
-    """Return the sums over the first axes of a value that a rule sees."""
-    axes = tuple(range(rank))
-    gpu = None if type(g) is ndarray else provider.gpu(g)
-    found = None if gpu is None else gpu.reductions.reduced(g, axes, False)
-    return g.sum(axis=axes) if found is None else found
 
 
 def _linear_jvp(tangents: Any, inputs: Any, out: Any, params: Any) -> Any:
@@ -903,19 +812,7 @@ def multiply_chain(matrices: list[Tensor]) -> Tensor:
     return build(0, n - 1)
 
 
-@functools.lru_cache(64)
-def _around(shape: tuple[int, ...], axis: int) -> tuple[Any, Any]:
-    """Return where the factors of a cross product lie in flattened arrays: of what is added, of what is taken away."""
-    places = np.arange(math.prod(shape)).reshape(shape)
-    following, last = (np.roll(places, -n, axis) for n in (1, 2))
-    return np.stack((following, last)), np.stack((last, following))
-
-
 def _cross(x: Any, y: Any, axis: Any) -> Any:
-    if type(x) is ndarray is type(y) and x.shape == y.shape and x.size <= _FEW:
-        left, right = _around(x.shape, axis)
-        products = x.ravel()[left] * y.ravel()[right]
-        return products[0] - products[1]
     before = (slice(None),) * axis
     left, right = ([a[(*before, i)] for i in range(3)] for a in (x, y))
     shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
@@ -967,6 +864,8 @@ def cross_along(input: Tensor, other: Tensor, dim: int, out: Any = None) -> Tens
         raise RuntimeError(
             f"linalg.cross: inputs must have the same number of dimensions, but got {len(a)} and {len(b)}"
         )
+    if "b" in (input.array.dtype.kind, other.array.dtype.kind):
+        raise not_implemented("cross", input.array if input.array.dtype.kind == "b" else other.array)
     axis = dim_in(dim, len(a))
     if a[axis] != 3 or b[axis] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[axis]} and {b[axis]}")

@@ -73,7 +73,9 @@ def to(
     """
     if other is not None:
         args = (other, *args)
-    flags = []
+    if len(args) > 1 or (args and type(args[0]) is bool):
+        _check_places(args)
+    flags: list[Any] = []
     for arg in args:
         kind = type(arg)
         if kind is dtypes.dtype:
@@ -91,6 +93,18 @@ def to(
     if len(flags) > 1:
         copy = flags[1]
     return converted(input, dtype, device, copy, memory_format)
+
+
+def _check_places(args: tuple[Any, ...]) -> None:
+    """Raise TypeError unless these are the arguments of ``to(device, dtype, non_blocking, copy)`` or a form of it."""
+    if type(args[0]) is bool:
+        raise TypeError("to(): argument 'device' (position 1) must be torch.device, not bool")
+    flags = args[1:] if isinstance(args[0], dtypes.dtype | TensorBase | type) else args[2:]
+    if len(args) - len(flags) > 1 and not (args[1] is None or isinstance(args[1], dtypes.dtype | type)):
+        raise TypeError(f"to(): argument 'dtype' (position 2) must be torch.dtype, not {type(args[1]).__name__}")
+    for name, flag in zip(("non_blocking", "copy"), flags):
+        if type(flag) is not bool:
+            raise TypeError(f"to(): argument '{name}' must be bool, not {type(flag).__name__}")
 
 
 def converted(input: Any, dtype: Any, device: Any, copy: bool, memory_format: Any) -> Tensor:
@@ -226,6 +240,8 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             [1., 2.]])
     """
     if not isinstance(src, TensorBase):
+        if src is None or isinstance(src, list | tuple | dict | str | dtypes.dtype):
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
         src = create.as_tensor(src)
     values = None if modes.unusual else unrecorded(input, (src,))
     if values is None:

@@ -12,9 +12,15 @@ from ..core.tensor import TensorBase
 from . import create, index, join, kinds, parts, shape
 from .arguments import dim_in, either
 
+_SIZED = {"expand_copy": "size", "permute_copy": "dims", "split_with_sizes_copy": "split_sizes", "view_copy": "size"}
+
 
 def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if args and args[0] is None:
+            raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, NoneType)")
+        if name in _SIZED:
+            _check_sizes_given(name, _SIZED[name], args, kwargs)
         seen = view(input, *args, **kwargs)
         if isinstance(seen, TensorBase):
             copy = shape.contiguous_p(seen)
@@ -27,6 +33,15 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return what `{name.removesuffix('_copy')}` shows, as a copy."
     return function
+
+
+def _check_sizes_given(name: str, parameter: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise TypeError where the functions, unlike the methods they stand for, are given sizes one by one, or none."""
+    if not args and not kwargs:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{parameter}"')
+    if args and not isinstance(args[0], list | tuple | dtypes.dtype):
+        found = type(args[0]).__name__
+        raise TypeError(f"{name}(): argument '{parameter}' (position 2) must be tuple of ints, not {found}")
 
 
 def _slice(

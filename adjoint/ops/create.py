@@ -677,6 +677,8 @@ def new_full(
 ) -> Tensor:  # fmt: skip
     """Make a tensor filled with one value, of the dtype and on the device of `input`."""
     wanted, place = like(input, dtype, device)
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"new_full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     value = scalar_of(fill_value, "fill_value", "new_full")
     return at_level_of(input, _filled(value, shape_from((size,)), wanted, place, requires_grad))
 

@@ -17,7 +17,7 @@ from ..core.dtypes import of
 from ..core.observation import note_read
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
-from .arguments import beside, dtype_of, on_host
+from .arguments import beside, dtype_of, is_int, on_host
 from .arrange import pad_p
 from .gather import gather_p, ungather_p
 from .index import select_p
@@ -146,6 +146,11 @@ def _numbers(lengths: Any) -> Any:
         if of(lengths.array.dtype).category != 1:
             raise RuntimeError("input_lengths must be integral: the lengths of ctc_loss are whole numbers")
         return np.asarray(on_host(lengths), np.int64).reshape(-1)
+    if not isinstance(lengths, list | tuple) or not all(map(is_int, lengths)):
+        raise TypeError(
+            "ctc_loss() received an invalid combination of arguments: lengths are a tensor or a tuple of ints, not "
+            f"{type(lengths).__name__}"
+        )
     return np.asarray(tuple(int(n) for n in lengths), np.int64)
 
 
@@ -168,7 +173,7 @@ def ctc_loss(
     code = reduction_of(reduction)
     x = log_probs
     if of(x.array.dtype).category != 2:
-        raise RuntimeError(f"\"ctc_loss\" not implemented for '{title_of(x.array.dtype)}'")
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{title_of(x.array.dtype)}'")
     single = x.array.ndim == 2
     if single:
         x = x.unsqueeze(1)
@@ -179,6 +184,8 @@ def ctc_loss(
         raise RuntimeError("batch size must be greater than 0")
     if not 0 <= blank < classes:
         raise RuntimeError("blank must be in label range")
+    if isinstance(input_lengths, TensorBase) is not isinstance(target_lengths, TensorBase):
+        raise TypeError("ctc_loss() received an invalid combination of arguments: lengths are two tensors, or neither")
     note_read("ctc_loss", targets, input_lengths, target_lengths)
     labels = _parsed(targets, _numbers(input_lengths), _numbers(target_lengths), blank, frames, count)
     place = device_of(x.array)

@@ -51,7 +51,7 @@ from .looping import looped
 from .measure import conjugate, real_part
 from .piecewise import where_p
 from .precision import autocasting
-from .reduce import part, sum_p, widened
+from .reduce import part, sum_p, title_of, widened
 from .shape import cast_p, expand_p, reshape_p, sum_to_p
 
 __all__ = [
@@ -726,8 +726,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     check_matrices(A, "torch.lu_factor")
     _check_pivot(pivot, "linalg.lu_factor")
     packed, pivots, info = lu_p(A)
-    if A.array.shape[-1] == A.array.shape[-2]:
-        _check_u(info)
+    _check_u(info)
     return outs(return_types.linalg_lu_factor, (packed, pivots), out)
 
 
@@ -789,6 +788,10 @@ def lu_unpack(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. "
             "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
         )
+    if LU_data.array.ndim < 2:
+        raise RuntimeError(
+            f"torch.lu_unpack: Expected tensor with 2 or more dimensions. Got size: {list(LU_data.array.shape)} instead"
+        )
     xp = module_of(LU_data.array)
 
     def nothing() -> Tensor:
@@ -843,6 +846,9 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     """Solve ``A @ X = B`` from the factorization of a symmetric (or Hermitian) A."""
     check_square(LD, "torch.linalg.ldl_solve", "LD")
     check_matrices(B, "torch.linalg.ldl_solve", "B")
+    if pivots.array.dtype.kind not in "iu":
+        found = title_of(pivots.array.dtype)
+        raise RuntimeError(f"torch.linalg.ldl_solve: Expected pivots to be integers. Got {found}")
     note_read("ldl_solve", LD, pivots, B)
     return into(out, finish(literal(_ldl_solve(LD.array, pivots.array, B.array, hermitian))))
 

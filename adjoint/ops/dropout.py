@@ -25,8 +25,9 @@ _SELU_LEAST = 1.7580993408473766  # what selu tends to far below zero, negated: 
 
 
 def _check(p: float) -> None:
-    if p < 0.0 or p > 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not 0.0 <= p <= 1.0:
+        kind = ValueError if p == p else RuntimeError
+        raise kind(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def kept(input: Tensor, keep: float, shape: tuple[int, ...] | None = None) -> Any:

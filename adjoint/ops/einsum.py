@@ -12,7 +12,7 @@ from .._typing import Tensor
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase
 from .arguments import dim_in, require_tensor
-from .contraction import check_dtypes, multiply, multiply_matrices
+from .contraction import check_dtypes, matmul_p, mm_p
 from .create import into
 from .precision import autocasting
 from .reduce import sum_p
@@ -43,7 +43,7 @@ def _contract(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> An
         inner = math.prod(x.shape[b + m :])
         x = x.reshape((*lead, math.prod(rows), inner))
         y = y.reshape((*lead, inner, math.prod(columns)))
-        out = (multiply_matrices(x, y) if b == 0 else multiply(x, y)).reshape((*lead, *rows, *columns))
+        out = (mm_p if b == 0 else matmul_p)(x, y).reshape((*lead, *rows, *columns))
     else:
         x = x.reshape((*lead, *rows, *(1,) * len(theirs)))
         y = y.reshape((*lead, *(1,) * m, *columns))
@@ -108,6 +108,8 @@ def einsum(*args: Any) -> Tensor:
         if len(operands) == 1 and isinstance(operands[0], list | tuple):
             operands = list(operands[0])
         labels, result = _parsed(equation, tuple([_rank(x) for x in operands]))
+    elif args and not isinstance(args[0], TensorBase) and not hasattr(type(args[0]), "__torch_function__"):
+        raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(args[0]).__name__}")
     else:
         operands, inputs, output = _sublists(args)
         labels, result = _labelled(inputs, output, tuple([_rank(x) for x in operands]))
@@ -356,6 +358,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     require_tensor(b, "b", "tensordot")
     rank_a, rank_b = a.array.ndim, b.array.ndim
     if isinstance(dims, TensorBase):
+        if dims.array.ndim == 1 and dims.array.size > 1:
+            raise TypeError("tensordot(): argument 'dims_self' (position 3) must be tuple of ints, not int")
         dims = dims.array.tolist()
     if isinstance(dims, int):
         if dims < 0:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core import dtypes, modes
 from ..core.device import module_of
 from ..core.failures import not_implemented, title_of
@@ -34,8 +34,6 @@ from .literals import depth_outside
 from .piecewise import where_p
 from .precision import autocasting
 from .shape import cast_p, conj_p, reshape_p
-
-Number = Any
 
 # --- Arithmetic -------------------------------------------------------------------------------------
 
@@ -320,6 +318,8 @@ def addcmul(
     """Add ``value * tensor1 * tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcmul", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
+    require_tensor(tensor1, "tensor1", "addcmul")
+    require_tensor(tensor2, "tensor2", "addcmul")
     return into(out, addcmul_p(input, tensor1, tensor2, value))
 
 
@@ -328,7 +328,13 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
     if older:
         value, tensor1, tensor2 = older_order("addcmul_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     require_tensor(tensor2, "tensor2", "addcmul_")
+    _check_value(input, value, "addcmul_")
     return _addcmul_(input, tensor1, tensor2, value)
+
+
+def _check_value(input: Tensor, value: Number, op: str) -> None:
+    if isinstance(value, Complex) and input.array.dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {op}(value={value})")
 
 
 def _refuse_integers(tensor1: Any, tensor2: Any) -> None:
@@ -345,6 +351,8 @@ def addcdiv(
     """Add ``value * tensor1 / tensor2`` to `input`."""
     if older:
         value, tensor1, tensor2 = older_order("addcdiv", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
+    require_tensor(tensor1, "tensor1", "addcdiv")
+    require_tensor(tensor2, "tensor2", "addcdiv")
     _refuse_integers(tensor1, tensor2)
     return into(out, addcdiv_p(input, tensor1, tensor2, value))
 
@@ -355,6 +363,7 @@ def addcdiv_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, va
         value, tensor1, tensor2 = older_order("addcdiv_", "value", "tensor1 tensor2", (tensor1, tensor2, *older), 2)
     _refuse_integers(tensor1, tensor2)
     require_tensor(tensor2, "tensor2", "addcdiv_")
+    _check_value(input, value, "addcdiv_")
     return _addcdiv_(input, tensor1, tensor2, value)
 
 

@@ -18,7 +18,7 @@ from ..core.observation import lifting
 from ..core.recorders import Primitive, nary
 from ..devices.cpu import provider
 from ..devices.cpu.softmax import logsumexp, weighted
-from .arguments import dtype_of
+from .arguments import count_of, dtype_of, index_of
 from .contraction import linear
 from .elementwise import mul_p
 from .gather import gather_p
@@ -314,7 +314,7 @@ def _log_softmax_slope(t: Any, weights: Any) -> Any:
 
 def _check_classes(input: Tensor, target: Tensor, weight: Any) -> None:
     a, t = input.array, target.array
-    if a.dtype.kind == "c":
+    if a.dtype.kind in "biuc":
         raise not_implemented("nll_loss_out_frame", a)
     if of(t.dtype).name not in ("int64", "uint8"):
         if a.ndim > 1 and t.ndim and a.shape[0] != t.shape[0]:
@@ -361,6 +361,8 @@ def nll_loss(
     Classes lie along dimension 1. Labels equal to `ignore_index` do not count; `weight` has one per class.
     """
     code = reduction_of(reduction, size_average, reduce)
+    if type(ignore_index) is not int or abs(ignore_index) >= 2**63:
+        ignore_index = count_of(index_of(ignore_index, "ignore_index", "nll_loss_nd"), "ignore_index")
     _check_classes(input, target, weight)
     if input.array.ndim == 1 and target.array.ndim == 1:
         out = _class_losses(input.unsqueeze(0), target, weight, ignore_index, code)
@@ -408,7 +410,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     axis = 1 if a.ndim > 1 else 0
-    if a.shape == t.shape and a.ndim > 1 and of(t.dtype).category < 2:
+    if a.shape == t.shape and a.ndim > 1 and of(t.dtype).category != 2:
         raise RuntimeError(f"Expected floating point type for target with class probabilities, got {title_of(t.dtype)}")
     if a.shape == t.shape and of(t.dtype).category >= 2:
         return _of_probabilities(input, target, weight, ignore_index, code, label_smoothing, axis)

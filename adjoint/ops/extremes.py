@@ -348,6 +348,8 @@ def _extremes(
     require_tensor(input, "input", result.__name__)
     require_bool(keepdim, "keepdim", result.__name__)
     if isinstance(dim, TensorBase):
+        if keepdim or other is not None:
+            raise TypeError(f"{result.__name__}() received an invalid combination of arguments - got (Tensor, Tensor)")
         dim, other = None, dim
     if other is not None:
         return into(out, by_ufunc[np.maximum if along is max_dim_p else np.minimum](input, other))

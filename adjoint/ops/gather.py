@@ -417,6 +417,13 @@ scatter_add_p: Primitive = nary(
 _scatter_, _scatter_add_ = inplace(scatter_p), inplace(scatter_add_p)
 
 
+def _check_number(value: Any, input: Tensor, op: str) -> None:
+    if not isinstance(value, int | float | complex | np.generic):
+        raise TypeError(f"{op}() received an invalid combination of arguments - got a value of {type(value).__name__}")
+    if isinstance(value, complex) and input.array.dtype.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {op}(value={value})")
+
+
 def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, op: str) -> tuple[int, Any]:
     """Return the axis, and the values cut to the shape of the index."""
     check_index(index, op)
@@ -426,6 +433,7 @@ def _scatter_operands(input: Tensor, dim: int | None, index: Tensor, src: Any, o
             raise missing(op, "src")
         if not op.removesuffix("_") == "scatter":
             raise TypeError(f"{op}(): argument 'src' must be Tensor, not {type(src).__name__}")
+        _check_number(src, input, op)
         if index.array.size:
             _check_gather(input, index, axis, op)
         return axis, literal(place_array(np.array(src, input.array.dtype), device_of(input.array)))
@@ -498,6 +506,7 @@ def _as_source(input: Tensor, index: Tensor, value: Any) -> Any:
         return value
     if value is None:
         raise missing("scatter", "src")
+    _check_number(value, input, "scatter")
     return wrap(literal(module_of(input.array).full(index.array.shape, value, input.array.dtype)))
 
 
@@ -882,6 +891,8 @@ def _slices_operands(input: Tensor, dim: int | None, index: Tensor, source: Any,
         )
     count = index.array.size
     have = source.array.shape
+    if axis and axis >= len(have):
+        raise RuntimeError(f"{op}(): Indexing dim {axis} is out of bounds of the source tensor with dim {len(have)}")
     if (have[axis] if have else 1) != count:
         error = IndexError if op.startswith("index_copy") else RuntimeError
         raise error(
@@ -958,6 +969,7 @@ def _fill_operands(input: Tensor, dim: int | None, index: Tensor, value: Any, op
     elif value is None:
         raise missing(op, "value")
     else:
+        _check_number(value, input, op)
         value = literal(place_array(number_array(value, of(input.array.dtype)), device_of(input.array)))
     return dim_in(dim, input.array.ndim), reshape(index, -1), value
 
@@ -985,6 +997,22 @@ def _slices_as_places(input: Tensor, dim: int | None, index: Tensor, source: Ten
     require_tensor(source, "source", "index_reduce")
     axis = dim_in(dim, input.array.ndim)
     rank = input.array.ndim
+    if axis and axis >= source.array.ndim:
+        raise RuntimeError(
+            f"index_reduce_(): Indexing dim {axis} is out of bounds of the source tensor with dim {source.array.ndim}"
+        )
+    count = source.array.shape[axis] if source.array.ndim else 1
+    if index.array.size != count:
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index.array.size}) should be equal to source.size(dim): ({count}), "
+            f"for dim: {axis}"
+        )
+    have, want = list(source.array.shape), list(input.array.shape)
+    if len(have) != rank or (rank and have[:axis] + have[axis + 1 :] != want[:axis] + want[axis + 1 :]):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            f"self.shape = {want} source.shape = {have}"
+        )
     vector = reshape(index, (1,) * axis + (-1,) + (1,) * (rank - axis - 1) if rank else ())
     return axis, expand_p(vector, source.array.shape)
 

@@ -17,7 +17,7 @@ from ..core.dtypes import of
 from ..core.nodes import fold, wrap
 from ..core.recorders import Primitive, nary
 from ..devices.cpu import sampling
-from .arguments import require_tensor
+from .arguments import require_bool, require_tensor
 from .contraction import check_dtypes
 from .elementwise import zero_p
 from .gather import gather_p, ungather_p
@@ -278,6 +278,7 @@ def grid_sample(
             stacklevel=depth_outside(),
         )
         align_corners = False
+    require_bool(align_corners, "align_corners", "grid_sampler")
     require_tensor(input, "input", "grid_sample")
     require_tensor(grid, "grid", "grid_sample")
     _check(input, grid, mode)
@@ -292,8 +293,17 @@ def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """Do what `grid_sample` does, with modes by number."""
-    mode = list(GRID_SAMPLE_INTERPOLATION_MODES)[interpolation_mode]
-    return grid_sample(input, grid, mode, list(GRID_SAMPLE_PADDING_MODES)[padding_mode], align_corners)
+    mode = _mode_of(GRID_SAMPLE_INTERPOLATION_MODES, interpolation_mode, "interpolation_mode")
+    padding = _mode_of(GRID_SAMPLE_PADDING_MODES, padding_mode, "padding_mode")
+    require_bool(align_corners, "align_corners", "grid_sampler")
+    return grid_sample(input, grid, mode, padding, align_corners)
+
+
+def _mode_of(modes: dict[str, int], number: int, name: str) -> str:
+    """Return a mode by its number; what torch makes of a number that is none is not defined."""
+    if not 0 <= number < len(modes):
+        raise TypeError(f"grid_sampler(): argument '{name}' must be one of {modes}, not {number}")
+    return list(modes)[number]
 
 
 def grid_sampler_2d(

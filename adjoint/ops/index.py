@@ -131,6 +131,12 @@ def _explain_number(error: Exception, x: Any, axis: Any, index: Any) -> Exceptio
     return _explain_index(error, x, (*(_ALL,) * axis, index))
 
 
+def _outside(index: int, dim: int, size: int) -> Exception:
+    if not -(2**63) <= index < 2**63:
+        return ValueError(f"Overflow when unpacking long long: index {index} for dimension {dim} with size {size}")
+    return IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+
+
 def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
     """Return torch's error for an index of numbers and slices that NumPy refused."""
     if not isinstance(error, IndexError):
@@ -149,7 +155,7 @@ def _explain_index(error: Exception, x: Any, index: Any) -> Exception | None:
         if i is Ellipsis:
             dim += rank - consumed
         elif isinstance(i, int) and not -x.shape[dim] <= i < x.shape[dim]:
-            return IndexError(f"index {i} is out of bounds for dimension {dim} with size {x.shape[dim]}")
+            return _outside(i, dim, x.shape[dim])
         elif i is not None:
             dim += 1
     return None
@@ -529,7 +535,7 @@ def _parsed(x: Tensor, index: Any) -> tuple[tuple[Any, ...] | None, tuple[Any, .
         elif isinstance(item, int):
             size = x.array.shape[dim]
             if not -size <= item < size:
-                raise IndexError(f"index {item} is out of bounds for dimension {dim} with size {size}")
+                raise _outside(item, dim, size)
             basic.append(item)
             dim += 1
             trivial = False
@@ -998,8 +1004,9 @@ def _put_value(x: Tensor, indexes: tuple[Any, ...], spec: tuple[int, ...], value
 
 def _all_indexes(x: Tensor, indices: Any) -> tuple[Tensor, tuple[Any, ...], tuple[int, ...]]:
     """Return what a sequence of index tensors (None for all of a dimension) means."""
-    if isinstance(indices, TensorBase):
-        raise TypeError("indices must be a tuple of tensors, not one Tensor; write (index,)")
+    if not isinstance(indices, list | tuple):
+        found = "Tensor; write (index,)" if isinstance(indices, TensorBase) else type(indices).__name__
+        raise TypeError(f"argument 'indices' must be tuple of Tensors, not {found}")
     basic, indexes, spec = _parsed(x, tuple(_ALL if i is None else i for i in indices))
     if not indexes:
         # Numbers only: index by them as tensors, since a copy is wanted.
@@ -1018,7 +1025,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     tensor([2., 0., 0.])
     """
     part, indexes, spec = _all_indexes(input, indices)
-    if part is not input:
+    if part is not input or not indexes:
         return index_put_(input.clone(), indices, values, accumulate)
     value = _put_value(input, indexes, spec, _value_for(input, values))
     return index_put_p((input, value, *indexes), spec, accumulate)
@@ -1027,5 +1034,8 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Write (or add) `values` at index tensors, in place."""
     part, indexes, spec = _all_indexes(input, indices)
-    _put(part, indexes, spec, _value_for(input, values), accumulate)
+    if indexes:
+        _put(part, indexes, spec, _value_for(input, values), accumulate)
+    else:
+        part.copy_(part + values if accumulate else values)
     return input

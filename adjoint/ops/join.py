@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..core.observation import note_read
 from ..core.recorders import Primitive, parametric, variadic
 from ..core.tensor import TensorBase
 from ..devices.cpu import copying, provider
-from .arguments import count_of, dim_in, either, is_int, require_all_tensors
+from .arguments import count_of, dim_in, either, index_of, is_int, require_all_tensors
 from .compare import zeros_p
 from .create import apart, into
 from .index import slice_p
@@ -469,10 +468,10 @@ def tensor_split(
         given = given.array.tolist()
     lead = (_ALL,) * axis
     if isinstance(given, tuple | list):
-        ends = [int(i) for i in given]
+        ends = [index_of(i, "indices", "tensor_split") for i in given]
         items = [slice(a, b) for a, b in zip([0, *ends], [*ends, length], strict=True)]
     else:
-        count = operator.index(given)
+        count = count_of(index_of(given, "sections", "tensor_split"), "sections")
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         small, larger = divmod(length, count)
@@ -551,7 +550,7 @@ def unbind(input: Tensor, dim: int = 0, *, axis: int | None = None) -> Any:
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> Any:
     """Return one grid per vector: its value at every point of the grid they span."""
-    if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
@@ -591,6 +590,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
             [2, 3],
             [2, 4]])
     """
+    require_all_tensors(tensors)
     for x in tensors:
         if x.array.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(x.array.shape)}")

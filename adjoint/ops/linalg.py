@@ -22,7 +22,7 @@ from ..core.payload import Payload
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase
 from ..errors import LinAlgError
-from .arguments import dim_in, dtype_of, either, require_tensor
+from .arguments import count_of, dim_in, dtype_of, either, require_tensor
 from .arrange import tril_p, triu_p
 from .contraction import cross_along, matmul, multiply_chain, with_rank
 from .create import finish, into
@@ -630,6 +630,7 @@ def matrix_power(input: Tensor, n: int, *, out: Any = None) -> Tensor:
             f"linalg.matrix_power: A must be batches of square matrices, but they are {shape[-2]} by "
             f"{shape[-1]} matrices"
         )
+    n = count_of(n, "n")
     if n == 0:
         return into(out, tied(expand_p(eye_like(input, shape[-1]), tuple(shape)), input))
     square = input if n > 0 else inv(input)
@@ -682,6 +683,11 @@ class Cutoff:
     __slots__ = ("atol", "eps", "rtol", "side")
 
     def __init__(self, atol: Any, rtol: Any, side: int, dtype: Any) -> None:
+        if isinstance(atol, complex) or isinstance(rtol, complex):
+            raise TypeError("linalg: received an invalid combination of arguments - a tolerance is complex")
+        for name, value in (("atol", atol), ("rtol", rtol)):
+            if isinstance(value, TensorBase) and value.array.dtype.kind == "c":
+                raise RuntimeError(f"linalg: {name} tensor of complex type is not supported.")
         note_read("tolerance", atol, rtol)
         self.atol, self.rtol = (v.array if isinstance(v, TensorBase) else v for v in (atol, rtol))
         self.side, self.eps = side, float(np.finfo(of(dtype).to_real().np).eps)
@@ -744,13 +750,13 @@ def lstsq(input: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = N
             f"{name}: Expected input and other to have the same dtype, but got {title_of(a.dtype)} and "
             f"{title_of(b.dtype)}"
         )
-    if a.ndim - b.ndim not in (0, 1) and b.ndim < a.ndim - 1:
+    if a.ndim - b.ndim not in (0, 1):
         raise RuntimeError(
             f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1"
         )
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
-    vector = a.ndim - b.ndim == 1 and tuple(b.shape) == tuple(a.shape[:-1])
+    vector = a.ndim - b.ndim == 1
     if vector:
         B = column(B)
     if B.array.shape[-2] != a.shape[-2]:
@@ -844,6 +850,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Any = None, axis: int | 
         raise RuntimeError(
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {title_of(bad.array.dtype)}"
         )
+    if x.array.ndim == y.array.ndim == 1 and x.array.shape != y.array.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor {list(x.array.shape)} and src {list(y.array.shape)} to have "
+            "the same number of elements"
+        )
     product = conjugate(x) * y
     return into(out, product.sum(dim_in(dim, product.array.ndim)))
 
@@ -862,6 +873,9 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
     """Multiply matrices in the order that takes the fewest operations; the ends may be vectors."""
+    if not isinstance(tensors, list | tuple) or not all(isinstance(t, TensorBase) for t in tensors):
+        found = type(tensors).__name__
+        raise TypeError(f"linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not {found}")
     tensors = list(tensors)
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
@@ -889,6 +903,8 @@ def tensorinv(input: Tensor, ind: int = 2, *, out: Any = None) -> Tensor:
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
     shape = tuple(input.array.shape)
+    if ind > len(shape):
+        raise RuntimeError(f"ArrayRef: invalid slice, N = {ind}; size = {len(shape)}")
     first, last = shape[:ind], shape[ind:]
     m, n = math.prod(first), math.prod(last)
     if m != n:

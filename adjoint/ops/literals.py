@@ -318,3 +318,11 @@ def scalar_of(value: Any, name: str, op: str) -> Any:
         except TypeError:
             raise TypeError(f"{op}(): argument '{name}' must be Number, not {type(value).__name__}") from None
     return value
+
+
+def real_of(value: Any, name: str, op: str) -> Any:
+    """Return a real number given as such or as a tensor without dimensions."""
+    number = scalar_of(value, name, op)
+    if isinstance(number, complex):
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {op}({name}={number})")
+    return number

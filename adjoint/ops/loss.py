@@ -14,6 +14,7 @@ import numpy as np
 
 from .._typing import Tensor
 from ..core.dtypes import of
+from ..core.failures import broadcast_error
 from ..core.promotion import result_type
 from ..core.recorders import Primitive, Rule, formula, nary
 from ..core.size import Size
@@ -21,16 +22,22 @@ from ..core.tensor import TensorBase
 from ..devices.cpu.derived import can_total
 from ..devices.cpu.special import log1p_exp
 from .activation import hardtanh_p, log_sigmoid_p
-from .arguments import require_tensor
+from .arguments import require_bool, require_tensor
 from .elementwise import mul_p, sigmoid_p, sub_p
 from .literals import depth_outside
 from .piecewise import abs_p, where_p
 from .precision import autocasting
-from .reduce import _mean, _sum, mean_all_p, mean_p, sum_all_p, sum_p, title_of
+from .reduce import _mean, _sum, mean, mean_all_p, mean_p, sum_all_p, sum_p, title_of
 from .shape import broadcast_tensors, cast_p
 from .special import xlogy
 
 NONE, MEAN, SUM = 0, 1, 2
+
+
+class Code(int):
+    """The number of a reduction, as functions of the namespace `torch` are told it; others are told its name."""
+
+
 _CODES = {"none": NONE, "mean": MEAN, "sum": SUM, NONE: NONE, MEAN: MEAN, SUM: SUM}
 
 # --- Reductions -------------------------------------------------------------------------------------
@@ -44,7 +51,7 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
             f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
             stacklevel=depth_outside(),
         )
-    code = _CODES.get(reduction) if type(reduction) is str or type(reduction) is int else None
+    code = _CODES.get(reduction) if type(reduction) is str or type(reduction) is Code else None
     if code is None:
         raise ValueError(f"{reduction} is not a valid value for reduction: give 'none', 'mean' or 'sum'")
     return code
@@ -52,7 +59,9 @@ def reduction_of(reduction: Any, size_average: bool | None = None, reduce: bool 
 
 def reduced(values: Tensor, code: int) -> Tensor:
     """Return the losses of all elements as they are, their mean, or their sum."""
-    return values if code == NONE else mean_all_p(values) if code == MEAN else sum_all_p(values)
+    if code == MEAN:
+        return mean_all_p(values) if values.array.dtype.kind in "fc" else mean(values)  # which refuses integers
+    return values if code == NONE else sum_all_p(values)
 
 
 def _share(g: Any, shape: Any, code: int) -> Any:
@@ -178,7 +187,7 @@ def _weighted(values: Tensor, weight: Any, name: str) -> Tensor:
 
 
 def _require_floats(input: Tensor, name: str) -> None:
-    if of(input.array.dtype).category < 2:
+    if of(input.array.dtype).category != 2:
         raise NotImplementedError(
             f"\"{name}\" not implemented for '{title_of(input.array.dtype)}'; convert with .float()"
         )
@@ -277,6 +286,13 @@ def soft_margin_loss(
     code = reduction_of(reduction, size_average, reduce)
     require_tensor(target, "target", "soft_margin_loss")
     if input.array.shape != target.array.shape:
+        error = broadcast_error(tuple(input.array.shape), tuple(target.array.shape))
+        if error is not None:
+            raise error
+        wide = np.broadcast_shapes(input.array.shape, target.array.shape)
+        if wide != tuple(input.array.shape):
+            shape = list(input.array.shape)
+            raise RuntimeError(f"output with shape {shape} doesn't match the broadcast shape {list(wide)}")
         input, target = broadcast_tensors(input, target)
     return soft_margin_loss_p(*same_dtype(input, target), code, None)
 
@@ -390,8 +406,9 @@ def kl_div(
 
     With `log_target`, so does `target`. ``reduction="batchmean"`` divides the sum by the size of the batch.
     """
-    if input.array.dtype.kind == "c":
+    if "c" in (input.array.dtype.kind, target.array.dtype.kind):
         raise RuntimeError("kl_div: Complex inputs not supported.")
+    require_bool(log_target, "log_target", "kl_div")
     by_batch = reduction == "batchmean"
     code = SUM if by_batch else reduction_of(reduction, size_average, reduce)
     if reduction == "mean":
@@ -440,6 +457,8 @@ def gaussian_nll_loss(
 
     Variances below `eps` count as `eps`; gradients pass by that.
     """
+    if not isinstance(var, TensorBase | float):
+        raise TypeError(f"gaussian_nll_loss(): argument 'var' must be Tensor or float, not {type(var).__name__}")
     spread: Any = var if isinstance(var, TensorBase) else input.new_full((1,), var)
     if bool((spread < 0).any()):
         raise ValueError("var has negative entry/entries")

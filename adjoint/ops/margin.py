@@ -175,12 +175,13 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:  # fmt: skip
     """Average the logistic losses of all classes, each label being 0 or 1."""
     code = reduction_of(reduction, size_average, reduce)
+    if not input.array.ndim:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     loss = -(target * log_sigmoid_p(input) + (1 - target) * log_sigmoid_p(-input))
     if weight is not None:
         loss = loss * weight
     rank = input.array.ndim
-    classes = input.array.shape[-1] if rank else 1
-    loss = sum_p(loss, (rank - 1,) if rank else (), False) / classes
+    loss = sum_p(loss, (rank - 1,), False) / input.array.shape[-1]
     return reduced(loss, code)
 
 

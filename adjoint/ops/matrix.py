@@ -201,6 +201,12 @@ def lobpcg(
     All of them are computed and most dropped: exact, and fast enough for matrices that fit into memory.
     """
     check_square(A, "lobpcg")
+    rows = A.array.shape[-1]
+    if method in (None, "ortho") and rows < 3 * (k or 1):
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={rows}) is smaller than 3 x the number "
+            f"of requested eigenpairs (={k or 1})"
+        )
     count = n if n is not None else k if k is not None else X.array.shape[-1] if X is not None else 1
     factor = None if B is None else decomposition.cholesky(B)
     if factor is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core.device import module_of
 from ..core.dtypes import as_dtype, of
 from ..core.nodes import fold
@@ -270,6 +270,8 @@ def frobenius_norm(
     """Measure the length of all elements, or of those along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     keepdim = keepdim or keepdims
+    if dim is None:
+        raise missing("frobenius_norm", "dim")
     return vector_norm(input, 2, dim, keepdim, out=out)
 
 
@@ -288,7 +290,14 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None =
     dim = dim if axis is None else either(dim, axis, 0)
     if dim == -1:
         return norm(v, pow)
+    if not v.array.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     axis = dim_in(dim, v.array.ndim)
+    if not v.array.size:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape [{v.array.shape[axis]}, -1] because the unspecified "
+            "dimension size -1 can be any value and is ambiguous"
+        )
     return norm(v, pow, tuple(i for i in range(v.array.ndim) if i != axis), True)
 
 
@@ -296,7 +305,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0, *, axis: int | None =
 
 
 @autocasting
-def dist(input: Tensor, other: Tensor, p: Any = 2) -> Tensor:
+def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     """Measure the difference of two tensors by the `p`-norm."""
     difference = sub_p(input, other)
     found = vector_norm_p(difference, float(p), tuple(range(difference.array.ndim)), False)
@@ -335,7 +344,7 @@ euclid_p: Primitive = nary(
 
 
 @autocasting
-def cdist(x1: Tensor, x2: Tensor, p: Any = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: Number = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Measure the distance of each row of `x1` from each row of `x2`."""
     a, b, given = x1.array, x2.array, (x1, x2)
     if compute_mode not in (
@@ -379,7 +388,7 @@ def _distances(difference: Tensor, p: float, axis: int) -> Tensor:
 
 
 @autocasting
-def pdist(input: Tensor, p: Any = 2) -> Tensor:
+def pdist(input: Tensor, p: Number = 2) -> Tensor:
     """Measure the distances of all pairs of rows, the first with the second, the third, and so on."""
     a = input.array
     if a.ndim != 2:
@@ -398,7 +407,13 @@ def pdist(input: Tensor, p: Any = 2) -> Tensor:
 
 @autocasting
 def renorm(
-    input: Tensor, p: Any, dim: int | None = None, maxnorm: Any = None, *, out: Any = None, axis: int | None = None
+    input: Tensor,
+    p: Number,
+    dim: int | None = None,
+    maxnorm: Number = None,
+    *,
+    out: Any = None,
+    axis: int | None = None,
 ) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`."""
     dim = dim if axis is None else either(dim, axis)
@@ -409,7 +424,11 @@ def renorm(
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {a.ndim} dimensions")
     if maxnorm is None:
         raise missing("renorm", "maxnorm")
-    if maxnorm < 0:
+    if of(a.dtype).category < 2:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {title_of(a.dtype)}"
+        )
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     axis = dim_in(dim, a.ndim)
     size = vector_norm_p(input, float(p), tuple(i for i in range(a.ndim) if i != axis), True)
@@ -417,7 +436,9 @@ def renorm(
     return into(out, fold(shortened, "RenormBackward0", input, p=p, dim=axis, maxnorm=maxnorm))
 
 
-def renorm_(input: Tensor, p: Any, dim: int | None = None, maxnorm: Any = None, *, axis: int | None = None) -> Tensor:
+def renorm_(
+    input: Tensor, p: Number, dim: int | None = None, maxnorm: Number = None, *, axis: int | None = None
+) -> Tensor:
     """Shorten the parts of `input` along `dim` whose `p`-norm is more than `maxnorm`, in place."""
     dim = dim if axis is None else either(dim, axis)
     return input.copy_(renorm(input.clone(), p, dim, maxnorm))

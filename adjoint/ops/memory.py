@@ -441,6 +441,9 @@ def resize_(input: Tensor, *sizes: Any, size: Any = None, memory_format: Any = N
     if shape == tuple(old.shape) and layout.order_of(memory_format, len(shape)) is None:
         return input
     count, module = math.prod(shape), devices.module_of(old)
+    if devices.of(old).type == "meta":
+        _look_at(input, module.empty(shape, old.dtype), input.memory)
+        return input
     memory = UntypedStorage._of(input)._bytes
     offset = offset_of(input)
     itemsize = int(old.itemsize)

@@ -15,7 +15,7 @@ from ..core.nodes import wrap
 from ..core.observation import observer
 from . import bags, ctc, loss, norm
 from . import margin as margins
-from .arguments import beside
+from .arguments import beside, dim_in
 from .bags import bilinear, embedding_renorm_
 from .create import into
 from .dropout import drop, drop_alpha, kept
@@ -148,6 +148,13 @@ def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the result of `group_norm`, the means, and the inverse deviations."""
+    if N < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {N}: [{N}, {group}]")
+    if C % group or C < 0:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got {C} channels and "
+            f"num_groups={group}"
+        )
     out = norm.group_norm(input, group, weight, bias, eps)
     mean, rstd = _moments(reshape_p(input, (N, group, C // group * HxW)), (2,), eps)
     return out, reshape_p(mean, (N, group)), reshape_p(rstd, (N, group))
@@ -158,6 +165,7 @@ def native_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float, *, out: Any = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the result of `batch_norm`, and the means and inverse deviations of a training batch."""
+    dim_in(1, input.array.ndim)
     result, found, axes = norm.batch_normed(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         empty = beside(np.zeros(0, input.array.dtype), input)
@@ -220,14 +228,14 @@ def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
     """Average the cross entropy of ``sigmoid(input)`` and `target`."""
-    return loss.binary_cross_entropy_with_logits(input, target, weight, None, None, reduction, pos_weight)  # type: ignore[arg-type]
+    return loss.binary_cross_entropy_with_logits(input, target, weight, None, None, loss.Code(reduction), pos_weight)  # type: ignore[arg-type]
 
 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """Average ``1 - cos`` of pairs that belong together, and how far others are above `margin`."""
-    return margins.cosine_embedding_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
+    return margins.cosine_embedding_loss(input1, input2, target, margin, None, None, loss.Code(reduction))  # type: ignore[arg-type]
 
 
 def ctc_loss(
@@ -235,29 +243,29 @@ def ctc_loss(
     zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
     """Average the negative log-probability that frames spell the labels."""
-    return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)  # type: ignore[arg-type]
+    return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, loss.Code(reduction), zero_infinity)  # type: ignore[arg-type]
 
 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """Average distances where `target` is 1, and how far they are below `margin` where it is -1."""
-    return margins.hinge_embedding_loss(input, target, margin, None, None, reduction)  # type: ignore[arg-type]
+    return margins.hinge_embedding_loss(input, target, margin, None, None, loss.Code(reduction))  # type: ignore[arg-type]
 
 
 def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     """Average ``target * (log(target) - input)``."""
-    return loss.kl_div(input, target, None, None, reduction, log_target)  # type: ignore[arg-type]
+    return loss.kl_div(input, target, None, None, loss.Code(reduction), log_target)  # type: ignore[arg-type]
 
 
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
     """Average ``max(0, margin - target * (input1 - input2))``."""
-    return margins.margin_ranking_loss(input1, input2, target, margin, None, None, reduction)  # type: ignore[arg-type]
+    return margins.margin_ranking_loss(input1, input2, target, margin, None, None, loss.Code(reduction))  # type: ignore[arg-type]
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """Average the negative log likelihood of counts under Poisson distributions."""
-    return loss.poisson_nll_loss(input, target, log_input, full, None, eps, None, reduction)  # type: ignore[arg-type]
+    return loss.poisson_nll_loss(input, target, log_input, full, None, eps, None, loss.Code(reduction))  # type: ignore[arg-type]
 
 
 def triplet_margin_loss(
@@ -265,7 +273,9 @@ def triplet_margin_loss(
     swap: bool = False, reduction: int = 1,
 ) -> Tensor:  # fmt: skip
     """Average how far positives are from being `margin` nearer to the anchor than negatives."""
-    return margins.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, None, None, reduction)  # type: ignore[arg-type]
+    return margins.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, None, None, loss.Code(reduction)
+    )  # type: ignore[arg-type]
 
 
 # --- Bags -------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 from .._typing import Tensor
 from ..core import modes
 from ..core.dtypes import finfo, of
+from ..core.failures import not_implemented
 from ..core.nodes import Node, Special, Unfolded, fold, reveal, wrap
 from ..core.observation import observer
 from ..core.payload import Payload, payload_of
@@ -554,6 +555,10 @@ def layer_norm(
 
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, then scale."""
+    if len(normalized_shape) > input.array.ndim:
+        raise ValueError(
+            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input.array.ndim}"
+        )
     shape, axes = _check_last(input, normalized_shape, weight, None)
     if eps is None:
         eps = finfo(of(f32 if is_half(input.array.dtype) else input.array.dtype)).eps
@@ -606,6 +611,8 @@ def _check_more_than_one(shape: Any) -> None:
 
 def _update(running: Tensor, new: Any, momentum: float) -> None:
     """Move running statistics towards those of a batch."""
+    if running.array.dtype.kind in "biu":
+        raise RuntimeError(f"expected scalar type Float but found {title_of(running.array.dtype)}")
     if isinstance(running.array, Payload) or isinstance(new, Payload | TensorBase):
         new = new if isinstance(new, TensorBase) else wrap(new)
         top, own = payload_of(new), payload_of(running)
@@ -669,6 +676,11 @@ def _check_channels(channels: int, **values: Any) -> None:
             raise RuntimeError(f"{name} should contain {channels} elements not {math.prod(value.array.shape)}")
 
 
+def _check_both(mean: Tensor | None, var: Tensor | None) -> None:
+    if (mean is None) is not (var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+
+
 def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
@@ -701,10 +713,13 @@ def batch_normed(
 ) -> tuple[Tensor, Moments, tuple[int, ...]]:  # fmt: skip
     """Return the result of `batch_norm`, with the moments that were found and the axes they are over."""
     a = input.array
+    _check_both(running_mean, running_var)
     if a.ndim < 2:
         if a.shape == (0,):  # torch normalizes nothing without asking for channels
             return mul_p(input, 1), Moments(), (0,)
         raise IndexError(f"Dimension out of range: batch_norm expects an input of at least 2 dimensions, got {a.ndim}")
+    if a.dtype.kind in "biu":
+        raise not_implemented("batch_norm", a)
     channels = a.shape[1]
     _check_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if modes.is_grad_enabled():
@@ -743,9 +758,10 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Normalize each channel of each sample over its own elements."""
+    _check_both(running_mean, running_var)
     a = input.array
     if use_input_stats:
-        if a.ndim > 2 and math.prod(a.shape[2:]) == 1:
+        if math.prod(a.shape[2:]) == 1:
             raise ValueError(
                 f"Expected more than 1 spatial element when training, got input size adjoint.Size({list(a.shape)})"
             )
@@ -796,6 +812,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *
     from .shape import broadcast_tensors
 
     dim = dim if axis is None else either(dim, axis, 1)
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps}")
     if x1.array.shape != x2.array.shape:
         x1, x2 = broadcast_tensors(x1, x2)
     if x1.array.dtype != x2.array.dtype:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, cast
 
 import numpy as np
@@ -50,7 +49,7 @@ def select(input: Tensor, dim: int | None = None, index: Any = None, axis: int |
     rank = input.array.ndim
     if rank == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    axis, at = dim_in(dim, rank), operator.index(index)
+    axis, at = dim_in(dim, rank), index if type(index) is int else index_of(index, "index", "select")
     size = input.array.shape[axis]
     if not -size <= at < size:
         raise IndexError(
@@ -327,6 +326,8 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     rank = input.array.ndim
     axis = dim_in(dimension, rank)
     length = input.array.shape[axis] if rank else 1
+    if type(size) is not int or type(step) is not int:
+        size, step = index_of(size, "size", "unfold"), index_of(step, "step", "unfold")
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if size > length:

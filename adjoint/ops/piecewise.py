@@ -305,6 +305,16 @@ def _refuse_none(bound: Any, op: str) -> None:
         raise TypeError(f"{op}() received an invalid combination of arguments - got (Tensor, NoneType)")
 
 
+def _check_bounds(min: Any, max: Any) -> None:
+    """Raise unless the bounds, of which one is a tensor, are real tensors."""
+    for bound, kernel in ((min, "maximum_cpu"), (max, "minimum_cpu")):
+        if bound is not None and not isinstance(bound, TensorBase):
+            given = ", ".join(type(v).__name__ for v in (min, max))
+            raise TypeError(f"clamp() received an invalid combination of arguments - got (Tensor, {given})")
+        if bound is not None and bound.array.dtype.kind == "c":
+            raise not_implemented(kernel, bound.array)
+
+
 def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     """Clamp `input`, into itself if `own`."""
     try:
@@ -319,11 +329,14 @@ def _clamped(input: Tensor, min: Any, max: Any, own: bool) -> Tensor:
     if kind.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
     if isinstance(min, TensorBase) or isinstance(max, TensorBase):
+        _check_bounds(min, max)
         if max is None:
             return (_clamp_min_ if own else clamp_min_p)(input, min)
         if min is None:
             return (_clamp_max_ if own else clamp_max_p)(input, max)
         return (_clamp_tensors_ if own else clamp_tensors_p)(input, min, max)
+    if isinstance(min, complex) or isinstance(max, complex):
+        raise NotImplementedError("clamp is not supported for complex types")
     dtype = result_type([v for v in (input, min, max) if v is not None])
     if dtype.np != kind:
         if own:

@@ -94,8 +94,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     numbers: Any = indices
     if not isinstance(indices, TensorBase) or of(indices.array.dtype).category != 1:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {getattr(indices, 'dtype', type(indices))}")
-    if isinstance(shape, TensorBase):
-        shape = shape.array.tolist()
     if not isinstance(shape, int | tuple | list):
         raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
     sizes = (shape,) if isinstance(shape, int) else shape_from(tuple(shape))

@@ -24,7 +24,7 @@ from ..core.recorders import Primitive, nary, parametric
 from ..devices.cpu.taps import Taps, largest, mix, put_back, put_back_on_gpu, where_largest
 from . import random
 from .activation import relu
-from .arguments import require_tensor
+from .arguments import count_of, require_tensor
 from .create import into
 from .gather import gather_p, scatter_p, ungather_p
 from .piecewise import sign
@@ -232,6 +232,8 @@ def _average(
     kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
     stride = _stride_of(stride, kernel, op)
     padding = _per_dimension(padding, rank, "padding", op)
+    if divisor_override is not None:
+        count_of(divisor_override, "divisor_override")
     if divisor_override == 0:
         raise RuntimeError(f"divisor must be not zero: {op} got divisor_override=0")
     size = _sizes(op, input, kernel, stride, padding, (1,) * rank, ceil_mode)
@@ -335,6 +337,8 @@ def max_pool1d(
     >>> adjoint.max_pool1d(adjoint.tensor([[1.0, 3.0, 9.0, 5.0]]), 2)
     tensor([[3., 9.]])
     """
+    if not return_indices and input.array.dtype.kind in "biu":
+        raise not_implemented("max_pool1d_impl", input.array)
     return _maximum(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -550,7 +554,11 @@ def _fractional(
         raise RuntimeError(f"{op}: Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(shape)}")
     kernel = _per_dimension(kernel_size, rank, "kernel_size", op)
     if output_size is None:
+        if not isinstance(output_ratio, int | float | list | tuple):
+            raise ValueError(f"{op} requires output_ratio to either be a single Int or tuple of Ints.")
         ratios = (output_ratio,) * rank if isinstance(output_ratio, int | float) else tuple(output_ratio)
+        if len(ratios) != rank:
+            raise IndexError(f"tuple index out of range: {op} needs {rank} ratios, but output_ratio has {len(ratios)}")
         if any(not 0 < r < 1 for r in ratios):
             raise ValueError(f"{op}: output_ratio must be between 0 and 1, got {output_ratio}")
         size = tuple(int(n * r) for n, r in zip(shape[-rank:], ratios, strict=True))
@@ -634,6 +642,8 @@ def _unpool(
     stride = _stride_of(stride, kernel, op)
     padding = _per_dimension(padding, rank, "padding", op)
     shape = tuple(input.array.shape)
+    if len(shape) < rank:
+        raise IndexError(f"tuple index out of range: the input of {op} has {len(shape)} dimensions")
     size = _unpooled_size(rank, shape, kernel, stride, padding, output_size)
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"{op}: Input should be {rank + 1}D or {rank + 2}D, but got {list(shape)}")

@@ -23,7 +23,7 @@ from ..core.payload import Payload, inside
 from ..core.recorders import Primitive, nary
 from ..core.tensor import TensorBase, note_write
 from ..devices.cpu.random import Stream, probable
-from .arguments import require_tensor, shape_from
+from .arguments import count_of, is_int, require_tensor, shape_from
 from .compare import zeros_p
 from .create import empty_like, finish, into, like, order_like
 from .draws import batch_stream, batches, checked, refill, refuse_out, sampled, sampled_like
@@ -338,6 +338,11 @@ def _range(args: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int, tuple[
 
 
 def _index(value: Any) -> int:
+    if not is_int(value):
+        raise TypeError(
+            "randint() received an invalid combination of arguments: expected the bounds as integers, but got "
+            f"{type(value).__name__}"
+        )
     note_read("int()", value)
     return int(value.array) if isinstance(value, TensorBase) else operator.index(value)
 
@@ -362,6 +367,7 @@ def randperm(
     """Draw a permutation of 0 to n-1."""
     check_layout(layout)
     refuse_out(out)
+    count_of(n, "n")
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     wanted = as_dtype(_dtype_of(out, dtype) or dtypes.int64)
@@ -437,7 +443,9 @@ def randint_like(
     memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Draw integers in the shape of `input`; called with (high) or (low, high)."""
-    begin, end, _ = _range(bounds, low, high)
+    begin, end, rest = _range(bounds, low, high)
+    if rest:
+        raise TypeError("randint_like() received an invalid combination of arguments: expected (high) or (low, high)")
 
     def draw(shape: Any, wanted: Any, place: Any, odd: bool) -> Any:
         return _integers(begin, end, shape, as_dtype(wanted), place, generator)
@@ -597,7 +605,7 @@ def normal(
 
 
 def _check_std(std: Any) -> None:
-    if std < 0:
+    if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
@@ -607,6 +615,11 @@ def _moved(standard: Any, width: Any, centre: Any) -> Any:
 
 def _normal_around(mean: Any, std: Any, of_mean: bool, of_std: bool, generator: Any) -> Tensor:
     """Draw with a mean or a standard deviation per element."""
+    for given, own in ((mean, of_mean), (std, of_std)):
+        if not own and not isinstance(given, int | float | np.generic):
+            raise TypeError(f"normal() received an invalid combination of arguments - got {type(given).__name__}")
+    if of_std and std.array.dtype.kind == "c":
+        raise RuntimeError("normal expects standard deviation to be non-complex")
     if not of_std:
         _check_std(std)
     leading = mean if of_mean else std
@@ -693,14 +706,15 @@ def uniform_(
 ) -> Tensor:
     """Fill with uniform numbers from [from, to)."""
     low = _from(kwargs, from_, "uniform_")
-    if low > to:
+    if not low <= to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
-    return _filled(input, "uniform", generator, low, to)
+    return _filled(input, "uniform", generator, float(low), float(to))
 
 
 def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
     _check_std(std)
+    mean, std = float(mean), float(std)
 
     def draw(array: Any) -> Any:
         odd = type(array) is np.ndarray and not array.flags.c_contiguous and array.size > 15
@@ -721,21 +735,21 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
     """Fill with numbers from a Cauchy distribution."""
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    return _filled(input, "cauchy", generator, median, sigma)
+    return _filled(input, "cauchy", generator, float(median), float(sigma))
 
 
 def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers from an exponential distribution."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return _filled(input, "exponential", generator, lambd)
+    return _filled(input, "exponential", generator, float(lambd))
 
 
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with the number of trials up to the first success, of probability `p`."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    return _fill(input, "geometric", lambda a: stream_of(generator).geometric(a.shape, a.dtype, p))
+    return _fill(input, "geometric", lambda a: stream_of(generator).geometric(a.shape, a.dtype, float(p)))
 
 
 def random_(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -48,11 +48,12 @@ def arange(
     tensor([1.0000, 1.5000])
     """
     check_layout(layout)
-    if len(args) == 1 and type(args[0]) is int and args[0] >= 0 and start is end is step is out is dtype is None:
+    plain = len(args) == 1 and type(args[0]) is int and start is end is step is out is dtype is None
+    if plain and 0 <= args[0] < 2**63:
         return _made(np.arange(args[0]), device, requires_grad)
     begin, stop, by = _bounds(args, start, end, step)
     whole = all(isinstance(v, int) for v in (begin, stop, by))
-    if args and (args[0] is None or any(isinstance(v, TensorBase) and v.array.ndim for v in args)):
+    if any(v is None or (isinstance(v, TensorBase) and v.array.ndim) for v in args):
         given = ", ".join("Tensor" if isinstance(v, TensorBase) else type(v).__name__ for v in args)
         raise TypeError(f"arange() received an invalid combination of arguments - got ({given}); give numbers")
     wanted = _as_out(out, dtype)
@@ -93,16 +94,24 @@ def _bounds(args: tuple[Any, ...], start: Any, end: Any, step: Any) -> tuple[Any
         for v, n, fallback in zip(given, names, (0, 0, 1), strict=True)
     )
     for value in (begin, stop, by):
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            _refuse_huge(value)
         if isinstance(value, complex):
             raise RuntimeError("value cannot be converted to type double without overflow: arange takes real bounds")
     return begin, stop, by
 
 
+def _refuse_huge(value: int) -> NoReturn:
+    if 0 < value < 2**64:
+        raise RuntimeError(f"value cannot be converted to type int64_t without overflow: a bound of arange is {value}")
+    raise OverflowError(f"int too big to convert: a bound of arange is {value}")
+
+
 def _arange(begin: Any, stop: Any, by: Any, dtype: dtypes.dtype, whole: bool) -> Any:
     if not (math.isfinite(begin) and math.isfinite(stop)):
         raise RuntimeError(f"unsupported range: {begin} -> {stop}")
-    if by == 0:
-        raise RuntimeError("step must be nonzero")
+    if by == 0 or by != by:
+        raise RuntimeError(f"step must be nonzero, but it is {by}")
     if (stop - begin) * by < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if dtype.category not in (1, 2):

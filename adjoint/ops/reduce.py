@@ -564,6 +564,8 @@ def _spread_arguments(
         )
     dim = dim if axis is None else either(dim, axis)
     if isinstance(dim, bool):  # var(x, unbiased)
+        if unbiased is not None or correction is not None or keepdim or keepdims:
+            raise TypeError("var() received an invalid combination of arguments - got (Tensor, dim=bool)")
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0

@@ -19,17 +19,22 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = {
-    "binary_cross_entropy_with_logits": Refusal("input", "biu", "log_sigmoid_cpu"),
+    "binary_cross_entropy_with_logits": Refusal("input", "biuc", "log_sigmoid_cpu"),
     "kl_div": Refusal("input target", "biu", "kl_div: Integral inputs not supported.", RuntimeError),
     "multi_margin_loss": Refusal("input", "biuc", "multi_margin_loss_cpu_kernel"),
     "multilabel_margin_loss": Refusal("input", "biuc", "multilabel_margin_loss_forward_out_frame"),
     "soft_margin_loss": Refusal(
         "input", "biu", "result type Float can't be cast to the desired output type {}", RuntimeError
     ),
+    "glu": Refusal("input", "c", "glu_cpu"),
+    "huber_loss": Refusal("input target", "c", "huber_cpu"),
+    "mse_loss": Refusal("input target", "c", "mse_cpu"),
+    "nll_loss": Refusal("input", "biu", "nll_loss_out_frame"),
+    "smooth_l1_loss": Refusal("input target", "c", "smooth_l1_cpu"),
     "local_response_norm": Refusal("input", "c", "avg_pool3d_out_frame"),
     "max_unpool3d": Refusal("input", "biuc", "max_unpool3d"),
-    "max_unpool2d": Refusal("input", "bc", "max_unpooling2d_forward_out"),
-    "poisson": Refusal("input", "b", "poisson_cpu"),
+    "max_unpool2d": Refusal("input", "biuc", "max_unpool2d"),
+    "poisson": Refusal("input", "biuc", "poisson_cpu"),
     "searchsorted": Refusal("sorted_sequence input", "c", "searchsorted_out_cpu"),
     "isin": Refusal("elements test_elements", "bc", "Unsupported input type encountered for isin(): {}", RuntimeError),
     "vander": Refusal(
@@ -37,7 +42,20 @@ REFUSALS = {
     ),
     "logit": Refusal("input", "c", "logit_cpu"),
     "bernoulli": Refusal("input", "c", "bernoulli_tensor_cpu_self_"),
-    "kthvalue": Refusal("input", "c", "kthvalue_cpu"),
+    "kthvalue": Refusal("input", "bc", "kthvalue_cpu"),
+    "bucketize": Refusal("input boundaries", "c", "searchsorted_out_cpu"),
+    "cummax": Refusal("input", "c", "cummax_cpu"),
+    "cummin": Refusal("input", "c", "cummin_cpu"),
+    "fractional_max_pool2d": Refusal("input", "biuc", "fractional_max_pool2d_out_frame"),
+    "fractional_max_pool3d": Refusal("input", "biuc", "fractional_max_pool3d_out_frame"),
+    "geometric_": Refusal("input", "bc", "geometric_cpu"),
+    "hash_tensor": Refusal("input", "c", "xor_sum_cpu"),
+    "cross_entropy": Refusal("input", "c", "log_softmax_lastdim_kernel_impl"),
+    "logit_": Refusal("input", "c", "logit_cpu"),
+    "max_unpool1d": Refusal("input", "biuc", "max_unpool2d"),
+    "trace": Refusal("input", "b", "trace"),
+    "unique": Refusal("input", "c", "unique"),
+    "unique_consecutive": Refusal("input", "c", "unique"),
 }
 _OF_NUMBERS = {bool: ("b", "Bool"), complex: ("c", "ComplexDouble")}
 

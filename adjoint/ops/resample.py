@@ -19,7 +19,7 @@ from ..core.nodes import fold
 from ..core.recorders import Primitive
 from ..core.tensor import TensorBase
 from ..devices.cpu.taps import Taps
-from .arguments import count_of, require_bool, require_tensor
+from .arguments import count_of, is_int, require_bool, require_tensor
 from .arrange import constant_pad_nd
 from .literals import depth_outside
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d, mixing, refuse
@@ -230,7 +230,7 @@ def _wanted(size: Any, rank: int, shape: Any) -> list[int]:
             if isinstance(n, float) or not hasattr(n, "__index__"):
                 raise TypeError(f"expected size to be one of int or Tuple[int] but got size {list(size)}")
         return [int(n) for n in size]
-    if isinstance(size, float):
+    if isinstance(size, float | bool) or (isinstance(size, TensorBase) and not is_int(size)):
         raise TypeError(f"expected size to be one of int or Tuple[int] but got size {size}")
     return [int(size)] * rank
 
@@ -434,6 +434,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)")
     if 0 in shape:
         return input
+    if size == 0:
+        raise RuntimeError("kernel size should be greater than zero, but got kH: 0 kW: 1")
     if size < 0:
         raise RuntimeError(f"narrow(): length must be non-negative: there are no {size} neighbours")
     plans = (_neighbours(shape[1], size), *(None,) * (len(shape) - 2))

@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from .. import return_types
-from .._typing import Tensor
+from .._typing import Number, Tensor
 from ..core.device import module_of
-from ..core.dtypes import of
+from ..core.dtypes import as_dtype, of
 from ..core.inplace import inplace
 from ..core.observation import literal, note_read
 from ..core.recorders import Primitive, nary, parametric
@@ -20,7 +20,7 @@ from ..core.tensor import TensorBase
 from ..devices.cpu import few, provider, reductions
 from ..devices.cpu.threads import share
 from ..devices.cuda.host import through_host
-from .arguments import count_of, dim_in, either, require_tensor
+from .arguments import count_of, dim_in, either, index_of, require_tensor
 from .arrange import flip_p
 from .create import finish, into
 from .extremes import running
@@ -270,6 +270,7 @@ def cumsum(
     tensor([1., 3., 6.])
     """
     dim = dim if axis is None else either(dim, axis)
+    _refuse_bool(dtype, "cumsum_out_cpu")
     return into(out, as_given(_scanned(cumsum_p, as_given(input, dtype), dim, False), dtype))
 
 
@@ -280,6 +281,7 @@ def cumsum_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: i
     """Overwrite `input` with its partial sums along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
+    _refuse_other(input, dtype)
     return _cumsum_(input, axis, False) if input.array.ndim else input
 
 
@@ -288,6 +290,7 @@ def cumprod(
 ) -> Tensor:
     """Multiply the elements along `dim`, keeping every partial product."""
     dim = dim if axis is None else either(dim, axis)
+    _refuse_bool(dtype, "cumprod_out_cpu")
     return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
 
 
@@ -295,7 +298,21 @@ def cumprod_(input: Tensor, dim: int | None = None, *, dtype: Any = None, axis: 
     """Overwrite `input` with its partial products along `dim`."""
     dim = dim if axis is None else either(dim, axis)
     axis = dim_in(dim, input.array.ndim)
+    _refuse_other(input, dtype)
     return _cumprod_(input, axis) if input.array.ndim else input
+
+
+def _refuse_bool(dtype: Any, kernel: str) -> None:
+    if dtype is not None and as_dtype(dtype).category == 0:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool': give dtype another type of numbers")
+
+
+def _refuse_other(input: Tensor, dtype: Any) -> None:
+    if dtype is not None and as_dtype(dtype).np != input.array.dtype:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {title_of(input.array.dtype)} and output tensor dtype "
+            f"{as_dtype(dtype).title} should match"
+        )
 
 
 def logcumsumexp(input: Tensor, dim: int | None = None, *, out: Any = None, axis: int | None = None) -> Tensor:
@@ -414,8 +431,6 @@ def diff(
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     axis = dim_in(dim, input.array.ndim)
-    if n == 0:
-        return into(out, input.clone())
     x = input
     ends = [e for e in (prepend, input, append) if e is not None]
     if len(ends) > 1:
@@ -425,6 +440,9 @@ def diff(
                     "diff expects prepend or append to be the same dimension as input, but got "
                     f"{e.array.ndim} and {x.array.ndim}"
                 )
+    if n == 0:
+        return into(out, input.clone())
+    if len(ends) > 1:
         x = cat(ends, axis)
     for _ in range(min(n, x.array.shape[axis])):
         length = x.array.shape[axis] - 1
@@ -434,7 +452,7 @@ def diff(
 
 
 def gradient(
-    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1, axis: Any = None
+    input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1, axis: Any = None
 ) -> tuple[Tensor, ...]:
     """Estimate the derivative along each dim from neighbours on both sides; at the ends, from one side.
 
@@ -543,6 +561,8 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
     """Return the sums of neighbours along `axis`, and the distances between the points."""
     if y.array.dtype.kind == "b":
         raise RuntimeError(f"{name}: received a bool input for `y`, but bool is not supported")
+    if isinstance(dx, complex):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
     n = y.array.shape[axis]
     if x is None:
         width = dx
@@ -569,11 +589,11 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: Any, axis: int, name: str) -> t
 
 
 @looped
-def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
+def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, out: Any = None) -> Tensor:
     """Count the elements in equal bins between `min` and `max` (the elements' own, where both are equal)."""
     note_read("histc", input, min, max)
     a = input.array
-    if a.dtype.kind in "bc":
+    if a.dtype.kind in "biuc":
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{title_of(a.dtype)}'")
     if bins <= 0:
         raise RuntimeError("bins must be > 0")
@@ -630,7 +650,7 @@ def histogram(
     out: Any = None,
 ) -> Any:
     """Count the elements in bins: so many equal ones, or between the given edges."""
-    edges = [bins] if isinstance(bins, TensorBase) else [int(bins)]
+    edges = [bins] if isinstance(bins, TensorBase) else [index_of(bins, "bins", "histogram")]
     flat = reshape_p(input, (-1, 1))
     hist, found = _histogram("histogram", flat, edges, range, weight, density)
     result = (hist, found[0].clone())
@@ -740,6 +760,14 @@ def hash_tensor(
     a = input.array
     dims = [dim] if isinstance(dim, int) else list(dim)
     axes = tuple(dim_in(d, a.ndim) for d in dims)
+    for axis in axes:
+        if a.ndim and a.shape[axis] == 0:
+            raise IndexError(f"hash_tensor: Expected reduction dim {axis} to have non-zero size.")
+    if not axes and not a.size:
+        raise RuntimeError(
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+            "with the 'dim' argument."
+        )
     axes = axes if axes and a.ndim else tuple(_range(a.ndim))
     return into(out, finish(literal(_hashed(a, axes, keepdim))))
 

@@ -351,6 +351,8 @@ def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
         from .kinds import view_dtype
 
         return view_dtype(input, shape[0] if dtype is None else dtype)
+    if not shape and size is None:
+        raise TypeError("view() received an invalid combination of arguments - got (), but expected a shape or a dtype")
     wanted = _resolved(_sizes(shape, size), array.size)
     if not _lies_as(array, wanted):
         raise RuntimeError(
@@ -381,6 +383,8 @@ def reshape(input: Tensor, *args: Any, shape: Any = None) -> Tensor:
         raise
     if args and type(args[0]) is int and not modes.unusual and array.flags.c_contiguous and min(args) >= -1:
         return reshape_p(input, args)
+    if not args and shape is None:
+        raise missing("reshape", "shape")
     wanted = _resolved(_sizes(args, shape), array.size)
     return (reshape_p if _lies_as(array, wanted) else unsafe_view_p)(input, wanted)
 
@@ -703,8 +707,9 @@ def broadcast_shapes(*shapes: Any) -> Any:
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Expand tensors to the shape that they broadcast to."""
-    if len(tensors) == 1 and not isinstance(tensors[0], TensorBase):
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
+    require_all_tensors(tensors)
     shapes = [tuple(t.array.shape) for t in tensors]
     if len(shapes) == 2:
         from ..core.failures import broadcast_error

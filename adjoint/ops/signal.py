@@ -20,7 +20,7 @@ from .fft import c2c_p, c2r_p, r2c_p
 from .gather import index_select_p
 from .index import slice_p
 from .kinds import view_as_real
-from .literals import depth_outside
+from .literals import depth_outside, real_of
 from .parts import refold_p, unfold_p
 from .precision import autocasting
 from .reduce import widened
@@ -82,6 +82,7 @@ def general_hamming(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window ``alpha - (1 - alpha) * cos``."""
+    alpha = real_of(alpha, "alpha", "general_hamming")
     return general_cosine(
         M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
@@ -150,6 +151,7 @@ def exponential(
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window that falls off exponentially from its center, by 1/e over `tau` places."""
+    tau = real_of(tau, "tau", "exponential")
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
@@ -166,6 +168,7 @@ def gaussian(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a window of the shape of a normal distribution."""
+    std = real_of(std, "std", "gaussian")
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     return _window(
@@ -185,6 +188,7 @@ def kaiser(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return a Kaiser window; a larger `beta` makes it narrower."""
+    beta = real_of(beta, "beta", "kaiser")
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
 

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.dtypes import dtype
 from ..core.failures import broadcast_error
-from ..core.layout import memory_format
+from ..core.layout import layout, memory_format
 from ..core.overrides import plain
 from ..core.payload import Payload
 from ..core.size import Size
@@ -27,11 +28,11 @@ from ..errors import own_files
 from .arguments import is_int
 from .refusals import REFUSALS, refuse_dtypes
 
-# Functions that small models call in every step.
+# Functions that small models call in every step, and one that says of a seed what `int` does.
 HOT = frozenset((
     "argmax", "bmm", "cat", "clamp", "clamp_max", "clamp_min", "clone", "empty", "empty_like", "flatten",
-    "is_floating_point", "is_tensor", "linear", "log_softmax", "matmul", "max", "maximum", "mean", "min", "minimum",
-    "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack",
+    "is_floating_point", "is_tensor", "linear", "log_softmax", "manual_seed", "matmul", "max", "maximum", "mean",
+    "min", "minimum", "mm", "numel", "ones", "ones_like", "permute", "relu", "reshape", "softmax", "squeeze", "stack",
     "sum", "tensor", "transpose", "unsqueeze", "where", "zeros", "zeros_like",
 ))  # fmt: skip
 # Functions of every training step that take a few microseconds: they compare after a failure.
@@ -95,6 +96,14 @@ def _is_output(value: Any) -> bool:
 
 def _is_format(value: Any) -> bool:
     return value is None or isinstance(value, memory_format)
+
+
+def _is_layout(value: Any) -> bool:
+    return value is None or isinstance(value, layout)
+
+
+def _is_dtype(value: Any) -> bool:
+    return value is None or isinstance(value, dtype | type)
 
 
 def _is_str(value: Any) -> bool:
@@ -166,6 +175,10 @@ _NAMED = {
     "beta": _KINDS["Number"],
     "ord": _KINDS["Number"].or_name,
     "output_size": _Kind("tuple of ints", _is_output, int, tuple, list, Size),
+    "s": _KINDS["Sizes"],
+    "dtype": _Kind("torch.dtype", _is_dtype, dtype, type(None)),
+    "layout": _Kind("torch.layout", _is_layout, layout, type(None)),
+    "correction": _KINDS["Number"],
     "memory_format": _Kind("torch.memory_format", _is_format, memory_format, type(None)),
     "dim": _KINDS["Dims"],
 }
@@ -185,6 +198,8 @@ _SHAPES = re.compile(
 )
 # What a tensor or an array says where a number is wanted.
 _AMBIGUOUS = re.compile(r"truth value of an array|Boolean value of Tensor|only one element tensors can be converted")
+# What a function itself says of a number that is too large.
+_TOO_LARGE = re.compile(r"too big to convert|without overflow|expects to return a \[from, to\) range")
 _ESCAPING = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, StopIteration, TypeError, ValueError)
 
 _checked: dict[FunctionType, Callable[..., Any]] = {}
@@ -213,11 +228,13 @@ def explain(error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str
     """Raise what a caller should read of an error in a function's body: `error` itself, or one that names the call."""
     text = str(error)
     huge = any(map(_is_huge, _parts(args, kwargs)))
-    clear = type(error) is TypeError and not _FOREIGN.search(text)
+    clear = (type(error) is TypeError and not _FOREIGN.search(text)) or _TOO_LARGE.search(text)
     if huge and not clear and " must be " not in text:
-        raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large: {text}") from error
+        raise ValueError(f"Overflow when unpacking long long: an argument of {name}() is too large") from error
     if text == "tuple index out of range" and any(isinstance(v, TensorBase) and not v.array.shape for v in args):
         raise IndexError(f"Dimension specified as -1 but tensor has no dimensions: {name}() was given a 0-d tensor")
+    if text == "tuple index out of range" and any(isinstance(v, TensorBase) for v in _parts(args, kwargs)):
+        raise IndexError(f"Dimension out of range: {name}() was given a tensor of too few dimensions") from error
     if isinstance(error, AttributeError):
         given = getattr(error, "obj", None)
         if type(given).__module__ in ("builtins", "numpy") or any(given is value for value in _parts(args, kwargs)):
@@ -320,7 +337,8 @@ class _Signature:
             yield f"if {' or '.join(tests)}: _signature.refuse_dtypes(({values}))"
 
     def refuse_dtypes(self, values: tuple[Any, ...]) -> None:
-        """Raise for the first argument of a dtype that is refused."""
+        """Raise for the first argument of a dtype that is refused, or that is no tensor."""
+        self.refuse(values)
         refuse_dtypes(self.function.__name__, dict(zip((*self.places, *self.named), values, strict=True)))
 
     def _test(self, key: str, kind: _Kind) -> str:
@@ -373,6 +391,13 @@ def checked(function: FunctionType, prefix: str = "", short: bool = False) -> Ca
     call.__doc__, call.__annotations__ = function.__doc__, function.__annotations__
     call.__wrapped__ = function  # type: ignore[attr-defined]
     call.checks = True  # type: ignore[attr-defined]
+    return call
+
+
+def checks(function: Any) -> Any:
+    """Decorate a public function of another package: it compares its arguments with its annotations first."""
+    call = checked(function)
+    call.__module__, call.__qualname__ = function.__module__, function.__qualname__
     return call
 
 

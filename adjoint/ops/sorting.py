@@ -247,7 +247,7 @@ def searchsorted(
     tensor([1, 3])
     """
     require_tensor(sorted_sequence, "sorted_sequence", "searchsorted")
-    if isinstance(input, list | tuple | dict | str):
+    if input is None or isinstance(input, list | tuple | dict | str):
         given = f"Tensor, {type(input).__name__}"
         raise TypeError(f"searchsorted() received an invalid combination of arguments - got ({given})")
     if side not in (None, "left", "right"):

@@ -473,9 +473,15 @@ def _spherical_x(g: Any, x: Any) -> Any:
     return g * where_p(zero, 0, (x * np.cos(x) - np.sin(x)) / where_p(zero, 1, x * x))
 
 
+def _spherical_of_reals(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise not_implemented("spherical_bessel_j0_cpu", x)
+    return _spherical(x)
+
+
 sinc_p = unary(_sinc, x=_sinc_x, floating=True, name="sinc")
 sinc_ = inplace(sinc_p)
-spherical_bessel_j0_p = unary(_spherical, x=_spherical_x, floating=True, name="spherical_bessel_j0")
+spherical_bessel_j0_p = unary(_spherical_of_reals, x=_spherical_x, floating=True, name="spherical_bessel_j0")
 
 
 @public(sinc_p)
@@ -637,7 +643,7 @@ heaviside_p = binary(
 )
 gcd_p = binary(np.gcd)
 lcm_p = binary(lambda x, y: np.abs(np.lcm(x, y)), name="lcm")
-copysign_, nextafter_, heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)
+copysign_, nextafter_, _heaviside_ = inplace(copysign_p), inplace(nextafter_p), inplace(heaviside_p)
 gcd_, lcm_ = inplace(gcd_p), inplace(lcm_p)
 
 
@@ -655,10 +661,20 @@ def nextafter(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor:
     """Take 0 below zero, 1 above it and `values` at it."""
-    require_pair(input, values, "heaviside")
+    _check_heaviside(input, values, "heaviside")
+    return into(out, heaviside_p(input, values))
+
+
+def heaviside_(input: Tensor, values: Tensor) -> Tensor:
+    """Take 0 below zero, 1 above it and `values` at it, in place."""
+    _check_heaviside(input, values, "heaviside_")
+    return _heaviside_(input, values)
+
+
+def _check_heaviside(input: Tensor, values: Tensor, op: str) -> None:
+    require_pair(input, values, op)
     if input.array.dtype != values.array.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return into(out, heaviside_p(input, values))
 
 
 def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.literals import scalar_of
 from ..ops.piecewise import where_p
 from .elementwise import Elementwise, advanced, is_captured, item_of, stored
 from .optimizer import ParamsT, check, check_fused, check_lr, check_positive, scalar, zeros_like
@@ -191,6 +192,7 @@ class Adagrad(Elementwise):
         check_lr(lr)
         initial = initial_accumulator_value
         check_positive(lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial, epsilon=eps)
+        scalar_of(initial, "fill_value", "full_like")
         defaults = {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": initial, "foreach": foreach, "maximize": maximize,

@@ -18,12 +18,12 @@ import numpy as np
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..core import dtypes, modes
 from ..core.device import module_of
+from ..core.handles import RemovableHandle
 from ..core.interrupts import adopt, came, deliver, known, mark
 from ..core.nodes import wrap
 from ..core.observation import literal
 from ..core.payload import Payload
 from ..core.tensor import TensorBase, ledger_of, note_write, storage_of, written_ledger
-from ..hooks import RemovableHandle
 from ..ops import create
 from ..ops.kinds import view_as_real
 
@@ -94,9 +94,11 @@ def _explain(optimizer: Any, at: int, error: BaseException) -> None:
 def _forget_gradients(groups: list[dict[str, Any]], set_to_none: bool) -> None:
     for group in groups:
         for p in group["params"]:
+            if p._grad is None:
+                continue
             if set_to_none:
                 p._grad = None
-            elif p._grad is not None:
+            else:
                 if p._grad.grad_fn is not None:
                     p._grad.detach_()
                 else:

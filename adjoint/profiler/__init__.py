@@ -12,14 +12,6 @@ from .profile import (
 from .recording import record_function
 
 __all__ = [
-    "EventList",
-    "FunctionEvent",
-    "FunctionEventAvg",
-    "ProfilerAction",
-    "ProfilerActivity",
-    "profile",
-    "record_function",
-    "schedule",
-    "supported_activities",
-    "tensorboard_trace_handler",
-]
+    "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerAction", "ProfilerActivity", "profile",
+    "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip

@@ -8,15 +8,6 @@ from .kinds import add_safe_globals, clear_safe_globals, get_safe_globals, safe_
 from .sources import FileFormatError
 
 __all__ = [
-    "DEFAULT_PROTOCOL",
-    "MAP_LOCATION",
-    "FileFormatError",
-    "add_safe_globals",
-    "clear_safe_globals",
-    "get_safe_globals",
-    "get_unsafe_globals_in_checkpoint",
-    "load",
-    "safe_globals",
-    "safetensors",
-    "save",
-]
+    "DEFAULT_PROTOCOL", "MAP_LOCATION", "FileFormatError", "add_safe_globals", "clear_safe_globals", "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "safetensors", "save",
+]  # fmt: skip

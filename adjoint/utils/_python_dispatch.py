@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import _ops
 from ..core import modes
 from ..core.inplace import write
 from ..core.observation import Observer
 from ..core.tensor import TensorBase
+from ..ops import overloads
 from ..payloads.dispatched import Dispatched
 from ..subclasses import Asking
 
@@ -46,11 +46,11 @@ def aten_name(op: Any) -> str:
     return _NAMES.get(op.name, op.name.removesuffix("_all"))
 
 
-class Called(_ops.OpOverload):
+class Called(overloads.OpOverload):
     """An operator as a handler gets it: calling it goes on with the primitive."""
 
     def __init__(self, name: str, overload: str, run: Callable[..., Any]) -> None:
-        super().__init__(getattr(_ops.namespace("aten"), name), overload)
+        super().__init__(getattr(overloads.namespace("aten"), name), overload)
         self._run = run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -61,7 +61,7 @@ class Called(_ops.OpOverload):
 def operator_of(op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], writes: bool) -> Called:
     """Return the operator that a class's handler gets for a primitive, or for a function of a name."""
     if isinstance(op, str):
-        return Called(op, "default", getattr(_ops.namespace("aten"), op))
+        return Called(op, "default", getattr(overloads.namespace("aten"), op))
     name = aten_name(op) + ("_" if writes else "")
     if writes and op.name == "copy":
         name = "copy_"

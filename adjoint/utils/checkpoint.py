@@ -8,13 +8,11 @@ thrown away: gradients flow through that of the first.
 
 from __future__ import annotations
 
-import copy
+import operator
 import warnings
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from enum import Enum
 from typing import Any
 
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
@@ -34,6 +32,13 @@ from ..errors import InPlaceError, place
 from ..nn.modules.container import Sequential
 from ..ops.random import default_generator
 from ..tree import tree_leaves
+from .selective import (
+    SAC_IGNORED_OPS,
+    CheckpointError,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "SAC_IGNORED_OPS", "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType",
@@ -41,10 +46,6 @@ __all__ = [
     "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
     "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states",
 ]  # fmt: skip
-
-
-class CheckpointError(RuntimeError):
-    """The second run of a checkpointed part did not keep what the first had kept."""
 
 
 class _Settings:
@@ -56,23 +57,24 @@ class _Settings:
 
 
 @contextmanager
-def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+def _setting(target: Any, name: str, value: Any) -> Iterator[None]:
+    """Give an attribute another value inside the context."""
+    before = getattr(target, name)
+    try:
+        setattr(target, name, value)  # a signal's exception may come right after the call
+        yield
+    finally:
+        setattr(target, name, before)
+
+
+def set_checkpoint_debug_enabled(enabled: bool | None) -> AbstractContextManager[None]:
     """Overrule the `debug` argument of every `checkpoint` inside the context; None leaves it to them."""
-    before, _Settings.debug = _Settings.debug, enabled
-    try:
-        yield
-    finally:
-        _Settings.debug = before
+    return _setting(_Settings, "debug", enabled)
 
 
-@contextmanager
-def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+def set_checkpoint_early_stop(enable: bool) -> AbstractContextManager[None]:
     """Overrule the `early_stop` argument of every `checkpoint` inside the context."""
-    before, _Settings.early_stop = _Settings.early_stop, enable
-    try:
-        yield
-    finally:
-        _Settings.early_stop = before
+    return _setting(_Settings, "early_stop", enable)
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
@@ -415,24 +417,14 @@ class _Input:
         return wrap(tensor.array, self.edge)
 
 
-@contextmanager
-def _fusing(value: bool) -> Iterator[None]:
+def _fusing(value: bool) -> AbstractContextManager[None]:
     """Let ops run in one piece, or not, as they would outside of the checkpoint: in both runs alike."""
-    before, modes.local.fusing = modes.local.fusing, value
-    try:
-        yield
-    finally:
-        modes.local.fusing = before
+    return _setting(modes.local, "fusing", value)
 
 
-@contextmanager
-def _without_observers() -> Iterator[None]:
-    """Run without whoever watches the backward pass; a second run is none of their business."""
-    before, modes.local.observer = modes.local.observer, None
-    try:
-        yield
-    finally:
-        modes.local.observer = before
+def _without_observers() -> AbstractContextManager[None]:
+    """Run without the observers of the backward pass: a second run is not a part of it."""
+    return _setting(modes.local, "observer", None)
 
 
 def checkpoint(
@@ -549,158 +541,22 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    parts = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
-    size = len(parts) // segments
+    parts = list(functions.children()) if isinstance(functions, Sequential) else functions
+    count = len(parts)
+    size = count // operator.index(segments)
+    if size == 0:
+        raise ValueError(f"range() arg 3 must not be zero: {count} functions cannot be parted in {segments} segments")
 
     def run(start: int, end: int) -> Callable[[Any], Any]:
         def forward(x: Any) -> Any:
-            for part in parts[start:end]:
-                x = part(x)
+            for i in range(start, end):
+                x = parts[i](x)
             return x
 
         return forward
 
-    last = size * (segments - 1)
-    for start in range(0, last, size or 1):
-        input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
-    return run(last, len(parts))(input)
-
-
-# --- Selective checkpointing ------------------------------------------------------------------------
-
-
-class CheckpointPolicy(Enum):
-    """What selective checkpointing does with the result of an op."""
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-    MUST_CPU_OFFLOAD = 4
-    PREFER_CPU_OFFLOAD = 5
-
-
-class SelectiveCheckpointContext:
-    """What a policy is told besides the op: whether this is the second run."""
-
-    def __init__(self, *, is_recompute: bool) -> None:
-        self.is_recompute = is_recompute
-
-
-_SAVED = frozenset(CheckpointPolicy) - {CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE}
-SAC_IGNORED_OPS: set[Any] = {"detach"}  # ops that selective checkpointing does not ask the policy about
-
-
-class _Storing(Observer):
-    """Keeps the results of the ops that the policy wants kept."""
-
-    def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]]) -> None:
-        self.policy, self.storage, self.told = policy, storage, SelectiveCheckpointContext(is_recompute=False)
-
-    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        out = self.proceed(op, inputs, params, run)
-        if _is_kept(self.policy, self.told, op, inputs, params, out):
-            arrays = tuple(o.array for o in out) if isinstance(out, tuple) else out.array
-            self.storage[op.name].append((arrays, tick()))
-        return out
-
-
-class _Reusing(Observer):
-    """Gives the kept results of the first run again, without computing them."""
-
-    def __init__(self, policy: Callable[..., Any], storage: dict[str, list[Any]], mutable: bool) -> None:
-        self.policy, self.storage, self.told = policy, storage, SelectiveCheckpointContext(is_recompute=True)
-        self.mutable = mutable
-        self.next: dict[str, int] = {}
-
-    def __enter__(self) -> Any:
-        self.next = defaultdict(int)
-        return super().__enter__()
-
-    def call(self, op: Any, inputs: tuple[Any, ...], params: tuple[Any, ...], run: Callable[..., Any]) -> Any:
-        if not any(isinstance(v, TensorBase) for v in inputs) or not _wants(self.policy, self.told, op, inputs, params):
-            return self.proceed(op, inputs, params, run)
-        number = self.next[op.name]
-        if number >= len(self.storage[op.name]):
-            raise CheckpointError(
-                f"selective checkpointing: {op.name} is called more often in the second run than in the first"
-            )
-        self.next[op.name] = number + 1
-        stored = self.storage[op.name][number]
-        if stored is None:
-            raise RuntimeError(
-                "Trying to backward an extra time. You are only allowed to backward once on any region computed under "
-                "selective activation checkpoint."
-            )
-        arrays, stamp = stored
-        self.storage[op.name][number] = None  # its memory goes as soon as the pass has used it
-        for array in arrays if isinstance(arrays, tuple) else (arrays,):
-            ledger = written_ledger(array)
-            if ledger is not None and ledger.time > stamp and not self.mutable:
-                raise RuntimeError(
-                    "Tensor cached during selective activation checkpoint has been mutated: the result of "
-                    f"{op.name} was overwritten by {ledger.operation} at {place(ledger.code, ledger.lasti)}"
-                )
-        known = copy.copy(op)  # the same op, recorded the same way, that knows its result already
-        known.kernel = lambda *values: arrays
-        return self.proceed(known, inputs, params, run)
-
-
-def _wants(policy: Any, told: Any, op: Any, inputs: Any, params: Any) -> bool:
-    if op.name in SAC_IGNORED_OPS:
-        return False
-    answer = policy(told, op, *inputs, *params)
-    if isinstance(answer, bool):
-        return answer
-    if not isinstance(answer, CheckpointPolicy):
-        raise TypeError(f"a checkpoint policy returns a CheckpointPolicy, not {answer!r}")
-    return answer in _SAVED
-
-
-def _is_kept(policy: Any, told: Any, op: Any, inputs: Any, params: Any, out: Any) -> bool:
-    tensors = isinstance(out, TensorBase) or (isinstance(out, tuple) and all(isinstance(o, TensorBase) for o in out))
-    return tensors and not op.view and _wants(policy, told, op, inputs, params)
-
-
-def create_selective_checkpoint_contexts(
-    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
-) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """Return the two contexts of a checkpoint that keeps the results of some ops and computes the others again.
-
-    Parameters
-    ----------
-    policy_fn_or_list
-        ``policy(ctx, op, *args)``, which returns a `CheckpointPolicy`, or a list of ops whose results are kept:
-        functions such as ``adjoint.matmul``, or their names.
-    allow_cache_entry_mutation
-        Whether a kept result may be overwritten in between; it is an error otherwise.
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> from adjoint.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-    >>> x = adjoint.ones(2, 2, requires_grad=True)
-    >>> contexts = partial(create_selective_checkpoint_contexts, ["matmul"])
-    >>> checkpoint(lambda x: (x @ x).exp().sum(), x, use_reentrant=False, context_fn=contexts).backward()
-    """
-    policy: Callable[..., Any] = policy_fn_or_list
-    if isinstance(policy_fn_or_list, list | tuple):
-        names = frozenset(map(_op_name, policy_fn_or_list))
-
-        def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-            return CheckpointPolicy.MUST_SAVE if op.name in names else CheckpointPolicy.PREFER_RECOMPUTE
-
-    elif not callable(policy_fn_or_list):
-        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-    storage: dict[str, list[Any]] = defaultdict(list)
-    return _Storing(policy, storage), _Reusing(policy, storage, allow_cache_entry_mutation)
-
-
-def _op_name(op: Any) -> str:
-    if isinstance(op, str):
-        return op
-    inner = getattr(op, "op", op)
-    name = getattr(inner, "name", None) or getattr(op, "__name__", None)
-    if not isinstance(name, str):
-        raise TypeError(f"Expected op in `op_list` to be an adjoint op or its name but got: {op} of type {type(op)}.")
-    return name
+    end = 0
+    for start in range(0, size * (segments - 1), size):
+        end = start + size
+        input = checkpoint(run(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return run(end, count)(input)

@@ -12,17 +12,17 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from .. import _ops
 from ..core import engine
 from ..core.observation import Observer
 from ..core.tensor import TensorBase
+from ..ops import overloads
 from ..tree import tree_leaves, tree_map
 from ._python_dispatch import aten_name
 from .module_tracker import ModuleTracker
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
-aten: Any = _ops.namespace("aten")
+aten: Any = overloads.namespace("aten")
 Size = Sequence[int]
 
 # How many operations an operator takes, a function of the shapes of its arguments and of its result, ``out_shape``.
@@ -65,7 +65,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
     def register(formula: Callable[..., int]) -> Callable[..., int]:
         formula = formula if get_raw else shape_wrapper(formula)
         for target in tree_leaves(targets):
-            if not isinstance(target, _ops.OpOverloadPacket):
+            if not isinstance(target, overloads.OpOverloadPacket):
                 raise ValueError(
                     "register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
                     f"torch.ops.mylib.foo), JitFunction, or HigherOrderOperator, got {target} which is of type "

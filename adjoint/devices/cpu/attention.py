@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from . import blas, provider, team, threads
+from . import blas, provider, sizes, team, threads
 from .memory import place_of
 from .rows import run_part
+from .table import override
 
+_FULL = (np.dtype("float32"), np.dtype("float64"))
 _BLOCK = 1 << 17  # weights of a block, which stay in a core's cache
 _SPLIT = 1 << 14  # weights under which a block is not cut for a second thread
 _WIDE = 256  # the width of heads from which on weights are kept, if there are not too many
@@ -28,16 +30,6 @@ _KEPT = 1 << 25
 _MACHINE_BLOCK = 1 << 18  # weights of a block that machine code takes, and its least queries; of wide heads twice those
 _LEAST = 64
 _SHORT = 96  # queries and keys up to which BLAS takes longer for a transpose than laying it out anew and multiplying do
-
-
-class Notes:
-    """What the way forth leaves for the way back: logarithms of the sums of exponentials, perhaps weights."""
-
-    __slots__ = ("logs", "weights")
-
-    def __init__(self) -> None:
-        self.logs: Any = None
-        self.weights: Any = None
 
 
 class _Heads:
@@ -144,7 +136,7 @@ class _Machine:
             x = np.array(x, order="C")
         return _Heads.four(x)
 
-    def run(self, part: Any, scale: Any, causal: bool, notes: Notes, scratch: int, *arrays: Any) -> None:
+    def run(self, part: Any, scale: Any, causal: bool, logs: Any, weights: Any, scratch: int, *arrays: Any) -> None:
         """Run one of the ways over all heads; `scratch` blocks of scores are needed at a time."""
         q, k, v = arrays[:3]
         batch, heads, length, width = q.shape
@@ -153,12 +145,12 @@ class _Machine:
         # Of a small block, fewer weights are computed that nobody sees.
         block = min(least if causal else max(_MACHINE_BLOCK // source, least), length)
         size = -(-scratch * block * source // 64) * 64 + 64
-        memory = np.empty((threads.count, size), np.float32) if scratch else notes.logs
-        kept = 0 if notes.weights is None else place_of(notes.weights)
+        memory = np.empty((threads.count, size), np.float32) if scratch else logs
+        kept = 0 if weights is None else place_of(weights)
         bits = int(np.float32(scale).view(np.int32))
         words = [
             self.multiply, self.number, heads, length, source, width, v.shape[3], causal, bits, block,
-            place_of(memory), 4 * size, kept, place_of(notes.logs),
+            place_of(memory), 4 * size, kept, place_of(logs),
         ]  # fmt: skip
         for x in arrays:
             words += (place_of(x), *x.strides[:3])
@@ -181,25 +173,25 @@ def _machine(q: Any, k: Any, v: Any) -> _Machine | None:
     return None if functions is None else _made(functions)
 
 
-def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
+def _attend_natively(machine: _Machine, q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
     given = [machine.in_rows(x) for x in (q, k, v)]
     result = _beside(given[0]) if q.shape[-1] == v.shape[-1] else np.empty((*given[0].shape[:3], v.shape[-1]), q.dtype)
     batch, heads, length, width = given[0].shape
     source = k.shape[-2]
-    notes.logs = np.empty((batch, heads, length), q.dtype)
-    if source <= width or (width >= _WIDE and notes.logs.size * source <= _KEPT):
-        notes.weights = np.empty((batch, heads, length, source), q.dtype)
-    machine.run(machine.code.forth, scale, causal, notes, notes.weights is None, *given, result)
-    return result.reshape(*q.shape[:-1], v.shape[-1])
+    logs, weights = np.empty((batch, heads, length), q.dtype), None
+    if source <= width or (width >= _WIDE and logs.size * source <= _KEPT):
+        weights = np.empty((batch, heads, length, source), q.dtype)
+    machine.run(machine.code.forth, scale, causal, logs, weights, weights is None, *given, result)
+    return result.reshape(*q.shape[:-1], v.shape[-1]), logs, weights
 
 
 def _attend_back_natively(
-    machine: _Machine, g: Any, q: Any, k: Any, v: Any, out: Any, notes: Notes, scale: float, causal: bool
+    machine: _Machine, g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: float, causal: bool
 ) -> tuple[Any, Any, Any]:
     given = [machine.in_rows(x) for x in (q, k, v, out, g)]
     results = [_beside(x) for x in given[:3]]
-    scratch = 1 if notes.weights is not None else 2
-    machine.run(machine.code.back, scale, causal, notes, scratch, *given, *results)
+    scratch = 1 if weights is not None else 2
+    machine.run(machine.code.back, scale, causal, logs, weights, scratch, *given, *results)
     gq, gk, gv = (r.reshape(x.shape) for r, x in zip(results, (q, k, v), strict=True))
     return gq, gk, gv
 
@@ -207,16 +199,21 @@ def _attend_back_natively(
 # --- By NumPy, or loops between its products --------------------------------------------------------
 
 
-def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> Any:
-    """Return means of values weighted by the softmax of ``scale * q @ k.T``; leave notes for `attend_back`."""
+def _are_many(q: Any, k: Any, v: Any, scale: float, causal: bool) -> bool:
+    return q.dtype in _FULL and q.size // (q.shape[-1] or 1) * k.shape[-2] >= sizes.ATTENTION
+
+
+@override("attend", when=_are_many)
+def attend(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
+    """Return means of values weighted by the softmax of ``scale * q @ k.T``, logarithms of sums, weights or None."""
     machine = _machine(q, k, v)
     if machine is not None:
-        return _attend_natively(machine, q, k, v, scale, causal, notes)
+        return _attend_natively(machine, q, k, v, scale, causal)
     heads = _Heads(q, k, v, causal)
     result = _beside(q) if q.shape[-1] == v.shape[-1] else np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     out = heads.four(result)
-    notes.logs = np.empty(out.shape[:3], q.dtype)
-    kept = notes.weights = np.empty((*out.shape[:3], heads.source), q.dtype) if heads.keeps else None
+    logs = np.empty(out.shape[:3], q.dtype)
+    kept = np.empty((*out.shape[:3], heads.source), q.dtype) if heads.keeps else None
     blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
 
     def work(at: Any) -> None:
@@ -238,22 +235,27 @@ def attend(q: Any, k: Any, v: Any, scale: float, causal: bool, notes: Notes) -> 
                 np.matmul(scores, values, out=out[place])
             else:
                 np.divide(scores @ values, sums[..., None], out=out[place])
-            np.add(np.log(sums), top, out=notes.logs[place])
+            np.add(np.log(sums), top, out=logs[place])
 
     heads.run(work)
-    return result
+    return result, logs, kept
 
 
+def _logs_are_there(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, *rest: Any) -> bool:
+    return logs is not None and g.dtype == q.dtype
+
+
+@override("attend", gradient="joint", when=_logs_are_there)
 def attend_back(
-    g: Any, q: Any, k: Any, v: Any, out: Any, notes: Notes, scale: float, causal: bool
+    g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, weights: Any, scale: float, causal: bool, needs: Any = None
 ) -> tuple[Any, Any, Any]:
     """Return the gradients of queries, keys and values."""
     machine = _machine(q, k, v)
     if machine is not None:
-        return _attend_back_natively(machine, g, q, k, v, out, notes, scale, causal)
+        return _attend_back_natively(machine, g, q, k, v, out, logs, weights, scale, causal)
     heads = _Heads(q, k, v, causal)
     gs, outs = heads.four(g), heads.four(out)
-    kept = notes.weights
+    kept = weights
     blocks, loops, factor = heads.blocks(), heads.loops, q.dtype.type(scale)
     whole = len(blocks) == 1 and blocks[0][2] == heads.source
     results = _beside(q), _beside(k), _beside(v)
@@ -270,11 +272,10 @@ def attend_back(
             slopes = heads.along(part, heads.v[visible])
             along = np.vecdot(part, outs[place])
             if loops is not None and kept is None:
-                logs = notes.logs[place].reshape(-1)
-                loops.attention_back_rows(_rows(weights), _rows(slopes), logs, along.reshape(-1))
+                loops.attention_back_rows(_rows(weights), _rows(slopes), logs[place].reshape(-1), along.reshape(-1))
             else:
                 if kept is None:
-                    weights -= notes.logs[place][..., None]
+                    weights -= logs[place][..., None]
                     np.exp(weights, out=weights)
                 slopes -= along[..., None]
                 slopes *= weights
@@ -306,27 +307,20 @@ def _on_gpu() -> Any:
     return attention
 
 
-def has_kernel(q: Any, k: Any, v: Any, scale: float) -> bool:
-    """Return whether arrays whose shapes go together lie on a GPU, and there is a kernel for them."""
-    return hasattr(type(q), "__cuda_array_interface__") and _on_gpu() is not None and _on_gpu().takes(q, k, v, scale)
-
-
 def flash(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
     """Return what `attend` does, and the logarithm of each query's sum of exponentials."""
     if type(q) is not np.ndarray:
         return _on_gpu().attend(q, k, v, scale, causal)  # type: ignore[no-any-return]
-    notes = Notes()
-    out = attend(q, k, v, scale, causal, notes)
-    return out, notes.logs.reshape(q.shape[:-1])
+    out, logs, _ = attend(q, k, v, scale, causal)
+    return out, logs.reshape(q.shape[:-1])
 
 
 def flash_back(g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
     """Return the gradients of queries, keys and values, given those of what `flash` returns first."""
     if type(q) is not np.ndarray:
         return _on_gpu().attend_back(g, q, k, v, out, logs, scale, causal)  # type: ignore[no-any-return]
-    notes = Notes()
-    notes.logs = logs.reshape(_Heads.four(q).shape[:-1])
-    return attend_back(g, q, k, v, out, notes, scale, causal)
+    logs = logs.reshape(_Heads.four(q).shape[:-1])
+    return attend_back(g, q, k, v, out, logs, None, scale, causal)
 
 
 def masked_flash(

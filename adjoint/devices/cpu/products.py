@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from . import blas, provider, threads
+from . import blas, provider, sizes, threads
+from .table import override
 
+ndarray = np.ndarray
+f32, f64 = np.dtype("float32"), np.dtype("float64")
 LARGE = 1 << 18  # products of numbers up to which BLAS keeps to one thread, and from which on a batch is shared
 _SMALL = 1 << 10  # elements whose sum is as fast without a product
 _ONE_THREAD = 1 << 14  # elements for whose product with a vector BLAS wakes nobody
@@ -115,3 +118,133 @@ def _multiply(x: Any, y: Any, out: Any, each: int) -> None:
         return
     with blas.alone:
         threads.share(lambda i, j: np.matmul(x[i:j], y[i:j], out=out[i:j]), len(x))
+
+
+# --- What primitives are computed with ----------------------------------------------------------------
+
+
+def _in_blas(x: Any, y: Any, *more: Any) -> bool:
+    return type(x) is ndarray is type(y) and (x.dtype is f32 or x.dtype is f64)
+
+
+@override.around("mm")
+def _mm(definition: Any) -> Any:
+    def mm(x: Any, y: Any) -> Any:
+        if type(x) is ndarray is type(y) and (x.dtype is f32 or x.dtype is f64):
+            return dot_matrices(x, y)
+        return definition(x, y)
+
+    return mm
+
+
+@override.around("mm", gradient="x")
+def _mm_x(rule: Any) -> Any:
+    return lambda g, y: dot_matrices(g, y.T) if type(g) is ndarray is type(y) else rule(g, y)
+
+
+@override.around("mm", gradient="y")
+def _mm_y(rule: Any) -> Any:
+    return lambda g, x: dot_matrices(x.T, g) if type(g) is ndarray is type(x) else rule(g, x)
+
+
+@override("bmm", when=lambda x, y: x.dtype.kind in "fc" and x.dtype.itemsize > 2 and type(y) is ndarray)
+def matmul(x: Any, y: Any) -> Any:
+    """Return the product of matrices, vectors, or batches of these."""
+    if y.ndim > 2 and x.ndim > 1 and x.shape[-1] == 1 == y.shape[-2]:
+        return x * y  # a batch of outer products, which BLAS would be called for one by one
+    if x.ndim > 2 and y.ndim == 2 and x.size and x.dtype is y.dtype:  # leading axes become rows of one matrix
+        return dot_matrices(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[1])
+    if x.ndim == y.ndim > 2 and x.size >= sizes.BATCH and x.dtype.kind == "f":
+        return multiply_batches(x, y)
+    return x @ y
+
+
+@override.around("bmm", gradient="x")
+def _bmm_x(rule: Any) -> Any:
+    def bmm_backward_x(g: Any, y: Any) -> Any:
+        if type(g) is ndarray is type(y) and g.ndim >= y.ndim > 1:
+            return matmul(g, y.swapaxes(-1, -2))
+        return rule(g, y)
+
+    return bmm_backward_x
+
+
+@override.around("bmm", gradient="y")
+def _bmm_y(rule: Any) -> Any:
+    def bmm_backward_y(g: Any, x: Any) -> Any:
+        if type(g) is ndarray is type(x) and g.ndim >= x.ndim > 1:
+            return matmul(x.swapaxes(-1, -2), g)
+        return rule(g, x)
+
+    return bmm_backward_y
+
+
+def _is_layer(x: Any, weight: Any, *bias: Any) -> bool:
+    return weight.ndim == 2 and x.ndim > 0 and _in_blas(x, weight)
+
+
+@override("project", when=_is_layer)
+def project(x: Any, weight: Any) -> Any:
+    """Return the product with a transposed matrix."""
+    return dot_matrices(x, weight.T) if x.ndim == 2 else x.dot(weight.T) if x.ndim == 1 else matmul(x, weight.T)
+
+
+@override("project", gradient="x", when=_is_layer)
+def project_backward_x(g: Any, y: Any) -> Any:
+    """Return the gradient for what was multiplied."""
+    return dot_matrices(g, y) if g.ndim == 2 else g.dot(y) if g.ndim == 1 else matmul(g, y)
+
+
+@override("project", gradient="y", when=lambda g, x: g.ndim == x.ndim > 0 and _in_blas(g, x))
+def project_backward_y(g: Any, x: Any) -> Any:
+    """Return the gradient for the matrix."""
+    if g.ndim == 1:
+        return g[:, None].dot(x[None])
+    if g.ndim > 2:
+        g, x = g.reshape(-1, g.shape[-1]), x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return dot_matrices(g.T, x)
+
+
+@override.around("linear")
+def _linear(definition: Any) -> Any:
+    def linear(x: Any, weight: Any, bias: Any) -> Any:
+        if type(x) is ndarray and weight.ndim == 2 and bias.ndim == 1 and (x.dtype is f32 or x.dtype is f64):
+            if x.ndim == 2:
+                return dot_add(x, weight.T, bias)
+            if x.ndim == 1:
+                out = weight.dot(x)
+                out += bias
+                return out
+            if x.size:
+                return dot_add(x.reshape(-1, x.shape[-1]), weight.T, bias).reshape(*x.shape[:-1], len(bias))
+        return definition(x, weight, bias)
+
+    return linear
+
+
+@override.around("linear", gradient="joint")
+def _linear_joint(rule: Any) -> Any:
+    def linear_backward(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
+        if not (type(g) is ndarray is type(x) and weight.ndim == 2 and g.ndim and (g.dtype is f32 or g.dtype is f64)):
+            return rule(g, x, weight, needs=needs)
+        gx = project_backward_x(g, weight) if needs[0] else None
+        gw = project_backward_y(g, x) if needs[1] else None
+        return gx, gw, None if not needs[2] else sum_rows(g) if g.ndim > 1 else g
+
+    return linear_backward
+
+
+@functools.lru_cache(64)
+def _around(shape: tuple[int, ...], axis: int) -> tuple[Any, Any]:
+    """Return where the factors of a cross product lie in flattened arrays: of what is added, of what is taken away."""
+    places = np.arange(math.prod(shape)).reshape(shape)
+    following, last = (np.roll(places, -n, axis) for n in (1, 2))
+    return np.stack((following, last)), np.stack((last, following))
+
+
+@override("cross", when=lambda x, y, axis: x.size <= sizes.PLACES and type(y) is ndarray and x.shape == y.shape)
+def cross(x: Any, y: Any, axis: int) -> Any:
+    """Return the vector product of small arrays, by two calls that gather."""
+    left, right = _around(x.shape, axis)
+    products = x.ravel()[left] * y.ravel()[right]
+    return products[0] - products[1]

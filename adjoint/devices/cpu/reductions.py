@@ -25,6 +25,8 @@ _COMPILED = 1 << 15
 _SIDE = 16  # numbers in a row of a triangle of ones
 _SHARE_TRIANGLES = 1 << 17  # for running sums by products,
 _SHARE_RUNNING = 1 << 15  # and for running sums, where each number waits for the one before
+ndarray = np.ndarray
+f32, f64 = np.dtype("float32"), np.dtype("float64")
 _ONES = {np.dtype(d): np.ones(8192, d) for d in ("float32", "float64")}
 
 
@@ -101,10 +103,14 @@ def sum_over_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return out.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) if keepdims else out
 
 
-@override("sum_all", least=sizes.SUM, when=lambda x: x.dtype in _ONES)
-def sum_all(x: Any) -> Any:
-    """Return the sum of all elements."""
-    return total(x)
+@override.around("sum_all")
+def _sum_all(definition: Any) -> Any:
+    def sum_all(x: Any) -> Any:
+        if type(x) is ndarray and (x.dtype is f32 or x.dtype is f64):
+            return total(x) if x.size >= sizes.SUM else np.add.reduce(x, None)
+        return definition(x)
+
+    return sum_all
 
 
 @override("sum", gradient="x")
@@ -120,7 +126,11 @@ def sum_backward(g: Any, x_shape: tuple[int, ...], axes: tuple[int, ...]) -> Any
     return out
 
 
-@override("sum_all", gradient="x")
+@override.around("sum_all", gradient="x")
+def _sum_all_x(rule: Any) -> Any:
+    return lambda g, x_shape: sum_all_backward(g, x_shape) if type(g) is ndarray else rule(g, x_shape)
+
+
 def sum_all_backward(g: Any, x_shape: tuple[int, ...]) -> Any:
     """Return the gradient of the sum of all elements."""
     if math.prod(x_shape) > sizes.BROADCAST:

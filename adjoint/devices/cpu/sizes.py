@@ -7,3 +7,6 @@ from __future__ import annotations
 
 SUM = 4097  # blocks of dot products, and compiled loops
 BROADCAST = 16384  # up to here a gradient that is repeated is copied out
+BATCH = 1 << 13  # elements of a batch of matrices that threads may share
+PLACES = 1024  # up to here the places of elements are cached for the next call
+ATTENTION = 1 << 13  # weights from which on they are computed in blocks, and found again in the backward pass

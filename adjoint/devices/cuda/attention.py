@@ -23,6 +23,7 @@ import triton.language as tl
 from ml_dtypes import bfloat16
 
 from .arrays import new
+from .table import override
 from .triton import Bound, Launch, address, capability, device, kind_of, near_memory
 
 _LOG2: tl.constexpr = tl.constexpr(math.log(2))  # scores are those to base 2 inside kernels: that is what GPUs have
@@ -373,6 +374,22 @@ def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
         and all(abs(x.strides[-2]) < _FARTHEST for x in (q, k, v))
         and capability() >= _OLDEST
     )
+
+
+@override("flash", when=lambda q, k, v, scale, causal: bool(q.size and v.shape[-1]) and takes(q, k, v, scale))
+def flash(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Any:
+    """Return means of values and the logarithms of sums of exponentials."""
+    return attend(q, k, v, scale, causal)
+
+
+def _takes_masked(q: Any, k: Any, v: Any, mask: Any, scale: float, *rest: Any) -> bool:
+    return bool(q.size and v.shape[-1]) and takes(q, k, v, scale)
+
+
+@override("masked_flash", when=_takes_masked)
+def masked_flash(q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool, keep: float, seed: int) -> Any:
+    """Return the same with a mask, or weights that are dropped."""
+    return attend(q, k, v, scale, causal, mask, keep, seed)
 
 
 def _run(given: tuple[Any, ...], jobs: tuple[Any, ...], causal: bool, scale: float, extra: Any = None) -> None:

@@ -10,7 +10,8 @@ import functools
 from typing import Any
 
 from ..cpu import forks
-from . import arrays, products
+from . import arrays, products, reductions
+from .table import override
 
 __all__ = ["linear", "weigh_and_sum"]
 
@@ -144,6 +145,7 @@ def _run(x: Any, epilogue: int, numbers: tuple[int, ...], a: Any, b: Any, out: A
     return plan.run(library, a.data.ptr, b.data.ptr, out.data.ptr, bias.data.ptr)
 
 
+@override("linear", when=lambda x, weight, bias: x.dtype.kind != "b")
 def linear(x: Any, weight: Any, bias: Any) -> Any:
     """Return ``x @ weight.T + bias``."""
     found = _with_bias(x, weight, bias)
@@ -200,3 +202,14 @@ def weigh_and_sum(g: Any, x: Any) -> Any:
         return None
     numbers = (ins, outs, rows, 0, ins, 1, outs)
     return (out, sums) if _run(x, _SUMS, numbers, x, g, out, sums) else None
+
+
+@override("linear", gradient="joint", when=lambda g, x, weight: g.ndim == x.ndim > 1 and weight.ndim == 2)
+def linear_backward(g: Any, x: Any, weight: Any, needs: tuple[bool, ...]) -> Any:
+    """Return the gradients for what was multiplied, the matrix and the bias; the latter two by one call if possible."""
+    gx = products.matmul(g, weight) if needs[0] else None
+    both = weigh_and_sum(g, x) if needs[1] and needs[2] else None
+    if both is not None:
+        return gx, *both
+    gw = products.weigh(g, x) if needs[1] else None
+    return gx, gw, reductions.sum_over_axes(g, tuple(range(g.ndim - 1)), False) if needs[2] else None

@@ -18,6 +18,7 @@ import numpy as np
 from ..cpu import products as host
 from . import arrays
 from .launching import Kernels
+from .table import override
 
 __all__ = ["Library", "install", "kind_of", "matmul", "multiply", "project", "weigh"]
 
@@ -431,6 +432,14 @@ def _fits(x: Any, y: Any) -> bool:
     )
 
 
+def _are_numbers(x: Any, y: Any) -> bool:
+    return isinstance(y, cupy.ndarray) and x.dtype.kind != "b"
+
+
+@override("mm", when=_are_numbers)
+@override("mv", when=_are_numbers)
+@override("dot", when=_are_numbers)
+@override("bmm", when=_are_numbers)
 def matmul(x: Any, y: Any) -> Any:
     """Return ``x @ y`` of an array of ours and another; what cuBLAS does not multiply is left to CuPy."""
     if _fits(x, y):
@@ -438,6 +447,7 @@ def matmul(x: Any, y: Any) -> Any:
     return arrays.adopt(cupy.ndarray.__matmul__(x, y))
 
 
+@override("project", when=_are_numbers)
 def project(x: Any, weight: Any) -> Any:
     """Return ``x @ weight.T`` for a matrix `weight`."""
     if weight.ndim == 2 and weight._c_contiguous and _fits(x, weight):
@@ -449,6 +459,7 @@ def project(x: Any, weight: Any) -> Any:
     return matmul(x, weight.swapaxes(-1, -2) if weight.ndim > 1 else weight)
 
 
+@override("project", gradient="y", when=lambda g, x: g.ndim == x.ndim)
 def weigh(g: Any, x: Any) -> Any:
     """Return the sum over all leading axes of the outer products of the last: ``g.T @ x`` of matrices."""
     if not (x.size and g.size):

@@ -202,8 +202,11 @@ class ModuleList(_Ordered):
 
     def insert(self, index: int, module: Module) -> None:
         """Put a module in at a position."""
+        index = operator.index(index)
+        if index < -len(self):
+            raise IndexError(f"Index out of range: {index}")
         modules = list(self)
-        modules.insert(index, module)
+        modules.insert(min(index, len(modules)), module)
         self._renumber(modules)
 
     def extend(self, modules: Iterable[Module]) -> Any:

@@ -120,7 +120,7 @@ def _two_sided(padding: Any, kernel_size: tuple[int, ...], dilation: tuple[int, 
     if padding == "valid":
         return [0, 0] * len(kernel_size)
     sides = []
-    for d, k in zip(reversed(dilation), reversed(kernel_size), strict=True):
+    for d, k in zip(reversed(dilation), reversed(kernel_size), strict=False):
         total = d * (k - 1)
         sides += [total // 2, total - total // 2]
     return sides

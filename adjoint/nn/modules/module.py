@@ -10,24 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ..._typing import Tensor
+from ...core.handles import RemovableHandle
 from ...core.tensor import TensorBase
-from ...hooks import RemovableHandle
 from ..parameter import Buffer, Parameter
 from .backward import BackwardHook, warn_non_full_hook
 from .conversion import Convertible, say_where, typename
 from .state import REGISTRIES, Hooks, IncompatibleKeys, Members, hooks_of, load_own, load_tree
 
 __all__ = [
-    "Module",
-    "register_module_backward_hook",
-    "register_module_buffer_registration_hook",
-    "register_module_forward_hook",
-    "register_module_forward_pre_hook",
-    "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook",
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
-]
+]  # fmt: skip
 T = TypeVar("T", bound="Module")
 _IncompatibleKeys = IncompatibleKeys
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"

@@ -139,6 +139,8 @@ class _FractionalMaxPoolNd(_Pool):
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
         self.kernel_size, self.return_indices = sizes(kernel_size), return_indices
+        if self._dims == 3 and any(isinstance(k, int) and k <= 0 for k in self.kernel_size):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = None if output_size is None else sizes(output_size)
         self.output_ratio = None if output_ratio is None else sizes(output_ratio)

@@ -73,7 +73,7 @@ class RNNBase(Module):
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
         self.bidirectional, self.proj_size = bidirectional, proj_size
         gates = _GATES[mode] * hidden_size
-        state = proj_size if proj_size > 0 else hidden_size
+        state = hidden_size if proj_size <= 0 else proj_size
         directions = 2 if bidirectional else 1
         self._all_weights: list[list[str]] = []
         for layer in range(num_layers):
@@ -81,7 +81,7 @@ class RNNBase(Module):
             shapes: dict[str, tuple[int, ...]] = {"weight_ih": (gates, given), "weight_hh": (gates, state)}
             if bias:
                 shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
-            if proj_size > 0:
+            if proj_size:
                 shapes["weight_hr"] = (proj_size, hidden_size)
             for direction in range(directions):
                 suffix = f"_l{layer}" + ("_reverse" if direction else "")
@@ -337,7 +337,10 @@ class LSTM(RNNBase):
         return super()._zero_state(input, batch_sizes), zeros(shape, dtype=input.dtype, device=input.device)
 
     def _batched_state(self, hx: Any, batched: bool) -> Any:
-        hidden, cell = hx[0], hx[1]
+        try:
+            hidden, cell = hx[0], hx[1]
+        except (TypeError, IndexError) as error:
+            raise type(error)(f"hx of an LSTM must be two Tensors (h_0, c_0), not {type(hx).__name__}") from None
         rank = 3 if batched else 2
         if hidden.dim() != rank or cell.dim() != rank:
             kind = "batched 3-D" if batched else "unbatched 2-D"
@@ -472,9 +475,9 @@ class LSTMCell(RNNCellBase):
             state = self._zero_state(input if rank == 2 else input.unsqueeze(0))
             hx = (state, state)
         else:
-            for i in (0, 1):
-                if len(hx[i].array.shape) not in (1, 2):
-                    self._check(hx[i], f"hx[{i}]")
+            for i, state in enumerate(hx):
+                if len(state.array.shape) not in (1, 2):
+                    self._check(state, f"hx[{i}]")
             if rank == 1:
                 hx = (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
         if rank == 2:

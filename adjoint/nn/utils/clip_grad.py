@@ -16,6 +16,7 @@ from ...core.observation import lifting, literal
 from ...core.tensor import TensorBase, note_write
 from ...devices.cpu import together
 from ...linalg import vector_norm
+from ...ops.arguments import require_tensor
 from ...ops.join import stack
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -64,6 +65,7 @@ def get_total_norm(
     tensors, norm_type = _listed(tensors), float(norm_type)
     if not tensors:
         return wrap(literal(np.zeros((), np.float32)))
+    require_tensor(tensors[0], "tensors", "get_total_norm")
     if norm_type == 2.0 and _plain(tensors):
         # One pass over each, in BLAS.
         squares = [float(np.vdot(a, a)) for a in [t.array.ravel(order="K") for t in tensors]]
@@ -139,8 +141,7 @@ def clip_grad_norm_(
     parameters = _listed(parameters)
     if not parameters:
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
-    if not isinstance(max_norm, TensorBase):
-        max_norm = float(max_norm)
+    max_norm = float(max_norm)
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(parameters, max_norm, total, foreach)
     return total

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..._typing import Tensor
 from ...autograd.grad_mode import no_grad
+from ...ops.arguments import dim_in, index_of
 from ...ops.contraction import dot, mv
 from ...ops.norm import normalize
 from ..parameter import Parameter
@@ -16,8 +17,10 @@ __all__ = ["SpectralNorm", "WeightNorm", "remove_spectral_norm", "remove_weight_
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Return the norms of the slices of `v` along one dimension, shaped to multiply it; -1 is that of all."""
+    dim = index_of(dim, "dim", "norm_except_dim")
     if dim == -1:
         return v.norm(pow)
+    dim = dim_in(dim, v.dim())
     rest = [d for d in range(v.dim()) if d != dim]
     return v.norm(pow, dim=rest, keepdim=True) if rest else v.abs()
 

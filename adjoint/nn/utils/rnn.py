@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._typing import Tensor
-from ...core.dtypes import of
+from ...core.dtypes import int64
 from ...core.layout import contiguous_format
 from ...core.nodes import wrap
 from ...core.tensor import TensorBase
-from ...ops.arguments import require_all_tensors, require_bool, require_tensor
+from ...ops.arguments import dim_in, require_all_tensors, require_bool, require_tensor
 from ...ops.create import as_tensor, empty_like
 from ...ops.join import stack
+from ...ops.literals import scalar_of
 from ...ops.packed import put_rows_p, rows_of, take_rows_p
+from ...ops.signatures import checks
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
@@ -147,14 +149,12 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def _lengths_of(lengths: Any) -> Any:
-    if isinstance(lengths, TensorBase):
-        array = lengths.array
-        if array.dtype.kind not in "iu":
-            raise RuntimeError(
-                f"'lengths' argument should be a 1D CPU int64 tensor, but got {array.ndim}D {of(array.dtype)} tensor"
-            )
-        return lengths
-    return as_tensor(np.asarray(lengths, np.int64))
+    found = as_tensor(lengths, dtype=int64, device="cpu")
+    if found.array.ndim != 1:
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {found.array.ndim}D cpu Long tensor"
+        )
+    return found
 
 
 def pack_padded_sequence(
@@ -171,8 +171,11 @@ def pack_padded_sequence(
     tensor([1, 4, 2, 5, 3])
     """
     require_tensor(input, "input", "pack_padded_sequence")
-    require_bool(batch_first, "batch_first", "pack_padded_sequence")
     lengths = _lengths_of(lengths)
+    if input.array.size == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
+    require_bool(batch_first, "batch_first", "pack_padded_sequence")
+    dim_in(0 if batch_first else 1, input.array.ndim)
     if enforce_sorted:
         order = None
     else:
@@ -232,6 +235,9 @@ def pad_packed_sequence(
                 f"total_length={total_length} and max sequence length being {steps}"
             )
         steps = total_length
+    require_bool(batch_first, "batch_first", "pad_packed_sequence")
+    if isinstance(scalar_of(padding_value, "padding_value", "pad_packed_sequence"), complex):
+        raise RuntimeError(f"value cannot be converted to type float without overflow: {padding_value}")
     padded = put_rows_p(data, rows_of(sizes, width), steps * width, padding_value)
     padded = padded.reshape(steps, width, *data.shape[1:])
     lengths = wrap((sizes[None] > np.arange(width)[:, None]).sum(axis=1).astype(np.int64))
@@ -243,6 +249,7 @@ def pad_packed_sequence(
     return padded, lengths
 
 
+@checks
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
@@ -255,7 +262,7 @@ def pad_sequence(
             [3, 0]])
     """
     if isinstance(sequences, TensorBase):
-        sequences = sequences.unbind(0)  # type: ignore[attr-defined]
+        sequences = tuple(sequences)  # type: ignore[arg-type]
     elif not isinstance(sequences, Iterable):
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
@@ -280,6 +287,7 @@ def _padded(sequence: Tensor, length: int, value: float, left: bool) -> Tensor:
     return put_rows_p(sequence, np.arange(start, start + own), length, value)
 
 
+@checks
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """Return the sequences of a padded batch, each cut to its length.
 
@@ -289,6 +297,8 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     >>> adjoint.nn.utils.rnn.unpad_sequence(padded, adjoint.tensor([2, 1]), batch_first=True)
     [tensor([1, 2]), tensor([3])]
     """
+    if lengths.is_complex():
+        raise NotImplementedError(f"\"lt_cpu\" not implemented for '{lengths.dtype.title}': lengths are integers")
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     # Memory of their own, as an index by a mask has: writing into a sequence leaves the batch as it is.
@@ -304,7 +314,8 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
     >>> adjoint.nn.utils.rnn.pack_sequence([adjoint.tensor([1, 2, 3]), adjoint.tensor([4, 5])]).batch_sizes
     tensor([2, 2, 1])
     """
-    lengths = [s.shape[0] for s in sequences]
+    require_all_tensors(sequences)
+    lengths = [s.size(0) for s in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 

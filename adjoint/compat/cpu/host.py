@@ -1,0 +1,42 @@
+"""What one may ask a device, answered for the host."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+
+def is_available() -> bool:
+    """Return True."""
+    return True
+
+
+def device_count() -> int:
+    """Return 1."""
+    return 1
+
+
+def current_device() -> str:
+    """Return ``"cpu"``."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Do nothing: there is one host."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Do nothing: the host computes when it is told to."""
+
+
+def current_stream(device: Any = None) -> Any:
+    """Return the host's queue, which is always empty."""
+    # Queues of any device are made by one class, which knows the GPU too.
+    from ...accelerator import Stream
+
+    return Stream("cpu")
+
+
+def stream(stream: Any) -> Any:
+    """Return a context that changes nothing: the host has one queue."""
+    return contextlib.nullcontext(stream)

@@ -1,0 +1,13 @@
+"""The version and what it was built for, as ``torch.version`` tells."""
+
+from __future__ import annotations
+
+from .._version import __version__
+
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+
+debug = False
+cuda: str | None = None
+hip: str | None = None
+xpu: str | None = None
+git_version = "unknown"

@@ -1,0 +1,13 @@
+"""Imports every module that attaches overrides to primitives; Triton, of which attention's are made, may be missing."""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import epilogues as epilogues
+from . import products as products
+from . import reductions as reductions
+from .table import override as override
+
+with contextlib.suppress(ImportError):
+    from . import attention as attention
