@@ -54,12 +54,19 @@ MISMATCHES = (
 )
 
 
+# Open MPI starts nothing for the superuser, as whom containers run, unless asked twice.
+ENVIRONMENT = {
+    "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}  # fmt: skip
+
+
 def start(launcher: str, restarts: int, worker: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a job of two ranks."""
     command = [sys.executable, "-m", "adjoint", *LAUNCHERS[launcher], "--max-restarts", str(restarts)]
     return subprocess.Popen(
         [*command, str(WORKERS / f"{worker}.py"), *arguments], text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.STDOUT, env={**os.environ, **ENVIRONMENT},
     )  # fmt: skip
 
 

@@ -77,7 +77,10 @@ def _bmm(s: Scribe, x: Value, y: Any) -> Value | None:
 def _softmax(s: Scribe, x: Value, axis: int) -> Value:
     axes = _axes(axis, len(x.shape))
     e = s.unary("exp", s.binary("sub", x, s.reduce("amax", x, axes)))
-    return s.binary("div", e, s.reduce("sum", e, axes))
+    total = s.reduce("sum", e, axes)
+    if x.dtype.itemsize < 4:
+        return s.binary("div", e, total)
+    return s.binary("mul", e, s.unary("reciprocal", total))  # one division for a row
 
 
 def _log_softmax(s: Scribe, x: Value, axis: int) -> Value:
@@ -102,7 +105,7 @@ def _mean(s: Scribe, x: Value, axes: Any = None, keepdims: bool = False) -> Valu
         return None
     axes = _axes(axes, len(x.shape))
     count = math.prod(x.shape[i] for i in axes)
-    return s.reshape(s.binary("mul", s.reduce("sum", x, axes), 1.0 / count), out.shape)
+    return s.reshape(s.binary("div", s.reduce("sum", x, axes), count), out.shape)
 
 
 def _sum_all(s: Scribe, x: Value) -> Value | None:
@@ -122,9 +125,9 @@ def _var(s: Scribe, x: Value, axes: Any, correction: Any, keepdims: bool) -> Val
     count = math.prod(x.shape[i] for i in axes)
     if count - correction <= 0 or x.dtype.kind != "f":
         return None
-    centred = s.binary("sub", x, s.binary("mul", s.reduce("sum", x, axes), 1.0 / count))
+    centred = s.binary("sub", x, s.binary("div", s.reduce("sum", x, axes), count))
     total = s.reduce("sum", s.binary("mul", centred, centred), axes)
-    return s.reshape(s.binary("mul", total, 1.0 / (count - correction)), s.line.outputs[0].shape)
+    return s.reshape(s.binary("div", total, count - correction), s.line.outputs[0].shape)
 
 
 def _norm(
@@ -133,9 +136,9 @@ def _norm(
     if x.dtype.kind != "f" or x.dtype.itemsize < 4 or not x.size:
         return None
     axes = _axes(axes, len(x.shape))
-    share = 1.0 / math.prod(x.shape[i] for i in axes)
-    low = s.binary("sub", x, s.binary("mul", s.reduce("sum", x, axes), share)) if centered else x
-    var = s.binary("mul", s.reduce("sum", s.binary("mul", low, low), axes), share)
+    count = math.prod(x.shape[i] for i in axes)
+    low = s.binary("sub", x, s.binary("div", s.reduce("sum", x, axes), count)) if centered else x
+    var = s.binary("div", s.reduce("sum", s.binary("mul", low, low), axes), count)
     out = s.binary("mul", low, s.unary("rsqrt", s.binary("add", var, float(eps))))
     if isinstance(weight, Value):
         out = s.binary("mul", out, weight)

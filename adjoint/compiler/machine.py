@@ -32,14 +32,17 @@ _f32, _f64, _bit, _byte, _i32, _word = (
 _pointer = ir.PointerType()
 _DTYPES = {"float32": _f32, "float64": _f64, "bool": _byte, "int8": _byte, "int32": _i32, "int64": _word}
 _CASTS = {np.float32: _f32, np.float64: _f64, np.int32: _i32, np.int64: _word, np.int8: _byte}
-_FREE = ("contract", "nsz", "reassoc", "arcp")  # NaNs and infinities keep their meaning; sums are taken in any order
-_EXACT = ("contract", "nsz")
+# What a program computes is rounded after every op, as it is eagerly: `x * y - (x * y).amax()` is 0 somewhere, and
+# compensated sums keep their compensation. Only sums over elements are taken in any order, and functions contracted.
+_ROUNDED: tuple[str, ...] = ()
+_SUMMED = ("reassoc", "nsz")
+_FUNCTION = ("contract", "nsz")
 # In LLVM itself, and vectorised; then those of libm, which are called for each element.
 _INTRINSICS = {np.sqrt: "llvm.sqrt", np.floor: "llvm.floor", np.ceil: "llvm.ceil", np.trunc: "llvm.trunc"}
 _LIBM: dict[Any, str] = {
-    math.exp: "exp", math.tanh: "tanh", math.erf: "erf", math.sin: "sin", math.cos: "cos", np.log: "log",
-    np.log1p: "log1p", np.expm1: "expm1", np.log2: "log2", np.tan: "tan", np.arctan: "atan", np.arcsin: "asin",
-    np.arccos: "acos", np.sinh: "sinh", np.cosh: "cosh", operator.pow: "pow",
+    math.exp: "exp", math.tanh: "tanh", math.erf: "erf", math.erfc: "erfc", math.sin: "sin", math.cos: "cos",
+    np.log: "log", np.log1p: "log1p", np.expm1: "expm1", np.log2: "log2", np.tan: "tan", np.arctan: "atan",
+    np.arcsin: "asin", np.arccos: "acos", np.sinh: "sinh", np.cosh: "cosh", np.hypot: "hypot", operator.pow: "pow",
 }  # fmt: skip
 _FOLDED: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -85,8 +88,8 @@ class _Array:
 class _Scope:
     """The names that a piece of text knows: variables with a place, values, and Python's objects behind them."""
 
-    def __init__(self, known: Callable[[str], Any], flags: tuple[str, ...]) -> None:
-        self.known, self.flags = known, flags
+    def __init__(self, known: Callable[[str], Any], flags: tuple[str, ...], loops: bool = False) -> None:
+        self.known, self.flags, self.loops = known, flags, loops
         self.values: dict[str, Any] = {}
 
 
@@ -104,7 +107,7 @@ class Writer:
         self._name_memories(kinds)
         tree: Any = ast.parse(source).body[0]
         given = [a.arg for a in tree.args.args]
-        scope = _Scope(lambda name: names[name] if name in names else _BUILTINS[name], _FREE)
+        scope = _Scope(lambda name: names[name] if name in names else _BUILTINS[name], _ROUNDED, loops=True)
         self.variables: dict[str, Any] = {}
         for i, name in enumerate(given):
             word = self.word_at(function.args[0], 8 * i, _pointer if i < len(kinds) else _word)
@@ -137,7 +140,9 @@ class Writer:
 
     def _do(self, node: Any, scope: _Scope) -> None:
         if isinstance(node, ast.Assign):
-            self._assign(node.targets[0], self.value(node.value, scope), scope)
+            summed = scope.loops and _is_running_sum(node)
+            value = self._binop(node.value, scope, _SUMMED) if summed else self.value(node.value, scope)
+            self._assign(node.targets[0], value, scope)
         elif isinstance(node, ast.For):
             self._loop(node, scope)
         else:
@@ -149,7 +154,7 @@ class Writer:
                 self._assign(part, v, scope)
         elif isinstance(target, ast.Subscript):
             self._store(self.value(target.value, scope), target.slice, value, scope)
-        elif scope.flags is _FREE:  # the text of loops: may be assigned again in a loop
+        elif scope.loops:  # the text of loops: may be assigned again in a loop
             self._keep(target.id, value)
         else:
             scope.values[target.id] = value
@@ -215,7 +220,7 @@ class Writer:
     def _name(self, node: ast.Name, scope: _Scope) -> Any:
         if node.id in scope.values:
             return scope.values[node.id]
-        if scope.flags is _FREE and node.id in self.variables:
+        if scope.loops and node.id in self.variables:
             return self.build.load(self.variables[node.id], typ=self.variables[node.id].allocated_type)
         return scope.known(node.id)
 
@@ -245,7 +250,7 @@ class Writer:
             return self.build.not_(value)
         return self.build.fneg(value, flags=scope.flags) if _is_float(value.type) else self.build.neg(value)
 
-    def _binop(self, node: ast.BinOp, scope: _Scope) -> Any:
+    def _binop(self, node: Any, scope: _Scope, flags: tuple[str, ...] = ()) -> Any:
         x, y = self.value(node.left, scope), self.value(node.right, scope)
         kind = type(node.op)
         if not isinstance(x, ir.Value) and not isinstance(y, ir.Value):
@@ -256,7 +261,7 @@ class Writer:
         if kind in _BITS:
             return getattr(self.build, _BITS[kind])(x, y)
         if _is_float(x.type):
-            return getattr(self.build, _FLOATING[kind])(x, y, flags=scope.flags)
+            return getattr(self.build, _FLOATING[kind])(x, y, flags=flags or scope.flags)
         return getattr(self.build, _INTEGER[kind])(x, y, flags=("nsw",) if x.type == _word else ())
 
     def _boolop(self, node: ast.BoolOp, scope: _Scope) -> Any:
@@ -333,7 +338,7 @@ class Writer:
     def _written_out(self, function: Any, given: list[Any]) -> Any:
         """Write the lines of a function of numbers in place of its call."""
         tree = _tree(function)
-        scope = _Scope(functools.partial(_found_by, function), _EXACT)
+        scope = _Scope(functools.partial(_found_by, function), _FUNCTION)
         scope.values = dict(zip((a.arg for a in tree.args.args), given, strict=True))
         for statement in tree.body:
             if isinstance(statement, ast.Return):
@@ -375,6 +380,14 @@ class Writer:
 
 
 _BUILTINS: dict[str, Any] = {"abs": abs, "np": np}
+
+
+def _is_running_sum(node: ast.Assign) -> bool:
+    """Return whether an assignment adds to what it assigns to."""
+    value = node.value
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return False
+    return ast.unparse(value.left) == ast.unparse(node.targets[0])
 
 
 def _is_float(kind: Any) -> bool:
@@ -428,7 +441,7 @@ def _callee(node: Any, scope: _Scope) -> Any:
 
 @functools.cache
 def _body_calls_libm(function: Any) -> bool:
-    scope = _Scope(functools.partial(_found_by, function), _EXACT)
+    scope = _Scope(functools.partial(_found_by, function), _FUNCTION)
     return any(_calls_libm(statement, scope) for statement in _tree(function).body)
 
 

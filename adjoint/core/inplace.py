@@ -628,6 +628,8 @@ def _check_history(x: TensorBase) -> None:
     if view is not None:
         if view.kind != View.NORMAL:
             raise RuntimeError(refused_view(x, indirectly=False))
+        if view.epoch == -1:
+            way_from_base(x)  # which may be refused
         if x.node is not None and (view.base.node is None or is_leaf_node(view.base.node)):
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. Write "

@@ -27,7 +27,6 @@ from .anomaly import Trail, has_nan
 from .dtypes import default, dtype, floating, of_number
 from .nodes import (
     Cotangents,
-    Hidden,
     MultipleNode,
     Node,
     attach_outputs,
@@ -51,7 +50,7 @@ from .tensor import (
     ours,
     tick,
 )
-from .views import edge_of, note_view, shares
+from .views import edge_of, note_view, shares, unrecorded_view
 
 ndarray, asarray = np.ndarray, np.asarray
 getframe = sys._getframe
@@ -833,7 +832,7 @@ def _outcome(op: Op, owned: tuple[Any, ...], params: Any, c: Any, kind: int) -> 
     if op.view and owned[0] is not None and shares(out.array, owned[0].array):
         note_view(out, owned[0], op, params, kind)
         if kind in (View.NO_GRAD, View.INFERENCE) and owned[0].node is not None and op.rules[0] is not None:
-            out.node = Hidden()
+            out.node = unrecorded_view(out)
     elif modes.unusual and modes.local.inference:
         out.memory = InferenceStorage()
         out.memory.ledger = None

@@ -25,7 +25,7 @@ from ..devices.cpu.derived import formula as formula
 from . import modes, primitive
 from .device import held
 from .modes import local, off
-from .nodes import Hidden, MultipleNode, Node, Output, differentiable, output, refuse_inference, settle
+from .nodes import MultipleNode, Node, Output, differentiable, output, refuse_inference, settle
 from .overrides import answered, plain
 from .primitive import (
     Op,
@@ -46,7 +46,7 @@ from .primitive import (
 from .promotion import holds_numpy, promote_beside, promote_some, python_scalars
 from .promotion import promote as promote_pair
 from .tensor import STALE, TensorBase, View, ours, tick
-from .views import note_view, refresh, shares
+from .views import note_view, refresh, shares, unrecorded_view
 
 # Set once, when the Tensor class exists: core makes tensors without importing it.
 Tensor: type[TensorBase] = TensorBase
@@ -494,7 +494,7 @@ def parametric(
             note_view(out, input, op, params, View.NORMAL if recording else View.NO_GRAD)
         e = input.node
         if e is None or not recording or not recorded:
-            out.node = None if e is None or recording or out.lineage is None else Hidden()
+            out.node = None if e is None or recording or out.lineage is None else unrecorded_view(out)
             return out
         if e is STALE:
             e = refresh(input)
@@ -919,7 +919,7 @@ def _several(op: Op) -> Callable[..., Any]:
                 recording = not off or local.grad
                 note_view(out, x, op, (*params, len(outs)), View.MULTIPLE if recording else View.NO_GRAD)
                 if live and not recording:
-                    out.node = Hidden()
+                    out.node = unrecorded_view(out)
             outs.append(out)
         if not live or (off and not local.grad):
             return tuple(outs)

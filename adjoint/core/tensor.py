@@ -36,7 +36,7 @@ _ledger_lock = forks.lock()
 class Ledger:
     """What has happened to a storage: its writes, and the views that must hear of the next one."""
 
-    __slots__ = ("code", "cut", "epoch", "fresh", "lasti", "limit", "operation", "time", "version")
+    __slots__ = ("bare", "code", "cut", "epoch", "fresh", "lasti", "limit", "of", "operation", "time", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -50,7 +50,9 @@ class Ledger:
         # the base marks these stale and empties the list; reading a stale view puts it back. So a
         # write costs nothing for a view that nobody has looked at since the last one.
         self.fresh: list[weakref.ref[TensorBase]] = []
+        self.bare: list[weakref.ref[TensorBase]] = []  # the stale ones that had no node of their own
         self.limit = 64  # length at which dead references are dropped
+        self.of: tuple[int, int] = (0, 0)  # the identity of a base, and how many of `fresh`, from the first, are its
 
 
 class Storage:
@@ -234,9 +236,9 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
     Inside a transform a view's value must be, too: there is no memory that it shares with its base.
     """
     base, fresh = x if x.lineage is None else x.lineage.base, ledger.fresh
-    if base.node is None and not transformed and not ledger.cut and _are_of(fresh, base):
+    if base.node is None and not transformed and not ledger.cut and _are_of(ledger, base):
         return
-    ledger.fresh = []
+    ledger.fresh, ledger.of = [], (0, 0)
     for ref in fresh:
         view = ref()
         if view is None:
@@ -250,6 +252,8 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
             ledger.fresh.append(ref)
             continue
         lineage.bare = view.node is None or view.node.op.name == "Hidden"
+        if lineage.bare:
+            _note_bare(ledger, ref)
         if view.node is not None:
             retain_later(view)
             if lineage.kind and not lineage.bare and not hasattr(lineage, "maker"):
@@ -257,14 +261,22 @@ def mark_stale(x: TensorBase, ledger: Ledger, transformed: bool = False) -> None
         view.node = STALE
 
 
-def _are_of(views: list[weakref.ref[TensorBase]], base: TensorBase) -> bool:
-    """Return whether views are of one base; the first and the last alive stand for all, of which there may be many."""
-    for refs in (views, reversed(views)):
-        for ref in refs:
-            if (view := ref()) is not None:
-                if view.lineage is not None and view.lineage.base is not base:
-                    return False
-                break
+def _note_bare(ledger: Ledger, ref: weakref.ref[TensorBase]) -> None:
+    """Note a stale view that requires a gradient only as long as its base does."""
+    count = len(ledger.bare)
+    if count >= 64 and not count & (count - 1):
+        ledger.bare = [r for r in ledger.bare if r() is not None]
+    ledger.bare.append(ref)
+
+
+def _are_of(ledger: Ledger, base: TensorBase) -> bool:
+    """Return whether the views of a storage are of one base; of many, each is looked at once, not at each write."""
+    known, start = ledger.of
+    for i in range(start if known == id(base) else 0, len(ledger.fresh)):
+        view = ledger.fresh[i]()
+        if view is not None and view.lineage is not None and view.lineage.base is not base:
+            return False
+    ledger.of = id(base), len(ledger.fresh)
     return True
 
 

@@ -53,9 +53,11 @@ def refresh(x: TensorBase) -> Any:
     return x.node
 
 
-def expect_shape(x: TensorBase) -> None:
-    """Let the history of a tensor that is about to get another shape unrecorded refuse gradients of that shape."""
+def expect_shape(x: TensorBase, shape: Any) -> None:
+    """Let the history of a tensor that is about to get a `shape` unrecorded refuse gradients of that, if another."""
     node: Any = x.node
+    if tuple(shape) == tuple(x.array.shape):
+        return
     if x.lineage is None and isinstance(node, Node) and node.edges and not isinstance(x.array, Payload):
         x.node = reshaped(node, tuple(x.array.shape))
         move_retain(x, node, x.node)
@@ -184,21 +186,35 @@ def _strided(base: Any, own: Any, item: int) -> tuple[Any, ...]:
 def _check_covered(base: Any, own: Any) -> None:
     """Raise if a view looks at memory outside its base, as one does whose base was made smaller in place.
 
-    torch takes such a view's gradient for zero where its base no longer reaches.
+    torch takes such a view's gradient for zero where its base no longer reaches, or for what lies there.
     """
+    if not _is_covered(base, own):
+        raise RuntimeError(
+            "a view looks at elements that its base does not have, because as_strided() reached beyond it or its shape "
+            "or memory was changed in place since, so that their history is not known. Make the view again from a "
+            "tensor that has them, or clone() it before."
+        )
+
+
+def _is_covered(base: Any, own: Any) -> bool:
     if own.size == 0:
-        return
+        return True
     start = _offset(own) - _offset(base)
     end = start + _extent(own)
     apart = all(s > 0 for s, n in zip(base.strides, base.shape, strict=True) if n > 1)  # no two elements at one place
     if apart and _extent(base) == base.size * base.itemsize and start >= 0 and end <= _extent(base):
+        return True
+    return bool(apart and np.isin(_places(own, start), _places(base, 0)).all())
+
+
+def note_reach(x: TensorBase) -> None:
+    """Let a view by any strides have a history of its base only where it looks at nothing else."""
+    view = x.lineage
+    if view is None or type(x.array) is not ndarray or type(view.base.array) is not ndarray:
         return
-    places = [_places(a, at) for a, at in ((base, 0), (own, start))]
-    if not apart or not np.isin(places[1], places[0]).all():
-        raise RuntimeError(
-            "a view looks at elements that its base, whose shape or memory was changed in place, no longer has, so "
-            "that their history is not known. Make the view again from the base, or clone() it before the change."
-        )
+    base = view.base.array
+    if not (base.base is None and base.flags.forc) and not _is_covered(base, x.array):  # else it has all of the memory
+        view.epoch = -1
 
 
 def _extent(array: Any) -> int:
@@ -345,8 +361,14 @@ def note_view(out: TensorBase, x: TensorBase, op: Any, params: tuple[Any, ...], 
     fresh = ledger.fresh
     if len(fresh) > ledger.limit:
         ledger.fresh = fresh = [r for r in fresh if r() is not None]
+        ledger.of = 0, 0
         ledger.limit = 64 + 2 * len(fresh)  # so that many living views are not gone through again and again
     fresh.append(weakref.ref(out))
+
+
+def unrecorded_view(x: TensorBase) -> Any:
+    """Return the node of a view that was made unrecorded: it requires a gradient as long as its base does."""
+    return None if x.lineage is None or x.lineage.base.node is None else Hidden()
 
 
 def show_views(base: TensorBase, requires_grad: bool) -> None:
@@ -362,3 +384,8 @@ def show_views(base: TensorBase, requires_grad: bool) -> None:
             view.node = Hidden()
         elif not requires_grad and type(view.node) is Hidden:
             view.node = None
+    for ref in () if ledger is None else ledger.bare:
+        view = ref()
+        if view is not None and view.lineage is not None and view.lineage.base is base and view.lineage.bare:
+            if view.node is (None if requires_grad else STALE):
+                view.node = STALE if requires_grad else None

@@ -100,11 +100,13 @@ def _two(classes: Iterable[type]) -> tuple[type, type]:
     return found[0], found[-1]
 
 
-def _with_rows(definition: Callable[..., Any], rows: tuple[Row, ...], cls: type, other: type) -> Callable[..., Any]:
+def _with_rows(
+    definition: Callable[..., Any], rows: tuple[Row, ...], cls: type[Any], other: type[Any]
+) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
     def kernel(x: Any, *params: Any) -> Any:
-        first = x[0] if type(x) is tuple else x  # of a sequence, as for `cat`
+        first: Any = x[0] if type(x) is tuple else x  # of a sequence, as for `cat`
         if (type(first) is cls or type(first) is other) and (size := first.size) >= least:
             for override, smallest, when in rows:
                 if size >= smallest and (when is None or when(x, *params)):
@@ -117,7 +119,7 @@ def _with_rows(definition: Callable[..., Any], rows: tuple[Row, ...], cls: type,
 
 
 def _rule_with_rows(
-    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type, other: type
+    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type[Any], other: type[Any]
 ) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
@@ -138,12 +140,13 @@ def _rule_with_rows(
 
 
 def _joint_with_rows(
-    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type, other: type
+    rule: Callable[..., Any], rows: tuple[Row, ...], places: tuple[int, ...], cls: type[Any], other: type[Any]
 ) -> Callable[..., Any]:
     least = min(row.least for row in rows)
 
     def chosen(g: Any, *saved: Any, **needs: Any) -> Any:
-        first = next((v for v in g if v is not None), None) if type(g) is list or type(g) is tuple else g
+        several = type(g) is list or type(g) is tuple
+        first: Any = next((v for v in g if v is not None), None) if several else g
         values = (first, *[saved[i] for i in places])
         plain = all([v is None or type(v) is cls or type(v) is other for v in values])  # noqa: C419 - no generator
         if plain and first is not None and first.size >= least:

@@ -255,7 +255,7 @@ def set_data(self: Tensor, value: Tensor) -> None:
         )
     if self.node is not None and not nodes.differentiable(value.array.dtype):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    expect_shape(self)
+    expect_shape(self, value.array.shape)
     note_geometry(self)
     self.array = value.array
     ledger = None if self.memory is None else self.memory.ledger

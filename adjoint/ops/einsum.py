@@ -43,7 +43,8 @@ def _contract(x: Any, y: Any, left: Labels, right: Labels, result: Labels) -> An
         inner = math.prod(x.shape[b + m :])
         x = x.reshape((*lead, math.prod(rows), inner))
         y = y.reshape((*lead, inner, math.prod(columns)))
-        out = (mm_p if b == 0 else matmul_p)(x, y).reshape((*lead, *rows, *columns))
+        product: Any = (mm_p if b == 0 else matmul_p)(x, y)
+        out = product.reshape((*lead, *rows, *columns))
     else:
         x = x.reshape((*lead, *rows, *(1,) * len(theirs)))
         y = y.reshape((*lead, *(1,) * m, *columns))

@@ -889,11 +889,11 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Tensor:
         tensors[0] = row(tensors[0])
     if last:
         tensors[-1] = column(tensors[-1])
-    found = multiply_chain(tensors)
-    shape = found.array.shape
+    product = multiply_chain(tensors)
+    shape = product.array.shape
     return into(
         out,
-        reshape_p(found, (*(() if first else shape[:1]), *(() if last else shape[1:]))) if first or last else found,
+        reshape_p(product, (*(() if first else shape[:1]), *(() if last else shape[1:]))) if first or last else product,
     )
 
 

@@ -64,8 +64,6 @@ def origin_of(x: TensorBase) -> int:
 
 def offset_of(x: TensorBase) -> int:
     """Return the tensor's offset into its storage, in elements."""
-    if x.array.size == 0:
-        return 0
     array: Any = x.array
     if isinstance(array, Payload) and array.level:  # of the whole batch
         memory = array.memory()
@@ -422,7 +420,7 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def _look_at(x: Tensor, array: Any, memory: Storage | None) -> None:
-    expect_shape(x)
+    expect_shape(x, array.shape)
     note_geometry(x)
     x.array, x.memory = array, memory
     if type(x.node) is AccumulateGrad:

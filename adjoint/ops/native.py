@@ -273,9 +273,8 @@ def triplet_margin_loss(
     swap: bool = False, reduction: int = 1,
 ) -> Tensor:  # fmt: skip
     """Average how far positives are from being `margin` nearer to the anchor than negatives."""
-    return margins.triplet_margin_loss(
-        anchor, positive, negative, margin, p, eps, swap, None, None, loss.Code(reduction)
-    )  # type: ignore[arg-type]
+    code: Any = loss.Code(reduction)
+    return margins.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, None, None, code)
 
 
 # --- Bags -------------------------------------------------------------------------------------------

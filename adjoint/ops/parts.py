@@ -17,7 +17,7 @@ from ..core.observation import literal
 from ..core.payload import Payload, is_batch
 from ..core.recorders import Primitive, nary, parametric
 from ..core.tensor import TensorBase, owner_of
-from ..core.views import refresh
+from ..core.views import note_reach, refresh
 from .arguments import count_of, dim_in, either, index_of, missing, require_tensor, shape_from
 from .compare import zeros_p
 from .create import into
@@ -142,7 +142,8 @@ def _check_same_shape(part: Tensor, src: Any, op: str) -> None:
 
 
 def _diagonal(x: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
-    view = x.diagonal(offset, axis1, axis2)
+    outside = offset >= x.shape[axis2] or -offset >= x.shape[axis1]  # where NumPy's starts outside of the memory, too
+    view = x.diagonal(0, axis1, axis2)[..., :0] if outside else x.diagonal(offset, axis1, axis2)
     if type(view) is ndarray and x.flags.writeable:
         view.flags.writeable = True
     return view
@@ -341,6 +342,9 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 def _as_strided(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     item = x.itemsize
+    if any(n > 1 and s != o * item for n, s, o in zip(x.shape, x.strides, own, strict=True)):
+        # Of a value that lies otherwise in memory than the one that was looked at: a tangent, a base after a write.
+        return x.reshape(-1)[place_array(_elements(x.shape, own, shape, strides, shift), device_of(x))]
     strides = tuple(s * item for s in strides)
     if type(x) is not ndarray:
         return _as_strided_on_gpu(x, shape, strides, shift * item)
@@ -393,15 +397,25 @@ def _offsets(shape: Any, strides: Any) -> Any:
     return offsets
 
 
+def _elements(lies: Any, own: Any, shape: Any, strides: Any, shift: Any) -> Any:
+    """Return which elements, counted in the order of their indices, of a tensor of strides `own` a view looks at."""
+    have, wanted = _offsets(lies, own), _offsets(shape, strides) + shift
+    order = np.argsort(have, kind="stable")
+    at = np.minimum(np.searchsorted(have, wanted, sorter=order), max(have.size - 1, 0))
+    if wanted.size and (not have.size or (have[order[at]] != wanted).any()):
+        raise RuntimeError("as_strided looks at elements that the tensor does not have, which is no copy of its memory")
+    return order[at].reshape(shape)
+
+
 def _as_strided_batch(x: Any, shape: Any, strides: Any, shift: Any, own: Any) -> Any:
     array = x.array if isinstance(x, TensorBase) else x
     if type(array) is ndarray or is_batch(array):
         lies = tuple(s // array.itemsize for s in array.strides)
         if lies[1:] == own or math.prod(array.shape[1:]) <= 1:  # a view, so that a program may write through it
             return as_strided_p(x, (x.shape[0], *shape), (lies[0], *strides), shift, lies)
-    offsets = _offsets(shape, strides) + shift
+    elements = _elements(x.shape[1:], own, shape, strides, shift).reshape(-1)
     flat = reshape_p(x, (x.shape[0], math.prod(x.shape[1:])))
-    return reshape_p(index_p((flat, offsets), (-1, 0)), (x.shape[0], *shape))
+    return reshape_p(index_p((flat, elements), (-1, 0)), (x.shape[0], *shape))
 
 
 # `strides` count elements; `shift` is how far the first one lies from that of `x`, whose strides are `own`.
@@ -471,7 +485,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         found = _of_base(input, shape, strides, offset)
         if found is not None:
             return found
-    return as_strided_p(input, shape, strides, offset - here, own)
+    out = as_strided_p(input, shape, strides, offset - here, own)
+    note_reach(out)
+    return out
 
 
 def _check_within(lies: Any, own: Any, here: int, shape: Any, strides: Any, offset: int | None) -> None:

@@ -925,8 +925,8 @@ def become(input: Tensor, look: Callable[[], Tensor], operation: str) -> Tensor:
     seen = look()
     old, array = input.array, seen.array
     same = old.shape == array.shape and old.strides == array.strides if type(old) is ndarray else False
-    if not recording and old.shape != array.shape:
-        expect_shape(input)
+    if not recording:
+        expect_shape(input, array.shape)
     if input.lineage is None and not same:
         note_geometry(input)
         if isinstance(old, Payload) and old.by_value:

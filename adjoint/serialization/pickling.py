@@ -274,7 +274,8 @@ def write(obj: Any, stream: IO[bytes]) -> None:
 
 def write_archive(data: bytes, storages: _Storages, stream: IO[bytes]) -> None:
     """Write a pickle, and the storages that it names, into a zip file."""
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+    archive = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True)
+    try:
         _record(archive, "data.pkl", data)
         _record(archive, ".format_version", b"1")
         _record(archive, ".storage_alignment", str(_ALIGNMENT).encode())
@@ -283,6 +284,9 @@ def write_archive(data: bytes, storages: _Storages, stream: IO[bytes]) -> None:
             stored: Any = np.ascontiguousarray(extent.data())
             _record(archive, f"data/{number}", memoryview(stored))
         _record(archive, "version", b"3\n")
+        archive.close()
+    finally:
+        archive.fp = None  # after an error: close(), of `with` too, would refuse an open record in place of the error
 
 
 def _record(archive: zipfile.ZipFile, name: str, data: Any) -> None:

@@ -70,6 +70,7 @@ VIEWS: dict[str, Callable[[Any, int, int], Any]] = {
     "mT": lambda v, i, j: v.mT if v.dim() > 1 else v.view_as(v),
 }
 CUTS = {"detach", "data"}
+EDGE = 0.8123  # of masks: no value that the last digit of a rounding could put on either side
 
 
 def _of(tensor: Any) -> Any:
@@ -85,7 +86,7 @@ def _reached(v: Any) -> Any:
 
 def _index(v: Any, i: int) -> Any:
     T = _of(v)
-    choices: list[Any] = [0, -1, ..., slice(0, 1), (..., 0), T.tensor([0]), v.real.detach() > 0.8, None, (None, 0)]
+    choices: list[Any] = [0, -1, ..., slice(0, 1), (..., 0), T.tensor([0]), v.real.detach() > EDGE, None, (None, 0)]
     return choices[i % len(choices)]
 
 
@@ -111,8 +112,8 @@ WRITES: dict[str, Callable[[State, Any, int], Any]] = {
     "set": lambda s, v, i: v.__setitem__(_index(v, i), 0.6),
     "set_x": lambda s, v, i: v.__setitem__(_index(v, i), _other(s, v, i)),
     "set_mul": lambda s, v, i: v.__setitem__(_index(v, i), v[_index(v, i)] * 3),
-    "masked_fill": lambda s, v, i: v.masked_fill_(v.real.detach() > 0.8, 0.4),
-    "masked_scatter": lambda s, v, i: v.masked_scatter_(v.real.detach() > 0.8, s.x.reshape(-1).repeat(4)),
+    "masked_fill": lambda s, v, i: v.masked_fill_(v.real.detach() > EDGE, 0.4),
+    "masked_scatter": lambda s, v, i: v.masked_scatter_(v.real.detach() > EDGE, s.x.reshape(-1).repeat(4)),
     "index_fill": lambda s, v, i: _dense(v).index_fill_(i % v.dim(), _of(v).tensor([0]), 0.9),
     "index_add": lambda s, v, i: _dense(v).index_add_(0, _of(v).tensor([0]), v[:1].clone()),
     "index_copy": lambda s, v, i: _dense(v).index_copy_(0, _of(v).tensor([0]), v[-1:] * 2),
@@ -133,7 +134,7 @@ WRITES: dict[str, Callable[[State, Any, int], Any]] = {
     "out": lambda s, v, i: _of(v).mul(v.detach(), 2, out=v),
     "dirty": lambda s, v, i: _functions(s.T)[0].apply(v),
     "fill_diagonal": lambda s, v, i: v.fill_diagonal_(0.2),
-    "where": lambda s, v, i: v.copy_(_of(v).where(v.real.detach() > 0.8, v, v * 2)),
+    "where": lambda s, v, i: v.copy_(_of(v).where(v.real.detach() > EDGE, v, v * 2)),
 }
 SHAPES: dict[str, Callable[[State, Any, int, int], Any]] = {
     "t_": lambda s, v, i, j: v.t_(),

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+import unittest
 from collections.abc import Callable
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -96,12 +101,25 @@ _entries: list[Any] = []
 _samples: dict[tuple[str, str], list[Any]] = {}
 
 
+@functools.cache
+def _op_db() -> list[Any]:
+    """Return torch's table of operators, which imports a package that few have for the base class of its tests."""
+    if "expecttest" not in sys.modules and find_spec("expecttest") is None:
+        stand_in = ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+        sys.modules["expecttest"] = stand_in
+    try:
+        from torch.testing._internal.common_methods_invocations import op_db
+    except ImportError as error:
+        print(f"skipped: the samples of torch's table of operators, which does not load here ({error})")
+        return []
+    return op_db  # type: ignore[no-any-return]
+
+
 def entries(T: Any, has: Callable[[str], bool]) -> list[Any]:
     """Return the operators of torch's table that a module has under the same name."""
     if not _entries:
-        from torch.testing._internal.common_methods_invocations import op_db
-
-        for op in op_db:
+        for op in _op_db():
             if not op.name.startswith(("_", *OPEN)) and not any(r in op.name for r in RANDOM) and has(op.name):
                 found = T
                 for part in op.name.split("."):
@@ -114,6 +132,8 @@ def entries(T: Any, has: Callable[[str], bool]) -> list[Any]:
 def sample_call(rng: Rng, T: Any, has: Callable[[str], bool]) -> Call | None:
     """Return one of torch's sample inputs in random layouts, some elements at kinks; None where it is no plain data."""
     ops = entries(T, has)
+    if not ops:
+        return None
     op = ops[int(rng.integers(len(ops)))]
     names = sorted(str(d).rpartition(".")[2] for d in op.supported_dtypes("cpu"))
     names = [n for n in names if n in FLOATS + COMPLEX + INTEGERS + ("bool",)] or ["float64"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import adjoint as torch
+from tests.compiler.programs import ROUNDED
 
 pytestmark = pytest.mark.gpu
 nn, F = torch.nn, torch.nn.functional
@@ -238,3 +239,67 @@ def test_a_shape_that_depends_on_data() -> None:
         torch.manual_seed(i % 4)
         x = torch.randn(4, 4, device="cuda")
         close(f(x), compiled(x))
+
+
+LEAVING: dict[str, Any] = {
+    "a linear layer": lambda x, w: F.linear(x.transpose(0, 1), w).tanh(),
+    "a copy that is returned": lambda x, w: ((y := x.transpose(0, 1).reshape(-1, 6)), (y @ w).tanh().exp()),
+    "a clone of a view": lambda x, w: (x.transpose(0, 2).contiguous(), (x @ w).exp().sum(1)),
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_copies_of_views_leave_the_program(name: str) -> None:
+    # What a backward pass needs leaves the forward one: in memory that nobody writes afterwards.
+    torch.manual_seed(0)
+    w = torch.randn(6, 6, device="cuda", requires_grad=True)
+    compiled = torch.compile(LEAVING[name])
+    for _ in range(4):
+        x = torch.randn(5, 2, 6, device="cuda", requires_grad=True)
+        found = []
+        for function in (LEAVING[name], compiled):
+            out = function(x, w)
+            out = out if isinstance(out, tuple) else (out,)
+            found.append((*out, *torch.autograd.grad(sum((o * o).sum() for o in out), (x, w))))
+        for a, b in zip(*found, strict=True):
+            close(a, b)
+
+
+EMPTY: dict[str, Any] = {
+    "a mask of nothing": lambda x: x.index_put((x[:, 0] > 5,), x[1]),
+    "a part": lambda x: torch.cat([x[:0], x * 2]),
+    "results": lambda x: (x[:0] * 2, x[:, 3:3].sum(0), x.sum(1)),
+    "products": lambda x: (x[:0] @ x, x[:, :0] @ x[:0] + x),
+    "arguments": lambda x: (x.new_zeros(0, 4) + 1, x.exp()),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_arrays_without_elements(name: str) -> None:
+    compiled = torch.compile(EMPTY[name])
+    for _ in range(4):
+        x = torch.randn(4, 4, device="cuda")
+        torch.testing.assert_close(compiled(x), EMPTY[name](x))
+
+
+def test_an_argument_without_elements() -> None:
+    compiled = torch.compile(lambda x, y: (x * 2, y.sum(), torch.cat([x, y])))
+    for _ in range(4):
+        empty, y = torch.empty(0, 3, device="cuda"), torch.randn(2, 3, device="cuda")
+        twice, total, joined = compiled(empty, y)
+        assert twice.shape == (0, 3)
+        close(y.sum(), total)
+        close(y, joined)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_every_op_is_rounded(name: str, dtype: Any) -> None:
+    torch.manual_seed(0)
+    compiled = torch.compile(ROUNDED[name])
+    for _ in range(3):
+        x, y = torch.randn(9, 40, dtype=dtype, device="cuda"), torch.randn(9, 40, dtype=dtype, device="cuda")
+        found, expected = compiled(x, y), ROUNDED[name](x, y)
+        pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+        for a, b in pairs:
+            np.testing.assert_array_equal(a.cpu().numpy(), b.cpu().numpy())

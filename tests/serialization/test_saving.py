@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import adjoint
-from adjoint.serialization import safetensors, sources
+from adjoint.serialization import pickling, safetensors, sources
 from adjoint.serialization.sources import replacing
 
 WRITERS: dict[str, Callable[[Path], None]] = {
@@ -133,6 +134,35 @@ def _interrupted_everywhere(path: Path) -> Any:
         if calls < at:
             return
         yield at
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a ZipFile that is half made
+def test_an_interrupt_inside_the_zip_file_is_what_the_program_sees() -> None:
+    # of which zipfile made "ValueError: Can't close the ZIP file while there is an open writing handle on it"
+    value, homes = {"w": adjoint.ones(3)}, (zipfile.__file__, pickling.__file__)
+    for at in range(1, 10_000, 3):
+        lines, events = 0, 0
+
+        def trace(frame: Any, event: str, arg: Any) -> Any:
+            nonlocal lines, events
+            if frame.f_code.co_filename not in homes:
+                return None
+            frame.f_trace_opcodes = frame.f_code.co_name in ("open", "_open_to_write", "_record")
+            lines += event in ("line", "opcode")
+            if lines == at and not events:
+                events += 1
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            adjoint.save(value, io.BytesIO(), format="pt")
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.settrace(None)
+        break
+    assert at > 300
 
 
 @posix

@@ -83,7 +83,6 @@ class Kernel:
         self.width = self._pack_width()
         self.index_type = self._index_type()
         self.classes: dict[Value, str] = {}  # the names of rows' classes, in 32 bits
-        self.inverses: dict[Value, str] = {}  # those of 1 / x, where rows are divided by x
         self.held = 0  # packs of a row that a thread keeps in registers
         self.lines: list[str] = []
         if region.split is None:
@@ -385,12 +384,6 @@ class Kernel:
         if any(m.op is IS_CLASS for m in users) and self.index_type == "int":
             self.classes[v] = f"class_{name}"
             self._say(f"const int class_{name} = {name} < 0 || {name} > 0x7fffffff ? -1 : (int){name};")
-        divided = [
-            m for m in users if name_of(m) == "div" and m.operands[1] is v and not self.phases.is_row[m.outputs[0]]
-        ]
-        if divided and v.dtype.name in ("float32", "float64") and all(m.outputs[0].dtype == v.dtype for m in divided):
-            self.inverses[v] = f"inverse_{name}"
-            self._say(f"const {computed_as(v.dtype)} inverse_{name} = 1 / {name};")
 
     def _between(self, phase: int) -> None:
         """Write what is computed once per row before a pass."""
@@ -590,8 +583,6 @@ class _Scope:
             seed = k.access[m.operands[0]].name
             return f"draw32({seed}, {m.params[2]}, {self._element()})"
         dtype, name = computing_dtype(m), name_of(m)
-        if name == "div" and m.operands[1] in k.inverses and not k.phases.is_row[out]:
-            return f"{expressed(self.operand(m.operands[0], dtype))} * {k.inverses[m.operands[1]]}"
         operands = [expressed(self.operand(o, w)) for o, w in zip(m.operands, wanted_dtypes(m), strict=True)]
         if name == "cast":
             return operands[0] if out.dtype != TRUTH else f"({operands[0]} != 0)"

@@ -63,6 +63,7 @@ class DeviceProgram:
             for place in step.touched():
                 self.lives.use(place.root, i)
         self.arena = self.lives.plan()
+        assert self.lives.offsets.keys().isdisjoint(self.made), "what leaves a program has memory of its own"
         self.host.finish()
         self.player: Any = None
 
@@ -125,8 +126,8 @@ class DeviceProgram:
         """Give a value the elements of another, in order, in a buffer."""
         under = self.place(source)
         dense = _row_major(source.shape, source.dtype.itemsize)
-        self.strides[v] = _row_major(v.shape, v.dtype.itemsize)
-        self._new_buffer(v, self.strides[v])
+        make = self._root if v in self.results else self._new_buffer  # what leaves has memory of its own
+        make(v, _row_major(v.shape, v.dtype.itemsize))
         there = Place(v, v, 0, source.shape, dense)
         self._copy(under, there, source)
         return self.places[v]

@@ -27,6 +27,7 @@ __all__ = ["FLOATS", "PACKED_FROM", "Formula", "Total"]
 
 PACKED_FROM = 1 << 16  # elements from which on they are read in packs of 16 bytes
 _MOST_PLANS = 1 << 12
+_ROUNDED = ("--fmad=false",)  # as compiled programs are, and NumPy
 _RANK = 6  # axes, joined, up to which an index is worked out; arrays with more are copied first
 _THREADS, _BLOCKS = 256, 1056  # of sums: eight blocks for each multiprocessor of the largest GPUs
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -255,7 +256,7 @@ class Formula:
         found = self.launches.get(key)
         if found is None:
             source = self.source(kind, result, forms, rank, width)
-            module = cupy.RawModule(code=source)
+            module = cupy.RawModule(code=source, options=_ROUNDED)
             found = self.launches[key] = module.get_function("formula").kernel.linear_launch
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import re
@@ -17,8 +18,10 @@ import numpy as np
 from . import runtime
 
 _HERE = Path(__file__).parent / "include"
-_FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing",
+_FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-fno-strict-aliasing",
           "-fvisibility=hidden", "-Wl,-Bsymbolic", "-nostdinc++", "-fno-exceptions", "-fno-rtti")  # fmt: skip
+# NVRTC contracts products and sums unless it is told not to; g++ does where the processor can.
+_CONTRACTED = ("-ffp-contract=fast", "-fexpensive-optimizations", "-mfma")
 _BOUNDS = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
 _KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(')
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n\\]|\\\n|\\.)*", re.MULTILINE)
@@ -49,12 +52,19 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:24]
 
 
+@functools.cache
+def _fuses() -> bool:
+    found = Path("/proc/cpuinfo")
+    return found.exists() and " fma " in found.read_text()
+
+
 def built(source: str, options: tuple[str, ...], name: str = "") -> ctypes.CDLL:
     """Return the library made of a source; made once, in a temporary folder, and kept for other processes."""
     gxx = compiler()
     if gxx is None:
         raise CompileException("kernels on the simulated GPU are compiled by g++, which is not installed here")
-    defines = tuple(o for o in options if o.startswith(("-D", "-I")))
+    fused = "--fmad=false" not in options and _fuses()
+    defines = (*(o for o in options if o.startswith(("-D", "-I"))), *(_CONTRACTED if fused else ("-ffp-contract=off",)))
     digest = _digest(*(f.read_text() for f in sorted(_HERE.iterdir())), source, *defines, *_FLAGS)
     target = _folder() / f"{digest}.{name or 'so'}"
     if not target.exists():

@@ -43,8 +43,9 @@ class Memory:
         start = -room.ctypes.data % 512
         self.bytes = room[start : start + size]
         self.bytes[: 1 << 20] = _FRESH
-        self.ptr = self.bytes.ctypes.data if size else room.ctypes.data + start
-        _memories[self.ptr] = self
+        self.ptr = self.bytes.ctypes.data if size else 0  # as CuPy has it: nothing lies nowhere
+        if size:
+            _memories[self.ptr] = self
         _pool.used += -(-size // 512) * 512
         _pool.most = max(_pool.most, _pool.used)
 
@@ -71,6 +72,8 @@ class UnownedMemory(Memory):
     """Memory that somebody else gives back."""
 
     def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1) -> None:
+        if not ptr and device_id < 0:
+            raise RuntimeError("UnownedMemory requires explicit device ID for a null pointer.")
         self.ptr, self.size, self.owner = ptr, size, owner
         self.bytes = np.frombuffer((ctypes.c_char * size).from_address(ptr), np.uint8)
 
