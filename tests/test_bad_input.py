@@ -241,6 +241,8 @@ def test_numbers_may_be_tensors_without_dimensions() -> None:
     assert F.softplus(X, two).equal(F.softplus(X, 2.0))
     assert adjoint.ones(2, device="meta").resize_(3, 3).shape == (3, 3)
     assert adjoint.index_put(X, (), X[0]).equal(X)
+
+
 def test_what_is_unusual_and_right_is_taken() -> None:
     """Tensors of one element for numbers, a mean far away from the bounds, an integer tensor for a size."""
     init = adjoint.nn.init
