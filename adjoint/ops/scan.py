@@ -270,7 +270,8 @@ def cumsum(
     tensor([1., 3., 6.])
     """
     dim = dim if axis is None else either(dim, axis)
-    _refuse_bool(dtype, "cumsum_out_cpu")
+    if input.array.ndim and input.array.size:
+        _refuse_bool(dtype, "cumsum_out_cpu")
     return into(out, as_given(_scanned(cumsum_p, as_given(input, dtype), dim, False), dtype))
 
 
@@ -290,7 +291,8 @@ def cumprod(
 ) -> Tensor:
     """Multiply the elements along `dim`, keeping every partial product."""
     dim = dim if axis is None else either(dim, axis)
-    _refuse_bool(dtype, "cumprod_out_cpu")
+    if input.array.ndim and input.array.size:
+        _refuse_bool(dtype, "cumprod_out_cpu")
     return into(out, as_given(_scanned(cumprod_p, as_given(input, dtype), dim), dtype))
 
 
