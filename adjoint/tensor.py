@@ -53,6 +53,7 @@ from .ops import memory as memories
 from .ops import power as powers
 from .ops import reduce as reductions
 from .ops import shape as shapes
+from .ops import softmax as exponentials
 
 if TYPE_CHECKING:
     from ._typing import method, operator
@@ -536,8 +537,8 @@ class Tensor(TensorBase):
     mean, nanmean = reductions.mean, reductions.nanmean
     prod = reductions.prod
     var, std = reductions.var, reductions.std
-    logsumexp = reductions.logsumexp
-    softmax, log_softmax = reductions.softmax, reductions.log_softmax
+    logsumexp = exponentials.logsumexp
+    softmax, log_softmax = exponentials.softmax, exponentials.log_softmax
     all, any = reductions.all, reductions.any
     count_nonzero = reductions.count_nonzero
     amax, amin, aminmax = extremes.amax, extremes.amin, extremes.aminmax
