@@ -52,7 +52,8 @@ def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any) -> Any:
     if causal:
         scores = module_of(q).where(module_of(q).tri(*scores.shape[-2:], dtype=bool), scores, -math.inf)
     weights = softmax_p(scores, scores.ndim - 1)
-    return weights @ v, None, weights
+    # Beside a Python scalar NumPy computes bfloat16 in float32.
+    return (weights @ v).astype(v.dtype, copy=False), None, weights.astype(v.dtype, copy=False)
 
 
 def _weights_of(q: Any, k: Any, scale: Any, causal: Any, mask: Any = None) -> Any:
