@@ -51,7 +51,7 @@ def _attend(q: Any, k: Any, v: Any, scale: Any, causal: Any) -> Any:
     scores = (q * scale) @ k.swapaxes(-1, -2)
     if causal:
         scores = module_of(q).where(module_of(q).tri(*scores.shape[-2:], dtype=bool), scores, -math.inf)
-    weights = softmax_p(scores, scores.ndim - 1)
+    weights: Any = softmax_p(scores, scores.ndim - 1)
     # Beside a Python scalar NumPy computes bfloat16 in float32.
     return (weights @ v).astype(v.dtype, copy=False), None, weights.astype(v.dtype, copy=False)
 
