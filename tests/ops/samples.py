@@ -388,7 +388,7 @@ SAMPLES: dict[str, list[Any]] = {
              via(lambda x, w: F.conv2d(x, w, groups=2), floats(1, 2, 3, 3), floats(2, 1, 2, 2, k=1))],
     "conv_transpose": [via(lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2), floats(1, 2, 3),
                            floats(2, 2, 3, k=1), floats(2, k=2))],
-    "weigh": [back(lambda w: F.conv1d(_like(w, floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
+    "conv_weight": [back(lambda w: F.conv1d(_like(w, floats(1, 2, 5)), w, padding=1), floats(2, 2, 3, k=1))],
     "im2col": [via(lambda x: F.unfold(x, 2, padding=1), floats(1, 2, 3, 3))],
     "col2im": [via(lambda x: F.fold(x, (3, 3), 2), floats(1, 4, 4))],
     **_both("avg_pool{n}d", lambda n: lambda x: getattr(F, f"avg_pool{n}d")(x, 2)),

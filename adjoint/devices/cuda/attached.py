@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from . import convolution as convolution
 from . import epilogues as epilogues
 from . import products as products
 from . import reductions as reductions
