@@ -136,9 +136,15 @@ if TYPE_CHECKING:
         @property
         def fill(self) -> Kernel: ...
         @property
+        def clip(self) -> Callable[..., Array]: ...
+        @property
+        def round(self) -> Callable[..., Array]: ...
+        @property
         def repeat(self) -> Callable[..., Array]: ...
+
+    Value: TypeAlias = Array | Tensor  # what rules take and primitives return
 else:
-    Array = Tensor = Any
+    Array = Tensor = Value = Any
 
 Scalar: TypeAlias = bool | int | float | complex | np.generic
 Number = Any  # of Python or NumPy, or a tensor without dimensions
@@ -147,4 +153,4 @@ Axes: TypeAlias = tuple[int, ...]
 DType: TypeAlias = np.dtype[Any]
 Kernel: TypeAlias = Callable[..., Any]
 
-__all__ = ["Array", "Axes", "DType", "Kernel", "Number", "Scalar", "Shape", "Tensor"]
+__all__ = ["Array", "Axes", "DType", "Kernel", "Number", "Scalar", "Shape", "Tensor", "Value"]

@@ -406,6 +406,7 @@ SAMPLES: dict[str, list[Any]] = {
     **_both("upsample_bicubic2d_aa", lambda n: _shrink("bicubic"), ranks=(2,)),
     **{f"max_pool{n}d": [via(_named(f"max_pool{n}d", 2), image(n))] for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": [via(_named(f"adaptive_max_pool{n}d", 3), image(n))] for n in (1, 2, 3)},
+    "max_pool_backward": [back(lambda x: F.max_pool2d(x, 2), image(2))],
     "where_largest": [via(lambda x: F.max_pool2d(x, 2, return_indices=True)[1], image(2))],
     "where_largest_at": [via(lambda x, s: F.fractional_max_pool2d(x, 2, (2, 2), _random_samples=s),
                              image(2), unit(1, 1, 2))],

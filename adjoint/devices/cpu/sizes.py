@@ -14,3 +14,5 @@ COLUMNS = 3 << 20  # bytes of a convolution's windows at a time: what fits into 
 CONVOLUTION = 1 << 22  # elements of windows from which on threads split the samples
 SAMPLES = 16  # samples from which on a convolution's columns have them last,
 SAMPLES_LAST = 16  # where rows of the result are at most so long
+IMAGES = 1 << 17  # elements of images that are pooled at a time,
+IMAGES_SPLIT = 1 << 19  # and from which on threads split them
