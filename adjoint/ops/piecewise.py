@@ -141,6 +141,7 @@ def _checked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
         raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow: {name} keeps the dtype")
     if isinstance(value, TensorBase):
         return value if value.array.dtype == wanted.np else cast_p(value, wanted.np)
+    check_fits(value, wanted)
     return literal(number_like(value, input.array))
 
 
