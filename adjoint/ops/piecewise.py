@@ -24,6 +24,7 @@ from ..devices.cpu.special import largest_finite
 from .arguments import count_of, dtype_of, index_of, require_pair, require_tensor
 from .compare import no_gradient, zeros_p
 from .create import into
+from .literals import check_fits
 from .shape import cast_p, sum_to_p
 
 Number = Any
