@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from . import attention as attention
+from . import extremes as extremes
+from . import ordering as ordering
 from . import products as products
 from . import reductions as reductions
+from . import scans as scans
 from .table import override as override

@@ -7,6 +7,8 @@ import contextlib
 from . import epilogues as epilogues
 from . import products as products
 from . import reductions as reductions
+from . import scans as scans
+from . import selection as selection
 from .table import override as override
 
 with contextlib.suppress(ImportError):
