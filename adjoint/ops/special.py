@@ -58,8 +58,10 @@ erfc_p = elementwise(
     floating=True,
     holomorphic=False,
 )
+_erfinv = special("erfinv")
 erfinv_p = unary(
-    special("erfinv"),
+    lambda x: np.copysign(_erfinv(x), x),  # SciPy loses the sign of zero
+    name="erfinv",
     x=lambda g, out: g * (_SQRT_PI / 2 * np.exp(out * out)),
     floating=True,
     holomorphic=False,
@@ -84,9 +86,18 @@ ndtri_p = unary(
     holomorphic=False,
     node_name="SpecialNdtriBackward0",
 )
+
+
+def _log_ndtr_x(g: Any, x: Any, out: Any) -> Any:
+    # Above 0 erfcx grows beyond all floats, below the difference of two large numbers would lose digits.
+    above = np.exp(-0.5 * x * x - out) / math.sqrt(2 * math.pi)
+    below = math.sqrt(2 / math.pi) / erfcx_p(where_p(x > 0, 0, x) * (-1 / _SQRT_2))
+    return g * where_p(x > 0, above, below)
+
+
 log_ndtr_p = unary(
     special("log_ndtr"),
-    x=lambda g, x: g * (math.sqrt(2 / math.pi) / erfcx_p(x * (-1 / _SQRT_2))),
+    x=_log_ndtr_x,
     floating=True,
     holomorphic=False,
     node_name="SpecialLogNdtrBackward0",
@@ -433,11 +444,17 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Any = None) -> Tensor:
     return into(out, bessel_k1e_p(input))
 
 
+def _airy(part: int) -> Callable[..., Any]:
+    """Return the kernel of Ai, or of its derivative, which are 0 where SciPy finds them too small."""
+    kernel = special("airy", part)
+    return lambda x: np.where((x > 200) & np.isfinite(x) & np.isnan(out := kernel(x)), out.dtype.type(0), out)
+
+
 airy_ai_p: Primitive = unary(
-    special("airy", 0), x=lambda g, x: g * airy_slope_p(x), floating=True, name="airy_ai", holomorphic=False
+    _airy(0), x=lambda g, x: g * airy_slope_p(x), floating=True, name="airy_ai", holomorphic=False
 )
 airy_slope_p: Primitive = unary(
-    special("airy", 1),
+    _airy(1),
     x=lambda g, x: g * (x * airy_ai_p(x)),
     floating=True,
     name="airy_slope",
@@ -458,19 +475,29 @@ def _sinc(x: Any) -> Any:
 
 @in_single
 def _spherical(x: Any) -> Any:
-    return np.where(x == 0, x.dtype.type(1), np.sin(x) / np.where(x == 0, x.dtype.type(1), x))
+    out = np.sin(x) / np.where(x == 0, x.dtype.type(1), x)
+    return np.where(x == 0, x.dtype.type(1), np.where(np.isinf(x), x.dtype.type(0), out))
+
+
+def _sine_quotient_x(g: Any, x: Any, rate: float) -> Any:
+    """Return the gradient of ``sin(rate * x) / (rate * x)``: near 0, where it would subtract like numbers, a series."""
+    angle = x * rate
+    near = np.abs(angle) < 0.5
+    small = where_p(near, angle, 0)
+    square = small * small
+    series: Any = 0
+    for k in (172972800, 1330560, 15120, 280, 10, 1):
+        series = 1 / k - square * series
+    far = (angle * np.cos(angle) - np.sin(angle)) / where_p(near, 1, angle * x)
+    return g * where_p(near, small * series * (-rate / 3), far)
 
 
 def _sinc_x(g: Any, x: Any) -> Any:
-    angle = x * math.pi
-    zero = angle * x == 0  # also where the square underflows
-    slope = (angle * np.cos(angle) - np.sin(angle)) / where_p(zero, 1, angle * x)
-    return g * where_p(zero, 0, slope)
+    return _sine_quotient_x(g, x, math.pi)
 
 
 def _spherical_x(g: Any, x: Any) -> Any:
-    zero = x * x == 0
-    return g * where_p(zero, 0, (x * np.cos(x) - np.sin(x)) / where_p(zero, 1, x * x))
+    return _sine_quotient_x(g, x, 1.0)
 
 
 def _spherical_of_reals(x: Any) -> Any:
@@ -508,7 +535,7 @@ def _logit(x: Any, eps: Any) -> Any:
 def _logit_x(g: Any, x: Any, eps: Any) -> Any:
     if eps is None or eps < 0:
         return where_p((x >= 0) & (x <= 1), g / (x * (1 - x)), math.nan)
-    return where_p((x < eps) | (x > 1 - eps), 0, g / (x * (1 - x)))
+    return where_p((x >= eps) & (x <= 1 - eps), g / (x * (1 - x)), 0)
 
 
 logit_p = parametric(_logit, x=_logit_x, floating=True, jvp="elementwise", batch="same")
@@ -741,14 +768,12 @@ def _recurrent(first: Callable[[Any], Any], step: Callable[..., Any], shift: boo
     """Return the kernel of a family of polynomials: degree 0 is 1, degree 1 `first`, the others by `step`."""
 
     def kernel(x: Any, y: Any) -> Any:
-        n = np.trunc(y)
+        n = np.where(np.abs(y) < 2.0**63, np.trunc(y), -1)  # no degree: the polynomial is 0
         if shift:
             x = x + x - 1
-        x, n = np.broadcast_arrays(x, n)
         before, now = np.ones_like(x), first(x)
         out = np.where(n == 0, before, np.where(n == 1, now, x.dtype.type(0)))
-        # A degree that is not finite has no polynomial: torch has 0 for it, as for a negative one.
-        for k in range(1, int(n.max(initial=0, where=np.isfinite(n)))):
+        for k in range(1, 0 if 0 in n.shape else int(n.max())):
             before, now = now, step(k, x, now, before)
             out = np.where(n == k + 1, now, out)
         return out

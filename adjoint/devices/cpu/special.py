@@ -10,7 +10,6 @@ from functools import cache, wraps
 from typing import Any
 
 import numpy as np
-from ml_dtypes import finfo
 
 from ...scalar.symbol import Function
 from ..cuda.host import through_host
@@ -95,8 +94,9 @@ def special(name: str, part: int | None = None) -> Callable[..., Any]:
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{found}': it takes real numbers")
         on_gpu = any(hasattr(a, "dtype") and not isinstance(a, np.ndarray | np.generic) for a in arrays)
         function = _function(name, "cupy" if on_gpu else "numpy")
-        if dtype.itemsize == 2:
-            arrays = tuple(a.astype(np.float32) if getattr(a, "dtype", None) == dtype else a for a in arrays)
+        if on_gpu or dtype.itemsize == 2:  # CuPy's kernels take subnormal numbers for 0, but in double precision
+            wide = np.float64 if on_gpu else np.float32
+            arrays = tuple(a.astype(wide) if getattr(a, "dtype", None) == dtype else a for a in arrays)
         out = function(*arrays) if part is None else function(*arrays)[part]
         return out if out.dtype == dtype else out.astype(dtype)
 
@@ -186,17 +186,11 @@ def _normal(x: Any) -> Any:
     return np.divide(np.float32(1), c, out=c)
 
 
-def _largest_finite(x: Any) -> Any:
-    """Return the largest number of an array's dtype."""
-    return x.dtype.type(finfo(x.dtype).max)
-
-
 erf = Function("erf", _erf_of, "erf{w}({0})", "erf({0})")
 # As accurate as its largest values, not as each: what gelu needs.
-normal_cdf = Function("normal_cdf", _normal, "normal_cdf{w}({0})", "W(0.5) * (W(1) + erf({0} * W(0.7071067811865476)))")
+normal_cdf = Function("normal_cdf", _normal, "normal_cdf{w}({0})", "normal_cdf({0})")
 log1p_exp = Function("log1p_exp", _log1p_exp, "log1p_exp{w}({0})", "log1p_exp({0})")
 erfc = Function("erfc", special("erfc"), "math.erfc({0})", "erfc({0})")
 ndtr = Function(
     "ndtr", _ndtr, "0.5 * math.erfc({0} * -0.7071067811865476)", "W(0.5) * erfc({0} * W(-0.7071067811865476))"
 )
-largest_finite = Function("largest_finite", _largest_finite, "{largest}", "LARGEST", constant=True)
