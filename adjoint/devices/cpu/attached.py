@@ -6,5 +6,6 @@ from . import attention as attention
 from . import convolution as convolution
 from . import pooling as pooling
 from . import products as products
+from . import recurrent as recurrent
 from . import reductions as reductions
 from .table import override as override
